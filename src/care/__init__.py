@@ -1,0 +1,12 @@
+"""CARE: contrastive learning in which an augmentation of the input rotates the embedding.
+
+`care.geometry`  bilinear forms, Wahba's problem, measures of equivariance
+`care.losses`    InfoNCE, the equivariance loss, CARE, and other Siamese losses
+`care.augment`   augmentations that are drawn, kept, applied and replayed
+"""
+
+from care import augment, geometry, losses
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "augment", "geometry", "losses"]

@@ -1,0 +1,31 @@
+"""The geometry of the paper: bilinear forms, rotations recovered from points, and measures of equivariance.
+
+Everything here is a pure function of tensors. Points are rows: `F` is [n, d], `F[i]` is f(x_i), and `F_a[i]` is
+f(a(x_i)), so that "a acts as the rotation R" reads `F_a == F @ R.T`.
+"""
+
+from care.geometry.forms import BilinearForm, Euclidean, Group, Minkowski, Symplectic, form_named
+from care.geometry.measures import (
+    composition_defect,
+    gram_defect,
+    heldout_ratio,
+    invariance,
+    relative_equivariance,
+)
+from care.geometry.wahba import solve_wahba, wahba_error
+
+__all__ = [
+    "BilinearForm",
+    "Euclidean",
+    "Group",
+    "Minkowski",
+    "Symplectic",
+    "composition_defect",
+    "form_named",
+    "gram_defect",
+    "heldout_ratio",
+    "invariance",
+    "relative_equivariance",
+    "solve_wahba",
+    "wahba_error",
+]

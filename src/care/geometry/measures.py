@@ -1,0 +1,141 @@
+"""How an augmentation acted on a set of embeddings.
+
+Every measure takes F [..., n, d] with rows f(x_i) and F_a [..., n, d] with rows f(a(x_i)), and returns one value per
+leading index. None of them normalizes: pass the points of the embedding space. Points that are not finite raise
+ValueError.
+
+An encoder that does not react to the augmentation at all has no rotation to speak of: the relative measures
+(`relative_equivariance`, `heldout_ratio`, `composition_defect`) are then NaN, which means "invariant", never 0.
+A displacement below √eps of the embedding's length, which is the rounding of a squared distance, counts as none.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from care.geometry.forms import BilinearForm, Euclidean, Group
+from care.geometry.wahba import checked_points, solve_wahba
+
+# Pair matrices are made in blocks of at most this many entries (64 MiB in float32), so 10,000 points fit anywhere.
+PAIRS_AT_ONCE = 2**24
+
+EUCLIDEAN = Euclidean()
+
+
+def invariance(F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:
+    """E_x ‖f(a(x)) − f(x)‖: how far the augmentation moves an embedding. 0 is invariant."""
+    F, F_a = checked_points(F, F_a)
+    return (F_a - F).norm(dim=-1).mean(-1)
+
+
+def gram_defect(
+    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], form: BilinearForm = EUCLIDEAN
+) -> Float[Tensor, "*#batch"]:
+    """E_{i≠j} [B(f(a x_i), f(a x_j)) − B(f(x_i), f(x_j))]²: the paper's L_equi over all pairs of different points."""
+    F, F_a = checked_points(F, F_a, at_least=2)
+    total = F.new_zeros(F.shape[:-2], dtype=torch.float64)
+    for i, j in _pairs(F, anchors=None):
+        change = torch.where(i != j, _gram_change(F, F_a, i, form), 0)
+        total += change.square().sum((-2, -1), dtype=torch.float64)
+    return (total / (F.shape[-2] * (F.shape[-2] - 1))).to(F.dtype)
+
+
+def relative_equivariance(
+    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], anchors: int | None = None
+) -> Float[Tensor, "*#batch"]:
+    """γ_f = E_{i≠j} (‖f(a x_j) − f(a x_i)‖² − ‖f(x_j) − f(x_i)‖²)² / (‖f(a x_j) − f(x_j)‖² + ‖f(a x_i) − f(x_i)‖²)².
+
+    The mean is over all pairs of different points, or, with `anchors`, over the pairs of that many evenly spaced rows
+    with every other row. Pairs in which neither point moved are 0/0 and left out; if nothing moved, γ_f is NaN.
+
+    γ_f falls as the displacement grows, whatever its direction: read it beside `invariance` and `heldout_ratio`.
+    """
+    F, F_a = checked_points(F, F_a, at_least=2)
+    length, growth = F.square().sum(-1), ((F_a - F) * (F_a + F)).sum(-1)  # ‖f‖² and ‖f_a‖² − ‖f‖²
+    moved = (F_a - F).square().sum(-1)
+    total = count = F.new_zeros(F.shape[:-2], dtype=torch.float64)
+    for i, j in _pairs(F, anchors):
+        numerator = (growth[..., i] + growth[..., j] - 2 * _gram_change(F, F_a, i, EUCLIDEAN)).square()
+        denominator = moved[..., i] + moved[..., j]
+        counted = (i != j) & (denominator > torch.finfo(F.dtype).eps * (length[..., i] + length[..., j]))
+        ratio = torch.where(counted, numerator / denominator.square(), 0)
+        total, count = total + ratio.sum((-2, -1), dtype=torch.float64), count + counted.sum((-2, -1))
+    return (total / count).to(F.dtype)
+
+
+def heldout_ratio(
+    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], group: Group = "SO"
+) -> Float[Tensor, "*#batch"]:
+    """‖R̂F − F_a‖² / ‖F_a − F‖² with R̂ fitted on other images: 0 = exactly one rotation, 1 = no better than none.
+
+    The points are split into even and odd rows; each half is scored with the rotation fitted on the other, and the
+    squared errors of both halves are added before dividing. Rows in a meaningful order are thus no trap.
+    """
+    F, F_a = checked_points(F, F_a, at_least=2)
+    error = F.new_zeros(F.shape[:-2])
+    for (fit, fit_a), (source, target) in _halves(F, F_a):
+        R = solve_wahba(fit, fit_a, group)
+        error = error + _squared(source @ R.mT - target)
+    return _relative(error, F, F_a)
+
+
+def composition_defect(
+    F: Float[Tensor, "*#batch n d"],
+    F_a: Float[Tensor, "*#batch n d"],
+    F_b: Float[Tensor, "*#batch n d"],
+    F_ba: Float[Tensor, "*#batch n d"],
+    group: Group = "SO",
+) -> Float[Tensor, "*#batch"]:
+    """‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖²: whether rotations compose as the augmentations do (Corollary 1).
+
+    R_a is fitted to F → F_a and R_b to F → F_b, on the half of the rows that is not scored, as in `heldout_ratio`.
+    F_ba has rows f(b(a(x_i))).
+    """
+    F, F_a = checked_points(F, F_a, at_least=2)
+    F_b, F_ba = checked_points(F_b, F_ba, at_least=2)
+    error = F.new_zeros(F.shape[:-2])
+    for (fit, fit_a, fit_b, _), (source, _, _, target) in _halves(F, F_a, F_b, F_ba):
+        R_a, R_b = solve_wahba(fit, fit_a, group), solve_wahba(fit, fit_b, group)
+        error = error + _squared(source @ (R_b @ R_a).mT - target)
+    return _relative(error, F, F_ba)
+
+
+def _halves(*clouds: Tensor) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """(what to fit on, what to score): the even and odd rows of each cloud, then the odd and even ones."""
+    even, odd = [F[..., 0::2, :] for F in clouds], [F[..., 1::2, :] for F in clouds]
+    yield even, odd
+    yield odd, even
+
+
+def _squared(X: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:
+    return X.square().sum((-2, -1))
+
+
+def _relative(error: Tensor, F: Tensor, F_moved: Tensor) -> Tensor:
+    """error / ‖F_moved − F‖², or NaN where that displacement is below the rounding of the points."""
+    displacement = _squared(F_moved - F)
+    return torch.where(displacement > torch.finfo(F.dtype).eps * _squared(F), error / displacement, torch.nan)
+
+
+def _pairs(F: Tensor, anchors: int | None) -> Iterator[tuple[Int[Tensor, "rows 1"], Int[Tensor, "1 n"]]]:
+    """Blocks of index pairs: some anchors i against every j."""
+    n = F.shape[-2]
+    if anchors is not None and not 1 <= anchors <= n:
+        raise ValueError(f"anchors must be between 1 and the {n} points, got {anchors}")
+    count = anchors or n
+    i = torch.arange(count, device=F.device) * n // count
+    rows_at_once = max(1, PAIRS_AT_ONCE // (F.numel() // F.shape[-1]))
+    for rows in i.split(rows_at_once):
+        yield rows[:, None], torch.arange(n, device=F.device)[None, :]
+
+
+def _gram_change(F: Tensor, F_a: Tensor, i: Int[Tensor, "rows 1"], form: BilinearForm) -> Float[Tensor, "*b rows n"]:
+    """B(f_a(x_i), f_a(x_j)) − B(f(x_i), f(x_j)) for the rows i and all j.
+
+    With s = f_a + f and δ = f_a − f it is (B(s_i, δ_j) + B(δ_i, s_j)) / 2: no cancellation when δ is small.
+    """
+    S, D = F_a + F, F_a - F
+    rows = i[:, 0]
+    return (form.gram(S[..., rows, :], D) + form.gram(D[..., rows, :], S)) / 2

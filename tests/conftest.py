@@ -1,0 +1,25 @@
+"""Shared by all tests: annotated shapes are checked on every call, and random numbers come from a named seed."""
+
+import os
+
+import jaxtyping
+import pytest
+import torch
+
+# Must run before anything of care is imported. torch.compile cannot look through the checks: tests of compiled code
+# start a process of their own with CARE_UNCHECKED set.
+if "CARE_UNCHECKED" not in os.environ:
+    jaxtyping.install_import_hook("care", "beartype.beartype")
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def unchecked():
+    """Calls as a user makes them, without the shape checks: for tests of the errors that users see."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,0 +1,168 @@
+import pytest
+import torch
+
+from care.geometry import (
+    Euclidean,
+    Minkowski,
+    Symplectic,
+    composition_defect,
+    gram_defect,
+    heldout_ratio,
+    invariance,
+    measures,
+    relative_equivariance,
+)
+
+RELATIVE = [relative_equivariance, heldout_ratio, lambda F, F_a: composition_defect(F, F_a, F, F_a)]
+
+
+def sphere(n, d, generator):
+    return Euclidean().embed(torch.randn(n, d, generator=generator, dtype=torch.float64))
+
+
+def displaced(F, size, generator):
+    """Every point pushed in a direction of its own."""
+    return Euclidean().embed(F + size * Euclidean().embed(torch.randn(F.shape, generator=generator, dtype=F.dtype)))
+
+
+def literal_gamma(F, F_a, anchors=None):
+    n, total, count = len(F), 0.0, 0
+    for i in anchors if anchors is not None else range(n):
+        for j in range(n):
+            if i == j:
+                continue
+            numerator = ((F_a[j] - F_a[i]).square().sum() - (F[j] - F[i]).square().sum()) ** 2
+            denominator = ((F_a[j] - F[j]).square().sum() + (F_a[i] - F[i]).square().sum()) ** 2
+            if denominator > 0:
+                total, count = total + (numerator / denominator).item(), count + 1
+    return total / count
+
+
+def test_relative_equivariance_is_the_papers_formula(generator):
+    """Also off the sphere, where the numerator is not just the Gram difference."""
+    F, F_a = torch.randn(2, 12, 5, generator=generator, dtype=torch.float64)
+    assert relative_equivariance(F, F_a).item() == pytest.approx(literal_gamma(F, F_a))
+    assert relative_equivariance(F, F_a, anchors=4).item() == pytest.approx(literal_gamma(F, F_a, [0, 3, 6, 9]))
+
+
+def test_pairs_that_did_not_move_are_left_out_of_gamma(generator):
+    F = sphere(10, 4, generator)
+    F_a = displaced(F, 0.3, generator)
+    F_a[:6] = F[:6]
+    assert relative_equivariance(F, F_a).item() == pytest.approx(literal_gamma(F, F_a))
+
+
+@pytest.mark.parametrize("form", [Euclidean(), Minkowski(), Symplectic()], ids=lambda form: form.name)
+def test_gram_defect_is_the_mean_over_different_pairs(form, generator):
+    F, F_a = torch.randn(2, 9, 6, generator=generator, dtype=torch.float64)
+    J, pairs = form.matrix(6), [(i, j) for i in range(9) for j in range(9) if i != j]
+    literal = sum((F_a[i] @ J @ F_a[j] - F[i] @ J @ F[j]) ** 2 for i, j in pairs) / len(pairs)
+    torch.testing.assert_close(gram_defect(F, F_a, form), literal)
+
+
+def test_invariance_is_the_mean_displacement(generator):
+    F, F_a = torch.randn(2, 9, 6, generator=generator, dtype=torch.float64)
+    literal = sum((F_a[i] - F[i]).square().sum() ** 0.5 for i in range(9)) / 9
+    torch.testing.assert_close(invariance(F, F_a), literal)
+
+
+@pytest.mark.parametrize("group", ["SO", "O"])
+def test_heldout_ratio_is_the_literal_cross_fit(group, generator):
+    F = sphere(31, 4, generator)
+    F_a = displaced(F, 0.5, generator)
+    error = 0.0
+    for fit, score in ((range(0, 31, 2), range(1, 31, 2)), (range(1, 31, 2), range(0, 31, 2))):
+        U, _, Vh = torch.linalg.svd(sum(torch.outer(F_a[i], F[i]) for i in fit))
+        D = torch.eye(4, dtype=torch.float64)
+        D[3, 3] = torch.linalg.det(U) * torch.linalg.det(Vh) if group == "SO" else 1
+        error += sum((U @ D @ Vh @ F[i] - F_a[i]).square().sum() for i in score)
+    torch.testing.assert_close(heldout_ratio(F, F_a, group), error / (F_a - F).square().sum())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_equivariant_encoder_scores_zero(dtype, generator):
+    F = sphere(200, 8, generator).to(dtype)
+    R_a, R_b = (Euclidean().random_element(8, generator).to(dtype) for _ in range(2))
+    F_a, F_b, F_ba = F @ R_a.T, F @ R_b.T, F @ (R_b @ R_a).T
+    zero = 1e-9 if dtype == torch.float32 else 1e-20
+    assert gram_defect(F, F_a) < zero
+    assert relative_equivariance(F, F_a) < zero
+    assert heldout_ratio(F, F_a, "O") < zero
+    assert composition_defect(F, F_a, F_b, F_ba, "O") < zero
+
+
+@pytest.mark.parametrize(("form", "group"), [(Minkowski(), "Lorentz"), (Symplectic(), "Sp")])
+def test_planted_elements_of_other_groups_score_zero(form, group, generator):
+    F = form.embed(torch.randn(60, 6, generator=generator, dtype=torch.float64))
+    A, B = (form.random_element(6, generator, 0.5) for _ in range(2))
+    assert gram_defect(F, F @ A.T, form) < 1e-18
+    assert heldout_ratio(F, F @ A.T, group) < 1e-12
+    assert composition_defect(F, F @ A.T, F @ B.T, F @ (B @ A).T, group) < 1e-12
+    assert heldout_ratio(F, F @ A.T, "O") > 0.01
+
+
+@pytest.mark.parametrize("group", ["SO", "O"])
+@pytest.mark.parametrize("size", [0.05, 0.5, 2.0])
+def test_a_random_displacement_is_no_rotation(group, size, generator):
+    """The held-out ratio sees through it at every size, while γ_f falls with size and W_f grows."""
+    F = sphere(20_000, 16, generator)
+    assert heldout_ratio(F, displaced(F, size, generator), group).item() == pytest.approx(1, abs=0.01)
+
+
+def test_gamma_rewards_displacement(generator):
+    F = sphere(500, 16, generator)
+    small, large = (relative_equivariance(F, displaced(F, size, generator)).item() for size in (0.1, 0.4))
+    assert small / large == pytest.approx(16, rel=0.2)  # γ_f falls as 1/δ²
+
+
+@pytest.mark.parametrize("measure", RELATIVE, ids=["gamma", "heldout", "composition"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_invariant_encoder_is_reported_as_such(measure, dtype, generator):
+    """NaN, not 0 and not a huge number, also when rounding moved the points a little."""
+    F = sphere(50, 8, generator).to(dtype)
+    rounded = F * (1 + torch.finfo(dtype).eps * torch.randn(50, 8, generator=generator).to(dtype))
+    assert measure(F, F).isnan()
+    assert measure(F, rounded).isnan()
+    assert invariance(F, F) == 0
+    assert gram_defect(F, F) == 0
+
+
+@pytest.mark.parametrize("measure", [*RELATIVE, gram_defect, invariance])
+def test_many_augmentations_at_once_equal_one_by_one(measure, generator):
+    F = sphere(40, 5, generator)
+    F_a = torch.stack([displaced(F, 0.4, generator) for _ in range(6)]).view(2, 3, 40, 5)
+    together = measure(F, F_a)
+    assert together.shape == (2, 3)
+    for i in range(2):
+        for j in range(3):
+            torch.testing.assert_close(together[i, j], measure(F, F_a[i, j]))
+
+
+@pytest.mark.parametrize("measure", [relative_equivariance, gram_defect])
+def test_blocks_of_pairs_add_up(measure, generator, monkeypatch):
+    F = sphere(37, 5, generator)
+    F_a = displaced(F, 0.4, generator)
+    whole = measure(F, F_a)
+    monkeypatch.setattr(measures, "PAIRS_AT_ONCE", 100)
+    torch.testing.assert_close(measure(F, F_a), whole)
+
+
+@pytest.mark.parametrize("measure", [*RELATIVE, gram_defect, invariance])
+@pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
+def test_points_that_are_not_finite_are_refused(measure, bad, generator):
+    F = sphere(6, 3, generator)
+    F_a = F.clone()
+    F_a[5, 0] = bad
+    with pytest.raises(ValueError, match="finite"):
+        measure(F, F_a)
+
+
+def test_one_point_has_no_pairs():
+    for measure in (relative_equivariance, gram_defect, heldout_ratio):
+        with pytest.raises(ValueError, match="n ≥ 2"):
+            measure(torch.ones(1, 3), torch.ones(1, 3))
+
+
+def test_anchors_beyond_the_points_are_refused():
+    with pytest.raises(ValueError, match="between 1 and the 4 points, got 5"):
+        relative_equivariance(torch.ones(4, 3), torch.zeros(4, 3), anchors=5)
