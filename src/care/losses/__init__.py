@@ -1,0 +1,40 @@
+"""The losses of the paper, and the Siamese losses that can stand in for InfoNCE.
+
+Each loss is a pure function of embeddings [n, d] and settings, and an `nn.Module` of the same name that keeps the
+settings. They know no ranks, no random state and no device; they never make the host wait for the GPU, so values that
+are not finite pass through for the training loop to catch. Inputs in bf16 or fp16 are computed in fp32, also inside
+autocast. Losses of the sphere put their inputs on the sphere first; points already there do not move.
+"""
+
+from care.losses.barlow_twins import BarlowTwins, barlow_twins
+from care.losses.care import CARE
+from care.losses.equivariance import Equivariance, equivariance, mean_weight
+from care.losses.info_nce import InfoNCE, info_nce
+from care.losses.invariance import Invariance, invariance
+from care.losses.prediction import BYOL, SimSiam, byol, simsiam
+from care.losses.queue import QueueInfoNCE, queue_info_nce
+from care.losses.uniformity import Uniformity, uniformity
+from care.losses.vicreg import VICReg, vicreg
+
+__all__ = [
+    "BYOL",
+    "CARE",
+    "BarlowTwins",
+    "Equivariance",
+    "InfoNCE",
+    "Invariance",
+    "QueueInfoNCE",
+    "SimSiam",
+    "Uniformity",
+    "VICReg",
+    "barlow_twins",
+    "byol",
+    "equivariance",
+    "info_nce",
+    "invariance",
+    "mean_weight",
+    "queue_info_nce",
+    "simsiam",
+    "uniformity",
+    "vicreg",
+]

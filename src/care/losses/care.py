@@ -1,0 +1,45 @@
+"""The paper's objective: a Siamese loss and the equivariance loss, on embeddings of different views."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.geometry import BilinearForm
+from care.losses.equivariance import EUCLIDEAN, Equivariance
+
+
+class CARE(nn.Module):
+    """L_CARE = L_InfoNCE + λ L_equi, with any Siamese loss in place of InfoNCE.
+
+    The six ablations of the paper are settings of this class: `siamese` one of `InfoNCE()`, `Invariance()`,
+    `Uniformity()` or None (no such term), and `weight` (λ, in units of the mean over pairs) positive or 0.
+    """
+
+    def __init__(self, siamese: nn.Module | None, weight: float, chunks: int, form: BilinearForm = EUCLIDEAN) -> None:
+        super().__init__()
+        if weight < 0:
+            raise ValueError(f"the weight of the equivariance loss must not be negative, got {weight}")
+        if siamese is None and weight == 0:
+            raise ValueError("there is nothing to train: no Siamese loss, and the equivariance loss has weight 0")
+        self.siamese, self.weight = siamese, weight
+        self.equivariance = Equivariance(chunks, form)
+
+    def terms(self, views: Sequence[Tensor], chunk_views: Sequence[Tensor]) -> dict[str, Float[Tensor, ""]]:
+        """The terms by name, unweighted: what to log. Terms that are switched off are not computed."""
+        terms = {} if self.siamese is None else {"siamese": self.siamese(*views)}
+        return terms | ({"equivariance": self.equivariance(*chunk_views)} if self.weight else {})
+
+    def forward(self, views: Sequence[Tensor], chunk_views: Sequence[Tensor]) -> Float[Tensor, ""]:
+        """`siamese(*views) + λ · equivariance(*chunk_views)`.
+
+        `views` are what the Siamese loss takes (z1, z2 for InfoNCE): each sample with its own augmentation.
+        `chunk_views` are z1, z2 for the equivariance loss: each chunk with one augmentation.
+        """
+        return self.total(self.terms(views, chunk_views))
+
+    def total(self, terms: dict[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
+        """The weighted sum of the terms."""
+        weights = {"siamese": 1.0, "equivariance": self.weight}
+        return torch.stack([weights[name] * term for name, term in terms.items()]).sum()

@@ -1,0 +1,60 @@
+"""The orthogonal equivariance loss L_equi, and its form for other groups."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.geometry import BilinearForm, Euclidean
+from care.losses.checks import check_views
+from care.losses.precision import full_precision
+
+EUCLIDEAN = Euclidean()
+
+
+@full_precision
+def equivariance(
+    z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks: int = 1, form: BilinearForm = EUCLIDEAN
+) -> Float[Tensor, ""]:
+    """L_equi = E_a E_{x≠x'} [B(f(a x), f(a x')) − B(f(a' x), f(a' x'))]².
+
+    The rows fall into `chunks` groups of n/chunks neighbours. All images of chunk c were augmented by one a_c in z1 and
+    by one a'_c in z2, so angles are compared within chunks only; the loss is the mean over the off-diagonal pairs of
+    all chunks. One batched product serves both views.
+    """
+    _check_chunks(z1, z2, chunks)
+    z = form.embed(torch.stack([z1, z2])).unflatten(1, (chunks, -1))
+    gram = form.gram(z)
+    change = (gram[0] - gram[1]).square()
+    m = z1.shape[0] // chunks
+    on_diagonal = change.diagonal(dim1=-2, dim2=-1).sum()
+    return (change.sum() - on_diagonal) / (chunks * m * (m - 1))
+
+
+def mean_weight(authors_weight: float, chunk_size: int) -> float:
+    """The λ of this library that equals a λ of the authors' program: λ · 2(m − 1) for chunks of m images.
+
+    Their equivariance loss sums over the m − 1 partners of an image and counts each pair twice; ours is a mean.
+    """
+    return authors_weight * 2 * (chunk_size - 1)
+
+
+def _check_chunks(z1: Tensor, z2: Tensor, chunks: int) -> None:
+    check_views(z1, z2)
+    n = z1.shape[0]
+    if chunks < 1 or n % chunks:
+        divisors = [c for c in range(1, n // 2 + 1) if n % c == 0]
+        raise ValueError(f"{chunks} chunks do not divide a batch of {n}; these do: {', '.join(map(str, divisors))}")
+    if n // chunks < 2:
+        raise ValueError(f"{chunks} chunks of a batch of {n} hold one image each: a chunk needs at least 2")
+
+
+class Equivariance(nn.Module):
+    """`equivariance` with its settings."""
+
+    def __init__(self, chunks: int = 1, form: BilinearForm = EUCLIDEAN) -> None:
+        super().__init__()
+        self.chunks, self.form = chunks, form
+
+    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        """`equivariance(z1, z2)`."""
+        return equivariance(z1, z2, self.chunks, self.form)

@@ -1,0 +1,59 @@
+"""L_unif: the embeddings of different images should spread over the sphere."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.geometry import Euclidean
+from care.losses.checks import check_temperature, check_views
+from care.losses.invariance import Variant
+from care.losses.precision import full_precision
+
+
+@full_precision
+def uniformity(
+    z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], variant: Variant = "paper", temperature: float = 0.5
+) -> Float[Tensor, ""]:
+    """How close together the embeddings of different images are, over both views.
+
+    Expectations run over the 2N·(2N−2) ordered pairs of embeddings (z, z⁻) that belong to different images.
+
+    "paper":      L_unif = log E exp(z·z⁻)
+    "authors":    E_z log Σ_{z⁻} exp(z·z⁻/τ), what the authors' program trains
+    "wang-isola": log E exp(−2‖z − z⁻‖²)
+
+    `temperature` is τ, of use to "authors" only.
+    """
+    check_views(z1, z2)
+    check_temperature(temperature)
+    similarity = _similarity_to_negatives(z1, z2)
+    mean = math.log(len(similarity) * (len(similarity) - 2))
+    match variant:
+        case "paper":
+            return similarity.logsumexp((0, 1)) - mean
+        case "authors":
+            return (similarity / temperature).logsumexp(1).mean()
+        case "wang-isola":
+            return (4 * (similarity - 1)).logsumexp((0, 1)) - mean  # −2‖z − z⁻‖² = 4 (z·z⁻ − 1) on the sphere
+    raise ValueError(f'variant must be "paper", "authors" or "wang-isola", got {variant!r}')
+
+
+def _similarity_to_negatives(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, "2*n 2*n"]:
+    """z·z' between all embeddings of both views, −∞ where both belong to one image."""
+    z = Euclidean().embed(torch.cat([z1, z2]))
+    image = torch.arange(len(z1), device=z.device).repeat(2)
+    return (z @ z.mT).masked_fill(image[:, None] == image[None, :], -torch.inf)
+
+
+class Uniformity(nn.Module):
+    """`uniformity` with its settings."""
+
+    def __init__(self, variant: Variant = "paper", temperature: float = 0.5) -> None:
+        super().__init__()
+        self.variant, self.temperature = variant, temperature
+
+    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        """`uniformity(z1, z2)`."""
+        return uniformity(z1, z2, self.variant, self.temperature)

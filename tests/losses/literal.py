@@ -1,0 +1,130 @@
+"""Each loss as its formula, one number at a time, in float64: slow, and not written by looking at the library."""
+
+import math
+
+import torch
+
+from care.geometry import Euclidean, Minkowski, Symplectic
+
+
+def unit(v):
+    return v / v.norm()
+
+
+def cos(u, v):
+    return (unit(u) @ unit(v)).item()
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values)
+
+
+def different_images(z1, z2):
+    """For each of the 2N embeddings: (itself, its other view, the 2N − 2 embeddings of other images)."""
+    n = len(z1)
+    for own, other in ((z1, z2), (z2, z1)):
+        for i in range(n):
+            yield own[i], other[i], [z[j] for z in (own, other) for j in range(n) if j != i]
+
+
+def info_nce(z1, z2, temperature):
+    def anchor(z, positive, negatives):
+        e = math.exp(cos(z, positive) / temperature)
+        return -math.log(e / (e + sum(math.exp(cos(z, other) / temperature) for other in negatives)))
+
+    return mean(anchor(*triple) for triple in different_images(z1, z2))
+
+
+def queue_info_nce(query, key, queue, temperature):
+    def anchor(q, k):
+        e = math.exp(cos(q, k) / temperature)
+        return -math.log(e / (e + sum(math.exp(cos(q, other) / temperature) for other in queue)))
+
+    return mean(anchor(q, k) for q, k in zip(query, key, strict=True))
+
+
+def invariance(z1, z2, variant, temperature):
+    pairs = list(zip(z1, z2, strict=True))
+    return {
+        "paper": mean((unit(a) - unit(b)).norm().item() for a, b in pairs),
+        "authors": mean(-cos(a, b) / temperature for a, b in pairs),
+        "wang-isola": mean((unit(a) - unit(b)).norm().item() ** 2 for a, b in pairs),
+    }[variant]
+
+
+def uniformity(z1, z2, variant, temperature):
+    triples = list(different_images(z1, z2))
+    return {
+        "paper": math.log(mean(math.exp(cos(z, w)) for z, _, others in triples for w in others)),
+        "authors": mean(math.log(sum(math.exp(cos(z, w) / temperature) for w in others)) for z, _, others in triples),
+        "wang-isola": math.log(
+            mean(math.exp(-2 * (unit(z) - unit(w)).norm().item() ** 2) for z, _, others in triples for w in others)
+        ),
+    }[variant]
+
+
+BILINEAR = {
+    Euclidean(): lambda x, y: cos(x, y),
+    Minkowski(): lambda x, y: (x[1:] @ y[1:] - math.sqrt(1 + x[1:] @ x[1:]) * math.sqrt(1 + y[1:] @ y[1:])).item(),
+    Symplectic(): lambda x, y: sum((x[i] * y[i + len(x) // 2] - x[i + len(x) // 2] * y[i]).item() for i in range(len(x) // 2)),
+}  # fmt: skip
+
+
+def equivariance(z1, z2, chunks, form):
+    m, B = len(z1) // chunks, BILINEAR[form]
+    return mean(
+        (B(z1[c * m + i], z1[c * m + j]) - B(z2[c * m + i], z2[c * m + j])) ** 2
+        for c in range(chunks)
+        for i in range(m)
+        for j in range(m)
+        if i != j
+    )
+
+
+def authors_equivariance(z1, z2, chunks):
+    """The authors' scaling: for each image, twice the sum over its partners; then the mean over images."""
+    m = len(z1) // chunks
+    return mean(
+        2
+        * sum((cos(z1[c * m + i], z1[c * m + j]) - cos(z2[c * m + i], z2[c * m + j])) ** 2 for j in range(m) if j != i)
+        for c in range(chunks)
+        for i in range(m)
+    )
+
+
+def barlow_twins(z1, z2, redundancy):
+    n, d = z1.shape
+
+    def standardized(z, j):
+        column = z[:, j]
+        variance = ((column - column.mean()) ** 2).sum() / n
+        return (column - column.mean()) / (variance + 1e-5).sqrt()
+
+    C = [[(standardized(z1, i) @ standardized(z2, j)).item() / n for j in range(d)] for i in range(d)]
+    return sum((1 - C[i][i]) ** 2 for i in range(d)) + redundancy * sum(
+        C[i][j] ** 2 for i in range(d) for j in range(d) if i != j
+    )
+
+
+def vicreg(z1, z2, invariance, variance, covariance):
+    n, d = z1.shape
+    distance = mean(((z1[i, j] - z2[i, j]) ** 2).item() for i in range(n) for j in range(d))
+
+    def cov(z):
+        return torch.cov(z.T)
+
+    hinge = mean(max(0.0, 1 - math.sqrt(cov(z)[j, j].item() + 1e-4)) for z in (z1, z2) for j in range(d))
+    off = sum(cov(z)[i, j].item() ** 2 / d for z in (z1, z2) for i in range(d) for j in range(d) if i != j)
+    return invariance * distance + variance * hinge + covariance * off
+
+
+def simsiam(p1, p2, z1, z2):
+    return mean(-cos(p, z) for p, z in [*zip(p1, z2, strict=True), *zip(p2, z1, strict=True)])
+
+
+def byol(p1, p2, z1, z2):
+    def distances(p, z):
+        return mean((unit(a) - unit(b)).norm().item() ** 2 for a, b in zip(p, z, strict=True))
+
+    return distances(p1, z2) + distances(p2, z1)

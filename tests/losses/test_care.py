@@ -1,0 +1,72 @@
+import literal
+import pytest
+import torch
+
+from care.geometry import Minkowski
+from care.losses import (
+    BYOL,
+    CARE,
+    BarlowTwins,
+    InfoNCE,
+    Invariance,
+    QueueInfoNCE,
+    Uniformity,
+    VICReg,
+    equivariance,
+    info_nce,
+)
+
+
+@pytest.fixture
+def views(generator):
+    return torch.randn(4, 16, 6, generator=generator, dtype=torch.float64)
+
+
+def test_care_is_info_nce_plus_weighted_equivariance(views):
+    z1, z2, e1, e2 = views
+    loss = CARE(InfoNCE(0.5), weight=3.0, chunks=4)((z1, z2), (e1, e2))
+    expected = literal.info_nce(z1, z2, 0.5) + 3.0 * literal.equivariance(e1, e2, 4, next(iter(literal.BILINEAR)))
+    assert loss.item() == pytest.approx(expected)
+
+
+ABLATIONS = {
+    "invariance": (Invariance(), 0.0),
+    "equivariance": (None, 1.0),
+    "uniformity": (Uniformity(), 0.0),
+    "uniformity + equivariance": (Uniformity(), 1.0),
+    "InfoNCE": (InfoNCE(), 0.0),
+    "CARE": (InfoNCE(), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_the_six_ablations_are_settings(name, views):
+    z1, z2, e1, e2 = views
+    siamese, weight = ABLATIONS[name]
+    care = CARE(siamese, weight, chunks=4)
+    expected = (siamese(z1, z2) if siamese else 0) + weight * equivariance(e1, e2, 4)
+    torch.testing.assert_close(care((z1, z2), (e1, e2)), expected)
+    assert set(care.terms((z1, z2), (e1, e2))) == {
+        *(["siamese"] if siamese else []),
+        *(["equivariance"] if weight else []),
+    }
+
+
+@pytest.mark.parametrize(("siamese", "count"), [(BarlowTwins(), 2), (VICReg(), 2), (BYOL(), 4), (QueueInfoNCE(), 3)])
+def test_other_siamese_losses_take_the_place_of_info_nce(siamese, count, views, generator):
+    z = torch.randn(count, 16, 6, generator=generator, dtype=torch.float64)
+    loss = CARE(siamese, weight=2.0, chunks=4)(tuple(z), tuple(views[2:]))
+    torch.testing.assert_close(loss, siamese(*z) + 2.0 * equivariance(*views[2:], chunks=4))
+
+
+def test_another_form(views):
+    z1, z2, e1, e2 = views
+    loss = CARE(InfoNCE(), weight=1.0, chunks=2, form=Minkowski())((z1, z2), (e1, e2))
+    torch.testing.assert_close(loss, info_nce(z1, z2) + equivariance(e1, e2, 2, Minkowski()))
+
+
+def test_settings_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match="must not be negative, got -1"):
+        CARE(InfoNCE(), weight=-1.0, chunks=4)
+    with pytest.raises(ValueError, match="nothing to train"):
+        CARE(None, weight=0.0, chunks=4)
