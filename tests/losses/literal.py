@@ -64,11 +64,17 @@ def uniformity(z1, z2, variant, temperature):
     }[variant]
 
 
-BILINEAR = {
-    Euclidean(): lambda x, y: cos(x, y),
-    Minkowski(): lambda x, y: (x[1:] @ y[1:] - math.sqrt(1 + x[1:] @ x[1:]) * math.sqrt(1 + y[1:] @ y[1:])).item(),
-    Symplectic(): lambda x, y: sum((x[i] * y[i + len(x) // 2] - x[i + len(x) // 2] * y[i]).item() for i in range(len(x) // 2)),
-}  # fmt: skip
+def hyperbolic(x, y):
+    """−x_0 y_0 + x_s·y_s of the two points of the hyperboloid above the space coordinates."""
+    return (x[1:] @ y[1:] - math.sqrt(1 + x[1:] @ x[1:]) * math.sqrt(1 + y[1:] @ y[1:])).item()
+
+
+def symplectic(x, y):
+    k = len(x) // 2
+    return sum((x[i] * y[i + k] - x[i + k] * y[i]).item() for i in range(k))
+
+
+BILINEAR = {Euclidean(): cos, Minkowski(): hyperbolic, Symplectic(): symplectic}
 
 
 def equivariance(z1, z2, chunks, form):
@@ -85,12 +91,8 @@ def equivariance(z1, z2, chunks, form):
 def authors_equivariance(z1, z2, chunks):
     """The authors' scaling: for each image, twice the sum over its partners; then the mean over images."""
     m = len(z1) // chunks
-    return mean(
-        2
-        * sum((cos(z1[c * m + i], z1[c * m + j]) - cos(z2[c * m + i], z2[c * m + j])) ** 2 for j in range(m) if j != i)
-        for c in range(chunks)
-        for i in range(m)
-    )
+    partners = [[j for j in range(i // m * m, i // m * m + m) if j != i] for i in range(len(z1))]
+    return mean(2 * sum((cos(z1[i], z1[j]) - cos(z2[i], z2[j])) ** 2 for j in partners[i]) for i in range(len(z1)))
 
 
 def barlow_twins(z1, z2, redundancy):

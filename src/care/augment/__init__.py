@@ -1,0 +1,51 @@
+"""Augmentations as values: draw them, keep them, apply them, apply them again.
+
+    policy = care.augment.simclr(size=32)
+    p = policy.sample(n, source=(32, 32), generator=generator)   # one augmentation per image
+    views = care.augment.apply(images, p)
+
+One augmentation per chunk, as the equivariance loss needs it, is the same with fewer draws, repeated:
+
+    shared = policy.sample(chunks, source=(32, 32), generator=generator).repeat(n // chunks)
+"""
+
+from care.augment.apply import apply, compose
+from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
+from care.augment.points import PointParameters, PointPolicy
+from care.augment.policy import Family, ImagePolicy
+from care.augment.presets import (
+    PRESETS,
+    byol,
+    cifar10,
+    cifar100,
+    imagenet100,
+    imagenet100_equivariance,
+    mocov2,
+    policy_named,
+    simclr,
+    stl10,
+)
+from care.augment.values import Parameters
+
+__all__ = [
+    "COLOR_OPERATIONS",
+    "PRESETS",
+    "Family",
+    "ImageParameters",
+    "ImagePolicy",
+    "Parameters",
+    "PointParameters",
+    "PointPolicy",
+    "apply",
+    "byol",
+    "cifar10",
+    "cifar100",
+    "compose",
+    "identity",
+    "imagenet100",
+    "imagenet100_equivariance",
+    "mocov2",
+    "policy_named",
+    "simclr",
+    "stl10",
+]

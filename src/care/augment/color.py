@@ -1,0 +1,72 @@
+"""Color operations on images in [0, 1], with one strength and one order per image."""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from care.augment.images import BRIGHTNESS, CONTRAST, HUE
+
+LUMA = (0.2989, 0.587, 0.114)
+
+
+def grayscale(images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n 1 h w"]:
+    """0.2989 R + 0.587 G + 0.114 B."""
+    red, green, blue = images.split(1, dim=1)
+    return LUMA[0] * red + LUMA[1] * green + LUMA[2] * blue
+
+
+def jitter(
+    images: Float[Tensor, "n 3 h w"],
+    order: Int[Tensor, "n 4"],
+    brightness: Float[Tensor, " n"],
+    contrast: Float[Tensor, " n"],
+    saturation: Float[Tensor, " n"],
+    hue: Float[Tensor, " n"],
+) -> Float[Tensor, "n 3 h w"]:
+    """Brightness, contrast, saturation and hue, image i in the order order[i].
+
+    Brightness, contrast and saturation blend an image with something of its own, so one `_blend` serves whichever is
+    next. Hue costs as much as all of them: it is done once for all images, between the blends that come before it in
+    an image's order and those that come after.
+    """
+    factors = torch.stack([brightness, contrast, saturation, torch.ones_like(hue)], dim=1)
+    hue_position = (order == HUE).int().argmax(dim=1)
+    for k in range(3):
+        images = _blend(images, order[:, k], factors, k < hue_position)
+    images = shift_hue(images, hue)
+    for k in range(1, 4):
+        images = _blend(images, order[:, k], factors, k > hue_position)
+    return images
+
+
+def _blend(
+    images: Float[Tensor, "n 3 h w"],
+    operation: Int[Tensor, " n"],
+    factors: Float[Tensor, "n 4"],
+    active: Bool[Tensor, " n"],
+) -> Float[Tensor, "n 3 h w"]:
+    """clamp(φ x + (1 − φ) y): y is black for brightness, the mean gray for contrast, x in gray for saturation."""
+    factor = torch.where(active, factors.gather(1, operation[:, None]).squeeze(1), 1.0)[:, None, None, None]
+    operation = operation[:, None, None, None]
+    gray = grayscale(images)
+    other = torch.where(operation == CONTRAST, gray.mean((2, 3), keepdim=True), gray)
+    other = torch.where(operation == BRIGHTNESS, 0.0, other)
+    return (factor.to(images.dtype) * images + (1 - factor).to(images.dtype) * other).clamp(0, 1)
+
+
+def shift_hue(images: Float[Tensor, "n 3 h w"], turns: Float[Tensor, " n"]) -> Float[Tensor, "n 3 h w"]:
+    """Turn the hue of HSV by `turns` (1 is the full circle), keeping saturation and value.
+
+    With hue H in sextants, value V and chroma C = V − min: channel = V − C · clamp(min(k, 4 − k), 0, 1), where
+    k = (offset + H) mod 6 and the offset is 5, 3, 1 for red, green, blue.
+    """
+    red, green, blue = images.unbind(1)
+    value, chroma = images.amax(1), images.amax(1) - images.amin(1)
+    safe = torch.where(chroma == 0, 1, chroma)
+    from_red, from_green, from_blue = (green - blue) / safe, 2 + (blue - red) / safe, 4 + (red - green) / safe
+    hue = torch.where(value == red, from_red, torch.where(value == green, from_green, from_blue))
+    hue = hue + 6 * turns.to(images.dtype)[:, None, None]
+    offsets = torch.tensor([5.0, 3.0, 1.0], device=images.device, dtype=images.dtype)[None, :, None, None]
+    k = (offsets + hue[:, None]) % 6
+    shifted = value[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)
+    return torch.where(turns[:, None, None, None] == 0, images, shifted)

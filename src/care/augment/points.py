@@ -1,0 +1,81 @@
+"""Augmentations of 3-D point clouds as values: rotation, scale, jitter."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.augment.values import Parameters
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PointParameters(Parameters):
+    """n augmentations of clouds of p points: scale, then rotate, then move each point by its `jitter`.
+
+    The jitter is part of the value: two clouds that share an augmentation share the displacement of point k.
+    """
+
+    rotation: Float[Tensor, "n 3 3"]
+    scale: Float[Tensor, " n"]
+    jitter: Float[Tensor, "n p 3"]
+    source: tuple[int]
+
+    def describe(self, index: int) -> str:
+        """One augmentation in words."""
+        R, scale, jitter = self.rotation[index].double(), self.scale[index], self.jitter[index]
+        degrees = torch.rad2deg(torch.arccos(((R.trace() - 1) / 2).clamp(-1, 1)))
+        return f"rotate {degrees:.0f}°, scale ×{scale:.2f}, jitter {jitter.square().mean().sqrt():.3f}"
+
+
+@dataclass(frozen=True)
+class PointPolicy:
+    """A distribution over augmentations of point clouds.
+
+    Rotations are uniform on SO(3) (Haar), scales log-uniform in `scale`, jitter is N(0, jitter²) per coordinate. With
+    probability `identity` nothing is changed.
+    """
+
+    rotate: bool = True
+    scale: tuple[float, float] = (1.0, 1.0)
+    jitter: float = 0.0
+    identity: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale[0] <= self.scale[1]:
+            raise ValueError(f"scale must be 0 < low ≤ high, got {self.scale}")
+        if self.jitter < 0:
+            raise ValueError(f"jitter must not be negative, got {self.jitter}")
+        if not 0 <= self.identity <= 1:
+            raise ValueError(f"identity is a probability, got {self.identity}")
+
+    def sample(self, n: int, source: tuple[int], generator: torch.Generator) -> PointParameters:
+        """Draw n independent augmentations for clouds of `source` = (p,) points, on the generator's device."""
+        device = generator.device
+        changed = torch.rand(n, generator=generator, device=device) >= self.identity
+        quaternion = torch.randn(n, 4, generator=generator, device=device)
+        low, high = torch.tensor(self.scale, device=device).log()
+        scale = (low + torch.rand(n, generator=generator, device=device) * (high - low)).exp()
+        noise = torch.randn(n, *source, 3, generator=generator, device=device) * self.jitter
+        turned = changed if self.rotate else torch.zeros_like(changed)
+        rotation = rotation_from_quaternion(quaternion)
+        return PointParameters(
+            rotation=torch.where(turned[:, None, None], rotation, torch.eye(3, device=device)),
+            scale=torch.where(changed, scale, 1.0),
+            jitter=torch.where(changed[:, None, None], noise, 0.0),
+            source=source,
+        )
+
+
+def rotation_from_quaternion(quaternion: Float[Tensor, "n 4"]) -> Float[Tensor, "n 3 3"]:
+    """R = I + 2w[v]× + 2[v]×² for the unit quaternion (w, v). Gaussian quaternions give Haar rotations."""
+    w, x, y, z = torch.nn.functional.normalize(quaternion, dim=1).unbind(1)
+    zero = torch.zeros_like(w)
+    cross = torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], dim=1).view(-1, 3, 3)
+    return torch.eye(3).to(cross) + 2 * w[:, None, None] * cross + 2 * cross @ cross
+
+
+def augment_points(clouds: Float[Tensor, "n p 3"], parameters: PointParameters) -> Float[Tensor, "n p 3"]:
+    """x ↦ scale · R x + jitter for every point x of cloud i with the i-th parameters."""
+    R = (parameters.scale[:, None, None] * parameters.rotation).to(clouds.dtype)
+    return clouds @ R.mT + parameters.jitter.to(clouds.dtype)

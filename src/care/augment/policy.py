@@ -1,0 +1,118 @@
+"""Which augmentations are drawn, and how often. The only place in the package that draws them."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from care.augment.boxes import CROP_TRIES, central_box, random_boxes
+from care.augment.images import ImageParameters
+
+Family = Literal["crop", "flip", "color", "gray", "blur", "solarize"]
+
+# How many uniform numbers each part of an augmentation takes. Every augmentation takes all of them, so two policies
+# that differ in one probability draw the same values for everything else.
+DRAWS = {
+    "identity": 1,
+    "crop": 1, "area": CROP_TRIES, "aspect": CROP_TRIES, "top": 1, "left": 1,
+    "flip": 1,
+    "color": 1, "order": 4, "brightness": 1, "contrast": 1, "saturation": 1, "hue": 1,
+    "gray": 1,
+    "blur": 1, "sigma": 1,
+    "solarize": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ImagePolicy:
+    """A distribution over augmentations of images. `crop`, `flip`, `color`, `gray`, `blur`, `solarize` and `identity`
+    are probabilities; color factors are drawn from [1 − b, 1 + b] and the hue shift, in turns, from [−h, h].
+
+    Without a random crop the view is the central square of `center` times the shorter side. With probability
+    `identity` the augmentation changes nothing else either.
+    """
+
+    size: int
+    crop: float = 1.0
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    center: float = 1.0
+    flip: float = 0.5
+    color: float = 0.8
+    brightness: float = 0.4
+    contrast: float = 0.4
+    saturation: float = 0.4
+    hue: float = 0.1
+    gray: float = 0.2
+    blur: float = 0.5
+    sigma: tuple[float, float] = (0.1, 2.0)
+    kernel_size: int = 3
+    solarize: float = 0.0
+    threshold: float = 0.5
+    identity: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in (*get_args(Family), "identity"):
+            _require(0 <= getattr(self, name) <= 1, f"{name} is a probability, got {getattr(self, name)}")
+        for name in ("brightness", "contrast", "saturation"):
+            _require(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1], got {getattr(self, name)}")
+        _require(0 <= self.hue <= 0.5, f"hue is in turns and must be in [0, 0.5], got {self.hue}")
+        _require(0 < self.scale[0] <= self.scale[1] <= 1, f"scale must be 0 < low ≤ high ≤ 1, got {self.scale}")
+        for name in ("ratio", "sigma"):
+            low, high = getattr(self, name)
+            _require(0 < low <= high, f"{name} must be 0 < low ≤ high, got {(low, high)}")
+        _require(0 < self.center <= 1, f"center must be in (0, 1], got {self.center}")
+        _require(self.size >= 1, f"size must be at least 1 pixel, got {self.size}")
+        _require(self.kernel_size % 2 == 1, f"kernel_size must be odd, got {self.kernel_size}")
+        _require(self.kernel_size < 2 * self.size, f"a blur of {self.kernel_size} px needs more than {self.size} px")
+
+    def only(self, *families: Family) -> "ImagePolicy":
+        """This policy with every other family of augmentations switched off."""
+        if unknown := set(families) - set(get_args(Family)):
+            raise ValueError(f"no augmentation is called {', '.join(sorted(unknown))}; there are {get_args(Family)}")
+        off: dict[str, Any] = {name: 0.0 for name in get_args(Family) if name not in families}
+        return dataclasses.replace(self, **off)
+
+    def sample(self, n: int, source: tuple[int, int], generator: torch.Generator) -> ImageParameters:
+        """Draw n independent augmentations for images of `source` = (height, width), on the generator's device."""
+        uniform = torch.rand(n, sum(DRAWS.values()), generator=generator, device=generator.device)
+        u = {name: columns.squeeze(1) if columns.shape[1] == 1 else columns
+             for name, columns in zip(DRAWS, uniform.split(list(DRAWS.values()), dim=1), strict=True)}  # fmt: skip
+        changed = u["identity"] >= self.identity
+        color = changed & (u["color"] < self.color)
+        cropped = random_boxes(u["area"], u["aspect"], u["top"], u["left"], source, self.scale, self.ratio)
+        top, left, height, width = (
+            torch.where(changed & (u["crop"] < self.crop), random, central)
+            for random, central in zip(cropped, central_box(source, self.center), strict=True)
+        )
+        return ImageParameters(
+            top=top,
+            left=left,
+            height=height,
+            width=width,
+            flip=changed & (u["flip"] < self.flip),
+            order=u["order"].argsort(dim=1),
+            brightness=torch.where(color, _between(u["brightness"], 1 - self.brightness, 1 + self.brightness), 1.0),
+            contrast=torch.where(color, _between(u["contrast"], 1 - self.contrast, 1 + self.contrast), 1.0),
+            saturation=torch.where(color, _between(u["saturation"], 1 - self.saturation, 1 + self.saturation), 1.0),
+            hue=torch.where(color, _between(u["hue"], -self.hue, self.hue), 0.0),
+            gray=changed & (u["gray"] < self.gray),
+            blur=changed & (u["blur"] < self.blur),
+            sigma=_between(u["sigma"], *self.sigma),
+            solarize=changed & (u["solarize"] < self.solarize),
+            source=source,
+            size=self.size,
+            kernel_size=self.kernel_size,
+            threshold=self.threshold,
+        )
+
+
+def _between(u: Tensor, low: float, high: float) -> Tensor:
+    return low + u * (high - low)
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

@@ -1,0 +1,82 @@
+"""The policies of the paper, by name. Facts: SimCLR's recipe, the paper's appendix, and the authors' program."""
+
+from collections.abc import Callable
+
+from care.augment.policy import ImagePolicy
+
+
+def simclr(size: int = 32, strength: float = 0.5) -> ImagePolicy:
+    """SimCLR's augmentations: crop, flip, color of the given strength, gray, blur over a tenth of the image.
+
+    SimCLR trains CIFAR with strength 0.5 and ImageNet with 1.
+    """
+    return ImagePolicy(
+        size=size,
+        brightness=0.8 * strength,
+        contrast=0.8 * strength,
+        saturation=0.8 * strength,
+        hue=0.2 * strength,
+        kernel_size=_blur_pixels(size),
+    )
+
+
+def cifar10() -> ImagePolicy:
+    """The paper's CIFAR-10 views: 32 px, color strength 0.5, blur on 3 px."""
+    return simclr(32)
+
+
+def cifar100() -> ImagePolicy:
+    """The paper's CIFAR-100 views: those of CIFAR-10."""
+    return simclr(32)
+
+
+def stl10() -> ImagePolicy:
+    """The paper's STL-10 views: those of CIFAR-10, to which the authors' program reduces the 96 px images."""
+    return simclr(32)
+
+
+def mocov2(size: int = 224) -> ImagePolicy:
+    """MoCo-v2's augmentations: SimCLR's with color strength 0.5 and crops of at least a fifth of the area."""
+    return ImagePolicy(size=size, scale=(0.2, 1.0), kernel_size=_blur_pixels(size), center=0.875)
+
+
+def imagenet100() -> ImagePolicy:
+    """The paper's ImageNet-100 views for InfoNCE: MoCo-v2's at 224 px."""
+    return mocov2(224)
+
+
+def imagenet100_equivariance() -> ImagePolicy:
+    """The authors' ImageNet-100 views for the equivariance loss: no crop but the central 224 of 256, blur on 5 px."""
+    return ImagePolicy(size=224, crop=0.0, center=0.875, kernel_size=5)
+
+
+def byol(size: int = 224, view: int = 1) -> ImagePolicy:
+    """BYOL's views: the first is always blurred, the second rarely blurred but sometimes solarized."""
+    if view not in (1, 2):
+        raise ValueError(f"BYOL has view 1 and view 2, got {view}")
+    return ImagePolicy(
+        size=size,
+        center=0.875,
+        saturation=0.2,
+        blur=1.0 if view == 1 else 0.1,
+        solarize=0.0 if view == 1 else 0.2,
+        kernel_size=_blur_pixels(size),
+    )
+
+
+def _blur_pixels(size: int) -> int:
+    """SimCLR blurs over a tenth of the image: the nearest odd number of pixels, at least 3."""
+    return max(3, size // 10 // 2 * 2 + 1)
+
+
+PRESETS: dict[str, Callable[[], ImagePolicy]] = {
+    preset.__name__: preset
+    for preset in (simclr, cifar10, cifar100, stl10, mocov2, imagenet100, imagenet100_equivariance, byol)
+}
+
+
+def policy_named(name: str) -> ImagePolicy:
+    """The preset called `name`, with its usual size."""
+    if name not in PRESETS:
+        raise ValueError(f"no policy is called {name!r}; there are {', '.join(PRESETS)}")
+    return PRESETS[name]()
