@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.spatial.transform
@@ -48,7 +50,11 @@ def test_identity_and_no_rotation(generator):
 
 
 def test_an_augmentation_in_words(generator):
-    assert PointPolicy(identity=1.0).sample(1, (5,), generator).describe(0) == "rotate 0°, scale ×1.00, jitter 0.000"
+    assert PointPolicy(identity=1.0).sample(1, (5,), generator).describe(0) == "identity"
+    p = PointPolicy(scale=(2.0, 2.0), jitter=0.1).sample(1, (5,), generator)
+    quarter = torch.tensor([[[0.0, -1, 0], [1, 0, 0], [0, 0, 1]]])
+    p = dataclasses.replace(p, rotation=quarter, jitter=torch.full((1, 5, 3), 0.1))
+    assert p.describe(0) == "scale ×2.00, rotate 90°, jitter 0.100"
 
 
 @pytest.mark.parametrize("setting", [{"scale": (0.0, 1.0)}, {"jitter": -1.0}, {"identity": 2.0}])

@@ -44,8 +44,8 @@ class ImageParameters(Parameters):
     kernel_size: int
     threshold: float = 0.5
 
-    def describe(self, index: int) -> str:
-        """One augmentation in words, in the order in which it is applied."""
+    def steps(self, index: int) -> list[str]:
+        """What one augmentation does, a phrase per operation, in the order of application."""
         row: dict[str, Any] = {name: tensor[index].tolist() for name, tensor in self._tensors()}
         parts = []
         if (row["top"], row["left"], row["height"], row["width"]) != (0, 0, *self.source):
@@ -64,7 +64,7 @@ class ImageParameters(Parameters):
             parts.append(f"blur σ {row['sigma']:.2f}")
         if row["solarize"]:
             parts.append("solarize")
-        return ", ".join(parts) or "identity"
+        return parts
 
 
 def identity(n: int, source: tuple[int, int], size: int, center: float = 1.0) -> ImageParameters:

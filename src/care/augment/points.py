@@ -21,11 +21,16 @@ class PointParameters(Parameters):
     jitter: Float[Tensor, "n p 3"]
     source: tuple[int]
 
-    def describe(self, index: int) -> str:
-        """One augmentation in words."""
+    def steps(self, index: int) -> list[str]:
+        """What one augmentation does, a phrase per operation, in the order of application."""
         R, scale, jitter = self.rotation[index].double(), self.scale[index], self.jitter[index]
         degrees = torch.rad2deg(torch.arccos(((R.trace() - 1) / 2).clamp(-1, 1)))
-        return f"rotate {degrees:.0f}°, scale ×{scale:.2f}, jitter {jitter.square().mean().sqrt():.3f}"
+        parts = [
+            (scale != 1, f"scale ×{scale:.2f}"),
+            (degrees > 0.5, f"rotate {degrees:.0f}°"),
+            (jitter.any(), f"jitter {jitter.square().mean().sqrt():.3f}"),
+        ]
+        return [text for applied, text in parts if applied]
 
 
 @dataclass(frozen=True)

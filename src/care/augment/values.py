@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ P = TypeVar("P", bound="Parameters")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Parameters:
+class Parameters(ABC):
     """Drawn augmentations: fields that are tensors have a row per augmentation, all other fields are shared.
 
     Index it, repeat it, concatenate it, move it between devices; nothing changes it.
@@ -69,9 +70,13 @@ class Parameters:
         columns = dict(zip((name for name, _ in self._tensors()), vector.split(widths, dim=1), strict=True))
         return self._map(lambda name, tensor: columns[name].reshape(-1, *tensor.shape[1:]).to(tensor.dtype))
 
+    @abstractmethod
+    def steps(self, index: int) -> list[str]:
+        """What one augmentation does, a phrase per operation, in the order of application."""
+
     def describe(self, index: int) -> str:
         """One augmentation in words."""
-        raise NotImplementedError
+        return ", ".join(self.steps(index)) or "identity"
 
     def __repr__(self) -> str:
         shown = [f"  {i}: {self.describe(i)}" for i in range(min(len(self), ROWS_SHOWN))]

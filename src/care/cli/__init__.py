@@ -1,0 +1,43 @@
+"""The command line. Commands live in a file each; this one puts them together."""
+
+from typing import Annotated
+
+import typer
+
+import care
+from care.cli.augment import augment
+from care.cli.demo import demo
+
+app = typer.Typer(
+    name="care",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(augment)
+
+
+def _print_version(wanted: bool) -> bool:
+    if wanted:
+        typer.echo(f"care {care.__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def care_command(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Contrastive learning in which an augmentation of the input rotates the embedding.
+
+    Start with [bold]care demo[/bold]: it needs no data and no GPU.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

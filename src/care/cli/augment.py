@@ -1,0 +1,37 @@
+"""`care augment`: look at what a policy does."""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from care.augment import PRESETS, policy_named
+from care.cli.mistakes import users_input
+from care.report import gallery, read_pictures
+
+
+def augment(
+    images: Annotated[list[Path], typer.Argument(exists=True, help="Pictures, or folders of pictures.")],
+    policy: Annotated[str, typer.Option(help=f"One of {', '.join(PRESETS)}.")] = "cifar10",
+    out: Annotated[Path, typer.Option(help="Where to write the picture (.png, .svg or .pdf).")] = Path("grid.png"),
+    columns: Annotated[int, typer.Option(min=1, max=40, help="How many augmentations to draw.")] = 8,
+    pixels: Annotated[int, typer.Option(min=8, help="Side of the squares the pictures are cut to beforehand.")] = 256,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same augmentations.")] = 0,
+) -> None:
+    """Draw augmentations and show every picture under each of them.
+
+    Rows are pictures, columns are augmentations: one augmentation hits all pictures alike.
+
+    Example: [bold]care augment photos/ --policy imagenet100 --out grid.png[/bold]
+    """
+    with users_input():
+        if out.suffix not in (".png", ".svg", ".pdf"):
+            raise ValueError(f"--out must end in .png, .svg or .pdf, got {out.name}")
+        chosen = policy_named(policy)
+        pictures = read_pictures(images, pixels)
+    augmentations = chosen.sample(columns, (pixels, pixels), torch.Generator().manual_seed(seed))
+    figure = gallery(pictures, augmentations)
+    with users_input():
+        figure.savefig(out, dpi=120)
+    typer.echo(f"{augmentations}\n{out}")

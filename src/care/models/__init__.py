@@ -1,0 +1,5 @@
+"""Encoders."""
+
+from care.models.deepset import DeepSet
+
+__all__ = ["DeepSet"]

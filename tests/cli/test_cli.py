@@ -1,0 +1,77 @@
+"""The command line, as a user runs it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import care
+from care.cli import app
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"NO_COLOR": "1", "COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def size_of(path):
+    with Image.open(path) as image:
+        return image.size
+
+
+@pytest.fixture
+def picture(tmp_path, generator, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.fromarray(torch.randint(256, (40, 60, 3), dtype=torch.uint8, generator=generator).numpy()).save("picture.png")
+    return "picture.png"
+
+
+def test_the_command_starts(tmp_path):
+    command = [sys.executable, "-m", "care", "--version"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"care {care.__version__}\n"
+
+
+def test_help_says_where_to_start():
+    assert "care demo" in run("--help")
+
+
+def test_augment_draws_a_gallery(picture):
+    output = run("augment", picture, picture, "--policy", "cifar10", "--columns", "3", "--out", "grid.png")
+    assert "ImageParameters of 3" in output
+    width, height = size_of("grid.png")
+    assert width > height > 100
+
+
+def test_the_same_seed_draws_the_same_gallery(picture, tmp_path):
+    for name in ("a.png", "b.png"):
+        run("augment", picture, "--seed", "3", "--columns", "2", "--out", name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--policy", "resnet"), "no policy is called 'resnet'; there are simclr"),
+        (("--out", "grid.txt"), "--out must end in .png, .svg or .pdf"),
+        (("--out", "missing/grid.png"), "missing/grid.png"),
+        (("--columns", "0"), "columns"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(picture, args, message):
+    output = run("augment", picture, *args, code=2)
+    assert message in output
+    assert "Traceback" not in output
+
+
+def test_demo_trains_measures_and_draws(tmp_path):
+    """A short run: the table, the numbers and the picture are there."""
+    out = tmp_path / "here" / "and" / "now"
+    assert "uniformity + equivariance" in run("demo", "--steps", "20", "--out", out)
+    assert set(json.loads((out / "demo.json").read_text())) == {"SimCLR", "CARE", "uniformity + equivariance"}
+    assert size_of(out / "orbits.png")[0] > 1000

@@ -1,0 +1,72 @@
+"""Imports follow one direction, so that what is pure stays pure."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "care"
+
+# What each part may import from. What it may import from may in turn rest on more; nothing else is allowed.
+MAY_IMPORT = {
+    "geometry": set(),
+    "augment": set(),
+    "data": set(),
+    "models": set(),
+    "losses": {"geometry"},
+    "report": {"augment"},
+    "demo": {"geometry", "losses", "augment", "data", "models"},
+    "cli": {"augment", "data", "demo", "report"},
+    "__main__": {"cli"},
+    "__init__": {"geometry", "losses", "augment"},
+}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_parts(path: Path, source: str) -> set[str]:
+    """The parts of care that a file imports, wherever in the file it does."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the direction"
+            modules = [f"care.{alias.name}" for alias in node.names] if node.module == "care" else [node.module]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {module.split(".")[1] for module in modules if module.startswith("care.")}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_follow_the_direction(path):
+    part = part_of(path)
+    assert part in MAY_IMPORT, f"{part} is new: say here what it may import"
+    astray = imported_parts(path, path.read_text()) - MAY_IMPORT[part] - {part, "__version__"}
+    assert not astray, f"{part} must not import from {sorted(astray)}"
+
+
+def test_the_direction_has_no_circle():
+    done: set[str] = set()
+    while len(done) < len(MAY_IMPORT):
+        ready = {part for part, needs in MAY_IMPORT.items() if part not in done and needs <= done}
+        assert ready, "the parts left import each other in a circle"
+        done |= ready
+
+
+def test_a_stray_import_is_seen():
+    path = SOURCE / "geometry" / "measures.py"
+    assert imported_parts(path, "def f():\n    from care.losses import info_nce") == {"losses"}
+    assert imported_parts(path, "from care import augment\nimport care.cli.demo") == {"augment", "cli"}
+
+
+@pytest.mark.parametrize("part", ["geometry", "losses", "augment"])
+def test_the_core_knows_no_devices_ranks_or_files(part):
+    """No process groups, no files, no CUDA calls, no global random state in the pure parts."""
+    for path in (SOURCE / part).rglob("*.py"):
+        text = path.read_text()
+        for word in ("torch.distributed", "torch.cuda", "manual_seed", "open(", "get_rank"):
+            assert word not in text, f"{path.name} mentions {word}"
