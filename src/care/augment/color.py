@@ -66,7 +66,7 @@ def shift_hue(images: Float[Tensor, "n 3 h w"], turns: Float[Tensor, " n"]) -> F
     from_red, from_green, from_blue = (green - blue) / safe, 2 + (blue - red) / safe, 4 + (red - green) / safe
     hue = torch.where(value == red, from_red, torch.where(value == green, from_green, from_blue))
     hue = hue + 6 * turns.to(images.dtype)[:, None, None]
-    offsets = torch.tensor([5.0, 3.0, 1.0], device=images.device, dtype=images.dtype)[None, :, None, None]
+    offsets = (5 - 2 * torch.arange(3, device=images.device))[None, :, None, None]
     k = (offsets + hue[:, None]) % 6
     shifted = value[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)
     return torch.where(turns[:, None, None, None] == 0, images, shifted)

@@ -1,0 +1,73 @@
+"""What only a GPU can show. Skipped without one."""
+
+import contextlib
+import warnings
+
+import pytest
+import torch
+
+from care import augment, geometry, losses
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@contextlib.contextmanager
+def no_waiting():
+    """An error wherever the host would wait for the GPU."""
+    with warnings.catch_warnings(action="ignore"):  # "a prototype feature"
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+LOSSES = {
+    "info_nce": (lambda z: losses.info_nce(z[0], z[1])),
+    "info_nce tiled": (lambda z: losses.info_nce(z[0], z[1], tile=100)),
+    "queue_info_nce": (lambda z: losses.queue_info_nce(z[0], z[1], z[2])),
+    "equivariance": (lambda z: losses.equivariance(z[0], z[1], chunks=16)),
+    "minkowski": (lambda z: losses.equivariance(z[0], z[1], 16, geometry.Minkowski())),
+    "invariance": (lambda z: losses.invariance(z[0], z[1])),
+    "uniformity": (lambda z: losses.uniformity(z[0], z[1])),
+    "barlow_twins": (lambda z: losses.barlow_twins(z[0], z[1])),
+    "vicreg": (lambda z: losses.vicreg(z[0], z[1])),
+    "byol": (lambda z: losses.byol(*z)),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_do_not_wait_and_equal_the_cpu(name, generator):
+    z = torch.randn(4, 256, 128, generator=generator)
+    on_gpu = z.cuda().requires_grad_()
+    on_cpu = z.double().requires_grad_()
+    with no_waiting():
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = LOSSES[name](on_gpu)
+        loss.backward()
+    expected = LOSSES[name](on_cpu)
+    expected.backward()
+    torch.testing.assert_close(loss.cpu().double(), expected, rtol=1e-4, atol=1e-5)
+    assert (on_gpu.grad.cpu().double() - on_cpu.grad).norm() <= 1e-4 * on_cpu.grad.norm()
+
+
+def test_drawing_and_applying_do_not_wait():
+    generator = torch.Generator("cuda").manual_seed(0)
+    images = torch.randint(256, (64, 3, 32, 32), dtype=torch.uint8, device="cuda", generator=generator)
+    policy = augment.ImagePolicy(size=32, solarize=0.2, identity=0.1)
+    with no_waiting():
+        p = policy.sample(64, (32, 32), generator)
+        shared = policy.sample(4, (32, 32), generator).repeat(16)
+        views = augment.apply(images, p), augment.apply(images, shared)
+    assert all(view.is_cuda for view in views)
+
+
+def test_rotations_on_the_gpu_equal_the_cpu(generator):
+    F = geometry.Euclidean().embed(torch.randn(3, 500, 64, generator=generator))
+    F_a = geometry.Euclidean().embed(F + 0.1 * torch.randn(3, 500, 64, generator=generator))
+    for measure in (geometry.wahba_error, geometry.heldout_ratio, geometry.relative_equivariance, geometry.gram_defect):
+        torch.testing.assert_close(measure(F.cuda(), F_a.cuda()).cpu(), measure(F, F_a), rtol=1e-3, atol=1e-6)
+    boosted = geometry.Minkowski().embed(F[0].double())
+    boost = geometry.Minkowski().random_element(64, generator, 0.5)
+    solution = geometry.solve_wahba(boosted.cuda(), (boosted @ boost.T).cuda(), "Lorentz")
+    torch.testing.assert_close(solution.cpu(), boost, atol=1e-6, rtol=1e-6)
