@@ -61,12 +61,13 @@ def test_a_reflection_is_out_of_reach_for_so(generator):
 
 
 @pytest.mark.parametrize("group", ["SO", "O"])
+@pytest.mark.parametrize("determinant", [1, -1])
 @pytest.mark.parametrize(("n", "d", "rank"), [(3, 8, 3), (1, 8, 1), (40, 8, 5), (40, 8, 1), (7, 8, 7), (5, 3, 2)])
-def test_undetermined_directions(n, d, rank, group, generator):
+def test_undetermined_directions(n, d, rank, determinant, group, generator):
     """Rank-deficient points are fitted exactly, by a member of the group that moves the rest as little as possible."""
     basis = rotation(d, generator)[:rank]
     F = points(n, rank, generator) @ basis
-    R = rotation(d, generator)
+    R = rotation(d, generator, determinant)
     solution = solve_wahba(F, F @ R.T, group)
     torch.testing.assert_close(F @ solution.T, F @ R.T)
     assert Euclidean().contains(solution)

@@ -33,6 +33,12 @@ def test_the_papers_weights_in_our_units():
     assert mean_weight(0.01, 256 // 8) == pytest.approx(0.62)
 
 
+def test_the_diagonal_does_not_count():
+    """The angle of an image with itself is no pair, also where a zero vector makes it change."""
+    z1, z2 = torch.tensor([[0.0, 0.0], [1.0, 0.0]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    assert equivariance(z1, z2) == 1
+
+
 def test_chunks_must_divide_the_batch(generator):
     z1, z2 = torch.randn(2, 12, 4, generator=generator)
     with pytest.raises(ValueError, match="5 chunks do not divide a batch of 12; these do: 1, 2, 3, 4, 6"):

@@ -1,5 +1,19 @@
-"""Encoders."""
+"""Encoders: backbones, projection heads, and one pass for several views."""
 
+from care.models.backbones import build_backbone, small_stem
 from care.models.deepset import DeepSet
+from care.models.encoder import Encoder
+from care.models.heads import projection_head
+from care.models.per_view import PerView, forward_shuffled, forward_views, split_batchnorm
 
-__all__ = ["DeepSet"]
+__all__ = [
+    "DeepSet",
+    "Encoder",
+    "PerView",
+    "build_backbone",
+    "forward_shuffled",
+    "forward_views",
+    "projection_head",
+    "small_stem",
+    "split_batchnorm",
+]

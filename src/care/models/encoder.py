@@ -1,0 +1,48 @@
+"""The encoder f: backbone, projection head, and the normalization of the input that belongs to them."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.models.backbones import build_backbone
+from care.models.heads import projection_head
+
+
+class Encoder(nn.Module):
+    """x ↦ head(backbone((x − mean) / std)) for images in [0, 1], or point clouds.
+
+    The losses, and the paper's measures, live on the output; the features of the backbone are for use downstream.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, backbone: nn.Module, head: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+        self.register_buffer("mean", torch.tensor(mean))
+        self.register_buffer("std", torch.tensor(std))
+
+    @classmethod
+    def build(
+        cls,
+        model: str,
+        source: tuple[int, ...],
+        embedding: int = 128,
+        head_width: int = 512,
+        head_depth: int = 2,
+        mean: tuple[float, ...] = (0.0, 0.0, 0.0),
+        std: tuple[float, ...] = (1.0, 1.0, 1.0),
+    ) -> "Encoder":
+        """A new encoder, with weights from torch's global random state."""
+        backbone, features = build_backbone(model, source)
+        return cls(backbone, projection_head(features, head_width, embedding, head_depth), mean, std)
+
+    def features(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n features"]:
+        """The backbone's output, un-normalized: what a linear probe is trained on."""
+        shape = (1, -1, 1, 1) if x.ndim == 4 else (1, 1, -1)
+        return self.backbone((x - self.mean.view(shape)) / self.std.view(shape))
+
+    def forward(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n d"]:
+        """The head's output; `Euclidean().embed` puts it on the sphere."""
+        return self.head(self.features(x))
