@@ -11,13 +11,13 @@ from care.models import Encoder, forward_shuffled, forward_views, split_batchnor
 @pytest.fixture
 def network():
     torch.manual_seed(0)
-    return Encoder.build("resnet18", source=(16, 16), embedding=8, head_width=16).double()
+    return Encoder.build("test_resnet", source=(32, 32), embedding=8, head_width=16).double()
 
 
 @pytest.fixture
 def views(generator):
     return list(
-        torch.randn(4, 6, 3, 16, 16, generator=generator, dtype=torch.float64) * torch.arange(1, 5).view(4, 1, 1, 1, 1)
+        torch.randn(4, 6, 3, 32, 32, generator=generator, dtype=torch.float64) * torch.arange(1, 5).view(4, 1, 1, 1, 1)
     )
 
 

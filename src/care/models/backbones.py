@@ -21,7 +21,7 @@ def build_backbone(name: str, source: tuple[int, ...]) -> tuple[nn.Module, int]:
         return DeepSet(out_features=128), 128
     if len(source) != 2:
         raise ValueError(f"point clouds need the model deepset, not {name}")
-    import timm  # noqa: PLC0415 (seconds to import, and only needed here)
+    import timm
 
     if not timm.is_model(name):
         close = ", ".join(timm.list_models(f"*{name.split('_')[0]}*")[:5])
@@ -29,7 +29,7 @@ def build_backbone(name: str, source: tuple[int, ...]) -> tuple[nn.Module, int]:
     model = timm.create_model(name, num_classes=0, **_size_argument(name, source))
     if max(source) <= SMALL_IMAGE:
         small_stem(model)
-    return model, model.num_features
+    return model, int(model.num_features)  # type: ignore[arg-type]
 
 
 def small_stem(model: nn.Module) -> nn.Module:

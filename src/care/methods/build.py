@@ -1,0 +1,85 @@
+"""From settings to a method."""
+
+import dataclasses
+from typing import Any
+
+from torch import nn
+
+from care.augment import ImagePolicy, PointPolicy, policy_named
+from care.geometry import form_named
+from care.losses import (
+    BYOL,
+    CARE,
+    BarlowTwins,
+    InfoNCE,
+    Invariance,
+    QueueInfoNCE,
+    SimSiam,
+    Uniformity,
+    VICReg,
+)
+from care.methods.method import Method
+from care.methods.moco import MoCo
+from care.methods.predictive import Predictive
+from care.methods.settings import MethodSettings
+from care.methods.views import ViewPlan, chunked_views, four_views, two_views
+from care.models import Encoder, split_batchnorm
+
+
+def build_method(settings: MethodSettings, encoder: Encoder, batch: int, processes: int = 1) -> Method:
+    """The method that `settings` describe, around `encoder`, for batches of `batch` over all processes."""
+    settings.check(batch, processes)
+    loss = CARE(siamese_loss(settings), settings.equivariance, settings.chunks // processes, form_named(settings.form))
+    plan, joint = view_plan(settings, batch), settings.batchnorm == "joint"
+    method: Method
+    if settings.method == "mocov2":
+        method = MoCo(encoder, loss, plan, joint, settings.queue, settings.embedding)
+    elif settings.method in ("byol", "simsiam"):
+        width, moving = settings.head_width, settings.method == "byol"
+        method = Predictive(encoder, loss, plan, joint, settings.embedding, width, moving)
+    else:
+        method = Method(encoder, loss, plan, joint)
+    split_batchnorm(method)
+    return method
+
+
+def siamese_loss(settings: MethodSettings) -> nn.Module | None:
+    """The loss that takes InfoNCE's place; None for the equivariance loss alone."""
+    temperature = settings.temperature
+    losses: dict[str, nn.Module | None] = {
+        "simclr": InfoNCE(temperature),
+        "mocov2": QueueInfoNCE(temperature),
+        "barlow_twins": BarlowTwins(),
+        "vicreg": VICReg(),
+        "byol": BYOL(),
+        "simsiam": SimSiam(),
+        "invariance": Invariance(),
+        "uniformity": Uniformity(),
+        "equivariance": None,
+    }
+    return losses[settings.method]
+
+
+def view_plan(settings: MethodSettings, batch: int) -> ViewPlan:
+    """Which views a step draws."""
+    policy = policy_for(settings.policy)
+    chunk_policy = dataclasses.replace(policy_for(settings.chunk_policy), identity=settings.identity)
+    if settings.equivariance == 0:
+        return two_views(policy, batch, settings.chunks, per_chunk=0)
+    if settings.method == "equivariance":
+        return chunked_views(chunk_policy, settings.chunks, settings.shared_by)
+    if settings.views == 2:
+        return two_views(chunk_policy, batch, settings.chunks, settings.chunked_views)
+    return four_views(policy, chunk_policy, batch, settings.chunks, settings.shared_by)
+
+
+def policy_for(name: str) -> ImagePolicy | PointPolicy:
+    """A preset for images by name, or `rotations` for point clouds."""
+    return PointPolicy() if name == "rotations" else policy_named(name)
+
+
+def build_encoder(settings: MethodSettings, source: tuple[int, ...], **normalization: Any) -> Encoder:
+    """The encoder that `settings` describe, for views of shape `source`."""
+    return Encoder.build(
+        settings.model, source, settings.embedding, settings.head_width, settings.head_depth, **normalization
+    )

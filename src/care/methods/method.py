@@ -1,0 +1,48 @@
+"""A method: an encoder and a loss, from views to the terms of the loss."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.losses import CARE
+from care.methods.views import ViewPlan
+from care.models import Encoder, forward_views
+
+Gather = Callable[[Tensor], Tensor]
+
+
+def on_one_process(x: Tensor) -> Tensor:
+    """What gathering over all processes is when there is one."""
+    return x
+
+
+class Method(nn.Module):
+    """SimCLR and all methods that compare the embeddings of two views directly (Barlow Twins, VICReg, the ablations).
+
+    Called with the views of `plan`, it returns the terms of the loss by name. Losses that compare images with each
+    other see those of all processes: `gather` concatenates over processes and carries gradients back. The chunks of
+    the equivariance loss stay on their process.
+    """
+
+    def __init__(self, encoder: Encoder, loss: CARE, plan: ViewPlan, joint: bool = False) -> None:
+        super().__init__()
+        self.encoder, self.loss, self.plan, self.joint = encoder, loss, plan, joint
+        self.gather: Gather = on_one_process
+
+    def forward(self, *views: Tensor) -> dict[str, Float[Tensor, ""]]:
+        """The terms of the loss, unweighted."""
+        z = forward_views(self.encoder, views, self.joint)
+        siamese = tuple(self.gather(z[i]) for i in self.plan.siamese)
+        return self.loss.terms(siamese, [z[i] for i in self.plan.chunked])
+
+    def after_step(self, momentum: float) -> None:
+        """What a method does after the optimizer's step: nothing here."""
+
+
+@torch.no_grad()
+def follow(target: nn.Module, online: nn.Module, momentum: float) -> None:
+    """θ_target ← m θ_target + (1 − m) θ_online; BatchNorm's running statistics belong to the target alone."""
+    pairs = list(zip(target.parameters(), online.parameters(), strict=True))
+    torch._foreach_lerp_([t for t, _ in pairs], [o.detach() for _, o in pairs], 1 - momentum)

@@ -1,0 +1,53 @@
+"""MoCo-v2: keys from a slowly moving encoder, negatives from a queue."""
+
+import copy
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.geometry import Euclidean
+from care.losses import CARE
+from care.methods.method import Method, follow
+from care.methods.views import ViewPlan
+from care.models import Encoder, forward_shuffled, forward_views
+
+# Keys are normalized by BatchNorm in groups of this many, interleaved, so that no key shares its group with its query.
+KEYS_PER_GROUP = 32
+
+
+class MoCo(Method):
+    """InfoNCE between queries f(a x) and keys f_m(a' x), with the keys of earlier batches as negatives.
+
+    The queue and the momentum encoder f_m are part of the state dict. The current keys enter the queue in `after_step`,
+    when the loss no longer needs it: they are never their own batch's negatives. It starts as random points of the
+    sphere, which the first batches replace.
+    """
+
+    queue: Tensor
+
+    def __init__(self, encoder: Encoder, loss: CARE, plan: ViewPlan, joint: bool, size: int, embedding: int) -> None:
+        super().__init__(encoder, loss, plan, joint)
+        self.momentum_encoder = copy.deepcopy(encoder).requires_grad_(False)
+        generator = torch.Generator().manual_seed(0)
+        self.register_buffer("queue", Euclidean().embed(torch.randn(size, embedding, generator=generator)))
+        self.keys: list[Tensor] = []
+
+    def forward(self, *views: Tensor) -> dict[str, Float[Tensor, ""]]:
+        """The terms of the loss: the encoder sees the first view and the chunks, the momentum encoder the second."""
+        query, key = self.plan.siamese
+        seen = [i for i in range(len(views)) if i != key or i in self.plan.chunked]
+        z = dict(zip(seen, forward_views(self.encoder, [views[i] for i in seen], self.joint), strict=True))
+        with torch.no_grad():
+            groups = max(1, len(views[key]) // KEYS_PER_GROUP)
+            keys = forward_shuffled(self.momentum_encoder, views[key], groups)
+        self.keys.append(keys)
+        return self.loss.terms((z[query], keys, self.queue), [z[i] for i in self.plan.chunked])
+
+    @torch.no_grad()
+    def after_step(self, momentum: float) -> None:
+        """Move the momentum encoder, and let this step's keys of all processes replace the oldest in the queue."""
+        follow(self.momentum_encoder, self.encoder, momentum)
+        keys = Euclidean().embed(self.gather(torch.cat(self.keys)).to(self.queue.dtype))
+        self.queue.copy_(torch.cat([keys, self.queue])[: len(self.queue)])
+        self.keys.clear()

@@ -1,0 +1,81 @@
+"""What can be chosen about a method, and what cannot go together."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from care.augment import PRESETS
+from care.geometry.forms import FORMS
+
+MethodName = Literal[
+    "simclr", "mocov2", "barlow_twins", "vicreg", "byol", "simsiam", "invariance", "uniformity", "equivariance"
+]
+WITH_TEMPERATURE = ("simclr", "mocov2")
+WITH_MOMENTUM = ("mocov2", "byol")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSettings:
+    """An encoder, a Siamese loss, and the equivariance loss on top with λ = `equivariance` (times its mean over pairs).
+
+    The paper's six ablations are `method` = invariance, equivariance, uniformity, uniformity with equivariance > 0,
+    simclr, and simclr with equivariance > 0.
+    """
+
+    method: MethodName = "simclr"
+    temperature: float = 0.5
+    equivariance: float = 0.0
+    chunks: int = 16
+    form: str = "euclidean"
+    views: Literal[2, 4] = 4
+    chunked_views: Literal[1, 2] = 2
+    shared_by: Literal["chunk", "batch"] = "chunk"
+    policy: str = "cifar10"
+    chunk_policy: str = "cifar10"
+    identity: float = 0.0
+    model: str = "resnet18"
+    embedding: int = 128
+    head_width: int = 512
+    head_depth: int = 2
+    batchnorm: Literal["view", "joint"] = "view"
+    queue: int = 4096
+    momentum: float = 0.99
+
+    def check(self, batch: int, processes: int = 1) -> None:
+        """Raise ValueError, one sentence, for settings that make no sense together."""
+        _one_of("method", self.method, get_args(MethodName))
+        _one_of("form", self.form, FORMS)
+        for name in ("policy", "chunk_policy"):
+            _one_of(name, getattr(self, name), [*PRESETS, "rotations"])
+        _require(self.temperature > 0, f"temperature must be greater than 0, got {self.temperature}")
+        _require(self.equivariance >= 0, f"equivariance (λ) must not be negative, got {self.equivariance}")
+        _require(0 <= self.identity <= 1, f"identity is a probability, got {self.identity}")
+        _require(0 <= self.momentum < 1, f"momentum must be in [0, 1), got {self.momentum}")
+        alone = self.method == "equivariance"
+        _require(not alone or self.equivariance > 0, "the method equivariance needs equivariance > 0")
+        _require(self.embedding >= 2, f"embedding needs at least 2 dimensions, got {self.embedding}")
+        _require(self.form == "euclidean" or self.equivariance > 0, f"form {self.form} needs equivariance > 0")
+        _require(self.form != "symplectic" or self.embedding % 2 == 0, "the symplectic form needs an even embedding")
+        if self.equivariance > 0:
+            self._check_chunks(batch, processes)
+        if self.method == "mocov2":
+            _require(self.queue >= batch, f"the queue of {self.queue} is smaller than a batch of {batch}")
+
+    def _check_chunks(self, batch: int, processes: int) -> None:
+        good = [c for c in range(processes, batch // 2 + 1, processes) if batch % c == 0]
+        shown = ", ".join(map(str, good)) or "none"
+        _require(
+            self.chunks in good,
+            f"chunks must divide a batch of {batch} into at least 2 images each"
+            + (f" and be a multiple of {processes} processes" if processes > 1 else "")
+            + f": {self.chunks} does not; these do: {shown}",
+        )
+
+
+def _one_of(name: str, value: object, choices: object) -> None:
+    options = list(choices)  # type: ignore[call-overload]
+    _require(value in options, f"{name} must be one of {', '.join(map(str, options))}, got {value}")
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

@@ -1,0 +1,79 @@
+"""Which views a training step draws (Algorithm 1): some with an augmentation per sample, some with one per chunk."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from care.augment import ImagePolicy, Parameters, PointPolicy, apply
+
+Sharing = Literal["chunk", "batch"]
+
+
+@dataclass(frozen=True)
+class View:
+    """How one view of a batch is drawn: `draws` augmentations from `policy`, each for batch/draws neighboring samples.
+
+    As many draws as samples is "per sample", as many as chunks is "per chunk", one is "the whole batch".
+    """
+
+    policy: ImagePolicy | PointPolicy
+    draws: int
+
+    def sample(self, batch: int, source: tuple[int, ...], generator: torch.Generator) -> Parameters:
+        """One augmentation per sample of a batch of `batch`, shared by neighbors where there are fewer draws."""
+        return self.policy.sample(self.draws, source, generator).repeat(batch // self.draws)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class ViewPlan:
+    """The views of a step, and which of them each loss looks at.
+
+    `siamese` and `chunked` are positions in `views`: two for the Siamese loss, two for the equivariance loss (or none).
+    """
+
+    views: tuple[View, ...]
+    siamese: tuple[int, ...]
+    chunked: tuple[int, ...]
+
+    def draw(self, inputs: Tensor, batch: int, rows: slice, generator: torch.Generator) -> list[Tensor]:
+        """The views of `inputs`, which are the `rows` of a global batch of `batch` samples.
+
+        Augmentations are drawn for the whole batch and the rows cut out, so the result does not depend on how many
+        processes share the batch.
+        """
+        source = tuple(inputs.shape[2:]) if inputs.ndim == 4 else (inputs.shape[1],)
+        return [apply(inputs, view.sample(batch, source, generator)[rows]) for view in self.views]
+
+
+def four_views(
+    policy: ImagePolicy | PointPolicy,
+    chunk_policy: ImagePolicy | PointPolicy,
+    batch: int,
+    chunks: int,
+    shared_by: Sharing = "chunk",
+) -> ViewPlan:
+    """Algorithm 1: two views per sample for the Siamese loss, two views per chunk for the equivariance loss.
+
+    `shared_by="batch"` gives all chunks the same pair of augmentations, which is what the authors' program does.
+    """
+    single, chunk = View(policy, batch), View(chunk_policy, chunks if shared_by == "chunk" else 1)
+    return ViewPlan((single, single, chunk, chunk), siamese=(0, 1), chunked=(2, 3))
+
+
+def two_views(policy: ImagePolicy | PointPolicy, batch: int, chunks: int, per_chunk: Literal[0, 1, 2]) -> ViewPlan:
+    """Two views that serve both losses, at the cost of SimCLR: `per_chunk` of them are drawn per chunk.
+
+    With 2, the equivariance loss is the paper's. With 1, it compares the angles under one augmentation per chunk with
+    the angles under one per sample: a noisier target. With 0 there is no equivariance loss: plain SimCLR.
+    """
+    single, chunk = View(policy, batch), View(policy, chunks)
+    views = {0: (single, single), 1: (chunk, single), 2: (chunk, chunk)}[per_chunk]
+    return ViewPlan(views, siamese=(0, 1), chunked=(0, 1) if per_chunk else ())
+
+
+def chunked_views(policy: ImagePolicy | PointPolicy, chunks: int, shared_by: Sharing = "chunk") -> ViewPlan:
+    """Two views per chunk and nothing else: the equivariance loss alone."""
+    chunk = View(policy, chunks if shared_by == "chunk" else 1)
+    return ViewPlan((chunk, chunk), siamese=(), chunked=(0, 1))

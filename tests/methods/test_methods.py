@@ -1,0 +1,142 @@
+import copy
+
+import pytest
+import torch
+
+from care.geometry import Minkowski
+from care.losses import CARE, byol, equivariance, info_nce, queue_info_nce, simsiam
+from care.methods import Method, MethodSettings, build_encoder, build_method
+from care.models import forward_views
+
+BATCH = 8
+METHODS = ["simclr", "mocov2", "barlow_twins", "vicreg", "byol", "simsiam", "invariance", "uniformity", "equivariance"]
+
+
+def build(**settings):
+    torch.manual_seed(0)
+    chosen = MethodSettings(model="test_resnet", embedding=8, head_width=16, chunks=2, queue=16, **settings)
+    return build_method(chosen, build_encoder(chosen, (32, 32)).double(), BATCH).double()
+
+
+@pytest.fixture
+def images(generator):
+    return list(torch.rand(4, BATCH, 3, 32, 32, generator=generator, dtype=torch.float64))
+
+
+def views_of(method, images):
+    return images[: len(method.plan.views)]
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("weight", [0.0, 2.0])
+def test_every_method_trains_with_and_without_care(name, weight, images):
+    if name == "equivariance" and weight == 0:
+        pytest.skip("there would be nothing to train")
+    method = build(method=name, equivariance=weight)
+    terms = method(*views_of(method, images))
+    assert set(terms) == {*([] if name == "equivariance" else ["siamese"]), *(["equivariance"] if weight else [])}
+    method.loss.total(terms).backward()
+    assert all(torch.isfinite(p.grad).all() for p in method.encoder.parameters())
+    assert any(p.grad.abs().max() > 0 for p in method.encoder.parameters())
+    method.after_step(0.9)
+
+
+def test_care_on_simclr_is_algorithm_1_with_four_separate_passes(images):
+    method = build(equivariance=3.0)
+    z = [copy.deepcopy(method.encoder)(view) for view in images]
+    terms = method(*images)
+    torch.testing.assert_close(terms["siamese"], info_nce(z[0], z[1], 0.5))
+    torch.testing.assert_close(terms["equivariance"], equivariance(z[2], z[3], 2))
+
+
+def test_two_views_at_the_cost_of_simclr(images):
+    method = build(equivariance=3.0, views=2)
+    assert len(method.plan.views) == 2
+    z = [copy.deepcopy(method.encoder)(view) for view in images[:2]]
+    terms = method(*images[:2])
+    torch.testing.assert_close(terms["siamese"], info_nce(*z, 0.5))
+    torch.testing.assert_close(terms["equivariance"], equivariance(*z, 2))
+
+
+def test_moco_takes_negatives_from_the_queue_and_enqueues_afterwards(images):
+    method = build(method="mocov2", equivariance=1.0, temperature=0.1)
+    before = method.queue.clone()
+    query = copy.deepcopy(method.encoder)(images[0])
+    key = copy.deepcopy(method.momentum_encoder)(images[1])  # 8 keys are one BatchNorm group
+    terms = method(*images)
+    torch.testing.assert_close(terms["siamese"], queue_info_nce(query, key, before, 0.1))
+    assert torch.equal(method.queue, before)
+    method.after_step(0.99)
+    torch.testing.assert_close(method.queue[:BATCH], torch.nn.functional.normalize(key, dim=1))
+    torch.testing.assert_close(method.queue[BATCH:], before[: 16 - BATCH])
+    assert {"queue", "momentum_encoder.head.0.weight"} <= set(method.state_dict())
+
+
+@pytest.mark.parametrize("name", ["mocov2", "byol"])
+def test_the_momentum_encoder_follows(name, images):
+    method = build(method=name)
+    with torch.no_grad():
+        for p in method.encoder.parameters():
+            p.add_(1.0)
+    old = [p.clone() for p in method.momentum_encoder.parameters()]
+    method(*images[:2])
+    method.after_step(0.9)
+    for p, before, online in zip(method.momentum_encoder.parameters(), old, method.encoder.parameters(), strict=True):
+        torch.testing.assert_close(p, 0.9 * before + 0.1 * online)
+        assert not p.requires_grad
+
+
+def test_byol_predicts_the_momentum_encoder_and_simsiam_itself(images):
+    for name, function in (("byol", byol), ("simsiam", simsiam)):
+        method = build(method=name)
+        frozen = copy.deepcopy(method)
+        z = forward_views(frozen.encoder, images[:2])
+        p = forward_views(frozen.predictor, z)
+        targets = forward_views(frozen.momentum_encoder, images[:2]) if name == "byol" else z
+        torch.testing.assert_close(method(*images[:2])["siamese"], function(*p, *targets))
+
+
+def test_gathering_reaches_the_siamese_loss_only(images):
+    """Two processes with the same rows, simulated: InfoNCE sees both copies, the chunks stay as they are."""
+    method = build(equivariance=1.0)
+    alone = copy.deepcopy(method)(*images)
+    method.gather = lambda z: torch.cat([z, z.detach()])
+    together = method(*images)
+    assert together["siamese"] > alone["siamese"]
+    torch.testing.assert_close(together["equivariance"], alone["equivariance"])
+
+
+def test_another_form():
+    method = build(equivariance=1.0, form="minkowski")
+    assert method.loss.equivariance.form == Minkowski()
+    assert isinstance(method, Method)
+    assert isinstance(method.loss, CARE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"equivariance": 1.0, "chunks": 3}, "chunks must divide a batch of 8 .*: 3 does not; these do: 1, 2, 4"),
+        ({"equivariance": 1.0, "chunks": 8}, "at least 2 images each"),
+        ({"equivariance": -1.0}, "must not be negative"),
+        ({"method": "simclear"}, "method must be one of simclr, mocov2"),
+        ({"method": "equivariance"}, "needs equivariance > 0"),
+        ({"temperature": 0.0}, "greater than 0"),
+        ({"form": "minkowski"}, "needs equivariance > 0"),
+        ({"equivariance": 1.0, "form": "symplectic", "embedding": 7}, "even embedding"),
+        ({"method": "mocov2", "queue": 4}, "queue of 4 is smaller than a batch of 8"),
+        ({"policy": "cifar"}, "policy must be one of simclr"),
+        ({"momentum": 1.0}, "momentum must be in"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_settings_that_make_no_sense_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        MethodSettings(**{"chunks": 2, "queue": 16, **settings}).check(BATCH)
+
+
+def test_chunks_must_be_shared_out_over_processes():
+    settings = MethodSettings(equivariance=1.0, chunks=2)
+    settings.check(8, processes=2)
+    with pytest.raises(ValueError, match="multiple of 4 processes: 2 does not; these do: 4, 8"):
+        settings.check(16, processes=4)
