@@ -12,6 +12,10 @@ if "CARE_UNCHECKED" not in os.environ:
     jaxtyping.install_import_hook("care", "beartype.beartype")
 
 
+# Two threads that share a core with another process wait for each other most of the time; the tests are small.
+torch.set_num_threads(1)
+
+
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)

@@ -11,14 +11,17 @@ SOURCE = Path(__file__).parent.parent / "src" / "care"
 MAY_IMPORT = {
     "geometry": set(),
     "augment": set(),
-    "data": set(),
+    "data": {"geometry"},
     "models": set(),
     "losses": {"geometry"},
-    "report": {"augment"},
+    "methods": {"geometry", "losses", "augment", "models"},
+    "evaluate": {"geometry", "augment", "data", "models"},
+    "train": {"geometry", "losses", "augment", "data", "models", "methods", "evaluate"},
+    "report": {"geometry", "augment", "data", "evaluate"},
     "demo": {"geometry", "losses", "augment", "data", "models"},
-    "cli": {"augment", "data", "demo", "report"},
+    "cli": {"augment", "data", "demo", "report", "train"},
     "__main__": {"cli"},
-    "__init__": {"geometry", "losses", "augment"},
+    "__init__": {"geometry", "losses", "augment", "train"},
 }
 
 

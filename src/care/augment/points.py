@@ -54,6 +54,10 @@ class PointPolicy:
         if not 0 <= self.identity <= 1:
             raise ValueError(f"identity is a probability, got {self.identity}")
 
+    def unchanged(self, n: int, source: tuple[int]) -> PointParameters:
+        """n times the augmentation that changes nothing."""
+        return PointParameters(torch.eye(3).repeat(n, 1, 1), torch.ones(n), torch.zeros(n, *source, 3), source)
+
     def sample(self, n: int, source: tuple[int], generator: torch.Generator) -> PointParameters:
         """Draw n independent augmentations for clouds of `source` = (p,) points, on the generator's device."""
         device = generator.device

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from care.augment.boxes import CROP_TRIES, central_box, random_boxes
-from care.augment.images import ImageParameters
+from care.augment.images import ImageParameters, identity
 
 Family = Literal["crop", "flip", "color", "gray", "blur", "solarize"]
 
@@ -74,6 +74,10 @@ class ImagePolicy:
             raise ValueError(f"no augmentation is called {', '.join(sorted(unknown))}; there are {get_args(Family)}")
         off: dict[str, Any] = {name: 0.0 for name in get_args(Family) if name not in families}
         return dataclasses.replace(self, **off)
+
+    def unchanged(self, n: int, source: tuple[int, int]) -> ImageParameters:
+        """n times the view without augmentation: the central square at the policy's size."""
+        return identity(n, source, self.size, self.center)
 
     def sample(self, n: int, source: tuple[int, int], generator: torch.Generator) -> ImageParameters:
         """Draw n independent augmentations for images of `source` = (height, width), on the generator's device."""

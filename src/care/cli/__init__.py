@@ -6,7 +6,9 @@ import typer
 
 import care
 from care.cli.augment import augment
+from care.cli.data import app as data
 from care.cli.demo import demo
+from care.cli.train import show_recipes, train
 
 app = typer.Typer(
     name="care",
@@ -17,6 +19,9 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(augment)
+app.command()(train)
+app.command("recipes")(show_recipes)
+app.add_typer(data, name="data")
 
 
 def _print_version(wanted: bool) -> bool:

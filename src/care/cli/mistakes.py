@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 
 @contextmanager
@@ -13,5 +14,5 @@ def users_input() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        Console(stderr=True).print(f"[red]care:[/red] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[red]care:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from error

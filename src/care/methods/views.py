@@ -1,5 +1,6 @@
 """Which views a training step draws (Algorithm 1): some with an augmentation per sample, some with one per chunk."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,11 +38,18 @@ class ViewPlan:
     siamese: tuple[int, ...]
     chunked: tuple[int, ...]
 
-    def draw(self, inputs: Tensor, batch: int, rows: slice, generator: torch.Generator) -> list[Tensor]:
+    def draw(
+        self,
+        inputs: Tensor,
+        batch: int,
+        rows: slice,
+        generator: torch.Generator,
+        apply: Callable[[Tensor, Parameters], Tensor] = apply,
+    ) -> list[Tensor]:
         """The views of `inputs`, which are the `rows` of a global batch of `batch` samples.
 
         Augmentations are drawn for the whole batch and the rows cut out, so the result does not depend on how many
-        processes share the batch.
+        processes share the batch. `apply` may be a compiled form of `care.augment.apply`.
         """
         source = tuple(inputs.shape[2:]) if inputs.ndim == 4 else (inputs.shape[1],)
         return [apply(inputs, view.sample(batch, source, generator)[rows]) for view in self.views]

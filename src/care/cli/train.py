@@ -1,0 +1,150 @@
+"""`care train`, `care recipes`: pretrain an encoder."""
+
+import dataclasses
+import inspect
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from care.cli.mistakes import users_input
+from care.report import curves_figure
+from care.train import Config, Interrupted, Terminal, default_config, prepare, recipe, recipes
+from care.train import train as run_training
+from care.train.config import known_names
+
+# What a run that was asked to stop exits with: run it again with --resume.
+STOPPED = 75
+NOT_FINITE = 3
+
+HELP = {
+    "data": "Data set: shapes, chains, cifar10, … (`care data list`), or the folder of a store.",
+    "method": "What to train with; `equivariance` adds CARE to any of them.",
+    "temperature": "τ of InfoNCE.",
+    "equivariance": "λ, the weight of the equivariance loss (a mean over pairs). 0 leaves it out.",
+    "chunks": "In how many chunks a batch falls; each chunk shares an augmentation.",
+    "form": "The bilinear form that augmentations should preserve.",
+    "views": "4: views of their own for the equivariance loss (the paper). 2: both losses share two views.",
+    "chunked_views": "With 2 views: how many of them are drawn per chunk.",
+    "shared_by": "Who shares an augmentation: a chunk (the paper), or the batch (the authors' program).",
+    "policy": "Augmentations of the Siamese loss.",
+    "chunk_policy": "Augmentations of the equivariance loss.",
+    "identity": "Probability that a chunk's augmentation changes nothing.",
+    "model": "Any timm model, or deepset for point clouds.",
+    "embedding": "Dimension of the embedding; 2 is the circle.",
+    "head_width": "Width of the projection head.",
+    "head_depth": "Layers of the projection head.",
+    "batchnorm": "Statistics of each view for itself (the authors' program), or of all views together.",
+    "queue": "MoCo's queue.",
+    "momentum": "Momentum of the momentum encoder.",
+    "limit": "Train on the first N samples only.",
+    "validation": "Cut this many samples per class from train and watch those instead of the test split.",
+    "accumulate": "Micro-batches per step.",
+    "batch_size": "Samples per step, over all processes.",
+    "warmup_epochs": "Epochs in which the learning rate grows.",
+    "ema": "Keep a moving average of the encoder with this momentum, and save that. 0: no.",
+    "seed": "The same seed gives the same run on a CPU.",
+    "device": "auto, cpu, cuda.",
+    "precision": "auto is bf16 on a GPU and fp32 on a CPU.",
+    "compile": "Compile the network with torch.compile.",
+    "evaluate_every": "Measure after every so many epochs.",
+}
+
+
+def train(
+    out: Annotated[Path | None, typer.Option(help="The run folder. Default: runs/NAME.")] = None,
+    resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
+    config: Annotated[Path | None, typer.Option(help="A config.toml, such as that of another run.")] = None,
+    recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of the paper.")] = None,
+    **chosen: Any,
+) -> None:
+    """Pretrain an encoder and leave a run folder: config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.
+
+    Every setting has the paper's value for the data set. What is given here goes before --recipe and --config.
+
+    Examples: [bold]care train --data shapes --equivariance 3[/bold], or
+    [bold]care train --recipe cifar10-care-simclr --model resnet18 --epochs 100[/bold]
+    """
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    console = Console()
+    with users_input():
+        settings = resolve(chosen, config, recipe_name, out if resume else None)
+        folder = out or Path("runs") / (recipe_name or f"{Path(settings.data).name}-{settings.method}")
+        plan = prepare(settings, folder, resume)
+    terminal = Terminal(console) if plan.processes.first else None
+    if terminal is not None:
+        console.print(settings.to_toml(), highlight=False, markup=False)
+    try:
+        run_training(plan, terminal)
+    except Interrupted:
+        typer.echo(f"stopped; `care train --resume --out {folder}` goes on", err=True)
+        raise typer.Exit(STOPPED) from None
+    except FloatingPointError as error:
+        typer.echo(f"care: {error}; the last checkpoint in {folder} is from before", err=True)
+        raise typer.Exit(NOT_FINITE) from error
+    if plan.processes.first:
+        curves_figure(plan.run.log()).savefig(folder / "curves.png", dpi=120)
+        typer.echo(str(folder))
+
+
+def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None, resumed: Path | None) -> Config:
+    """The configuration that the options amount to."""
+    sources = [name for name, given in (("--config", config), ("--recipe", recipe_name)) if given is not None]
+    if len(sources) > 1:
+        raise ValueError(f"{' and '.join(sources)} cannot go together")
+    if config is not None:
+        return dataclasses.replace(Config.from_toml(config.read_text(), str(config)), **chosen)
+    if recipe_name is not None:
+        return dataclasses.replace(recipe(recipe_name), **chosen)
+    if resumed is not None and (resumed / "config.toml").exists():
+        return dataclasses.replace(Config.from_toml((resumed / "config.toml").read_text(), str(resumed)), **chosen)
+    if "data" not in chosen:
+        raise ValueError("say what to train on: --data shapes, or another of `care data list`")
+    return default_config(**known_names(chosen, "the command line"))
+
+
+def show_recipes() -> None:
+    """List the paper's experiments by name: `care train --recipe NAME` runs one."""
+    table = Table(Column("name", no_wrap=True), "method", "λ", "chunks", "model", "epochs", "batch")
+    for name, config in recipes().items():
+        weight = f"{config.equivariance:.3g}" if config.equivariance else "–"
+        chunks = str(config.chunks) if config.equivariance else "–"
+        table.add_row(name, config.method, weight, chunks, config.model, str(config.epochs), str(config.batch_size))
+    Console().print(table)
+
+
+def _plain(kind: Any) -> Any:
+    """The type of an option: text for a choice of words, the number for a choice of numbers."""
+    if get_origin(kind) is Literal:
+        return type(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return next(option for option in get_args(kind) if option is not type(None))
+    return kind
+
+
+def _help(field: dataclasses.Field[Any]) -> str:
+    choices = f" One of {', '.join(map(str, get_args(field.type)))}." if get_origin(field.type) is Literal else ""
+    return HELP.get(field.name, field.name.replace("_", " ").capitalize() + ".") + choices
+
+
+def _with_all_settings(command: Any) -> Any:
+    """The command with an option for every field of the configuration, named as the field is."""
+    fixed = [p for p in inspect.signature(command).parameters.values() if p.kind != inspect.Parameter.VAR_KEYWORD]
+    settings = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[_plain(field.type) | None, typer.Option(help=_help(field))],
+        )
+        for field in sorted(dataclasses.fields(Config), key=lambda field: field.name != "data")
+    ]
+    command.__signature__ = inspect.Signature([*fixed, *settings])
+    command.__annotations__ = {p.name: p.annotation for p in (*fixed, *settings)} | {"return": None}
+    return command
+
+
+train = _with_all_settings(train)

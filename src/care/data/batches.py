@@ -1,0 +1,121 @@
+"""Batches: samples gathered by index, on the device where they are needed.
+
+Samples that fit on the device are put there once and gathered there. Others are gathered in the memory of the host by a
+thread that is two batches ahead, and copied while the device computes. Both give the same batches.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from itertools import islice
+
+import torch
+from jaxtyping import Int64, Shaped
+from torch import Tensor
+
+from care.data.samples import Samples
+
+# The share of a GPU's free memory that resident samples may take; the rest is for the encoder.
+RESIDENT_SHARE = 0.5
+BATCHES_AHEAD = 2
+
+
+def batches(
+    samples: Samples,
+    order: Iterable[Int64[Tensor, " _"]],
+    device: torch.device | str,
+    resident: bool | None = None,
+) -> Iterator[Shaped[Tensor, "_ ..."]]:
+    """`samples.inputs[indices]` on `device` for each tensor of indices in `order`.
+
+    `resident` says whether all inputs are first put on the device; None leaves it to `place`. That copy is made by each
+    call: to go through the samples many times, `place` them once and give what it returns. Indices may be on the host
+    or on the device; those on the host are checked.
+    """
+    device = _resolved(device)
+    placed = place(samples, device, resident)
+    if placed.inputs.device == device and (device.type != "cpu" or resident is not False):
+        return (_gather_there(placed.inputs, indices) for indices in order)
+    return _stream(placed.inputs.cpu(), order, device)
+
+
+def place(samples: Samples, device: torch.device | str, resident: bool | None = None) -> Samples:
+    """The samples on the device if they are to be resident there, or else as they are.
+
+    By default they are to be if their inputs take less than half of a GPU's free memory. On the host they stay where
+    they are, in memory or mapped from a file.
+    """
+    device = _resolved(device)
+    if resident is None:
+        resident = _fits(samples.inputs, device)
+    return samples.to(device) if resident else samples
+
+
+def _fits(inputs: Tensor, device: torch.device) -> bool:
+    if inputs.device == device or device.type == "cpu":
+        return True
+    return device.type == "cuda" and inputs.nbytes < RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
+
+
+def _resolved(device: torch.device | str) -> torch.device:
+    """With its number: "cuda" means the GPU that is current now, and another thread has another one."""
+    return torch.empty(0, device=device).device
+
+
+def _gather_there(inputs: Tensor, indices: Int64[Tensor, " batch"]) -> Tensor:
+    """Gather where the inputs are. The host does not wait: indices go through pinned memory."""
+    if indices.device.type == "cpu":
+        _check(indices, len(inputs))
+        if inputs.device.type == "cuda":
+            indices = indices.pin_memory().to(inputs.device, non_blocking=True)
+    return inputs.index_select(0, indices)
+
+
+def _stream(inputs: Tensor, order: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
+    """One thread gathers and starts copies; closing the iterator waits for the batch at hand and ends it."""
+    side = torch.cuda.Stream(device) if device.type == "cuda" else None
+    # A new thread would make its pinned memory known to the first GPU, whichever one this process uses.
+    start = partial(torch.cuda.set_device, device) if side else None
+    with ThreadPoolExecutor(1, "care-batches", initializer=start) as thread:
+        requests = (thread.submit(_gather_here, inputs, indices.cpu(), device, side) for indices in order)
+        ahead: deque[Future[tuple[Tensor, torch.cuda.Event | None]]] = deque(islice(requests, BATCHES_AHEAD))
+        try:
+            while ahead:
+                batch, copied = ahead.popleft().result()
+                ahead.extend(islice(requests, 1))
+                yield _received(batch, copied)
+        finally:
+            thread.shutdown(wait=True, cancel_futures=True)
+
+
+def _gather_here(
+    inputs: Tensor, indices: Int64[Tensor, " batch"], device: torch.device, side: torch.cuda.Stream | None
+) -> tuple[Tensor, torch.cuda.Event | None]:
+    """Gather on the host and send the batch off; the event says when it has arrived."""
+    _check(indices, len(inputs))
+    shape = (len(indices), *inputs.shape[1:])
+    # Pinned memory comes from torch's cache, which keeps it from being used again before the copy is done.
+    here = torch.empty(shape, dtype=inputs.dtype, pin_memory=side is not None)
+    torch.index_select(inputs, 0, indices, out=here)
+    if side is None:
+        return here.to(device), None
+    with torch.cuda.stream(side):
+        batch = here.to(device, non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record(side)
+    return batch, copied
+
+
+def _received(batch: Tensor, copied: torch.cuda.Event | None) -> Tensor:
+    """Let the stream that will use the batch wait for it, and its memory live until that stream is done with it."""
+    if copied is not None:
+        stream = torch.cuda.current_stream(batch.device)
+        stream.wait_event(copied)
+        batch.record_stream(stream)
+    return batch
+
+
+def _check(indices: Int64[Tensor, " batch"], n: int) -> None:
+    if len(indices) and not (indices.min() >= 0 and indices.max() < n):
+        raise ValueError(f"indices go from {indices.min()} to {indices.max()}, there are {n} samples")

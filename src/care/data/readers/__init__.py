@@ -1,0 +1,19 @@
+"""Readers: data sets as their authors publish them, one example after the other."""
+
+from care.data.readers.cifar import read_cifar10, read_cifar100
+from care.data.readers.flowers import read_flowers
+from care.data.readers.folder import folder_splits, read_folder
+from care.data.readers.source import Example, Source, Unreadable
+from care.data.readers.stl10 import read_stl10
+
+__all__ = [
+    "Example",
+    "Source",
+    "Unreadable",
+    "folder_splits",
+    "read_cifar10",
+    "read_cifar100",
+    "read_flowers",
+    "read_folder",
+    "read_stl10",
+]

@@ -1,0 +1,87 @@
+"""Pickled dictionaries of numpy arrays, read without running anything that they name.
+
+A pickle is a program. Here, the few names that numpy's arrays are pickled with stand for records of how they were
+called, every other name is an error, and arrays of bytes are made from the records afterwards.
+"""
+
+import pickle
+from dataclasses import dataclass
+from io import BufferedReader
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+RECONSTRUCT, FROM_BUFFER, ARRAY, DTYPE = "_reconstruct", "_frombuffer", "ndarray", "dtype"
+
+# numpy 2 moved its core to numpy._core; the official files were written long before.
+ALLOWED = {
+    ("numpy.core.multiarray", "_reconstruct"): RECONSTRUCT,
+    ("numpy._core.multiarray", "_reconstruct"): RECONSTRUCT,
+    ("numpy.core.numeric", "_frombuffer"): FROM_BUFFER,
+    ("numpy._core.numeric", "_frombuffer"): FROM_BUFFER,
+    ("numpy", "ndarray"): ARRAY,
+    ("numpy", "dtype"): DTYPE,
+}
+
+
+@dataclass(eq=False)
+class Recorded:
+    """A name, or the call of one: what the pickle wanted to be done, which is not done."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+    state: Any = None
+
+    def __call__(self, *arguments: Any) -> "Recorded":
+        """Record a call."""
+        return Recorded(self.name, arguments)
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class RecordingUnpickler(pickle.Unpickler):
+    """Knows the names in `ALLOWED` and no other."""
+
+    def find_class(self, module: str, name: str) -> Recorded:
+        """A record instead of what the name means."""
+        if (module, name) not in ALLOWED:
+            raise ValueError(f"it names {module}.{name}, which no data set needs")
+        return Recorded(ALLOWED[module, name])
+
+
+def read_pickle(file: BufferedReader, described: str) -> dict[str, Any]:
+    """The dictionary in `file`, which errors call `described`. Keys are text; arrays are records until `as_bytes`."""
+    try:
+        read = RecordingUnpickler(file, encoding="bytes").load()
+    except Exception as error:  # a broken or hostile pickle fails in any way it likes
+        raise ValueError(f"{described} is not a pickle of plain arrays: {error}") from error
+    if not isinstance(read, dict):
+        raise ValueError(f"{described} is not a pickle of plain arrays: it holds no dictionary")
+    return {key.decode("latin1") if isinstance(key, bytes) else str(key): value for key, value in read.items()}
+
+
+def as_bytes(recorded: Any, columns: int, described: str) -> UInt8[np.ndarray, "rows {columns}"]:
+    """The uint8 array [rows, columns] that was recorded; anything else is an error."""
+    try:
+        shape, kind, order, data = _parts(recorded)
+        if kind not in (b"u1", "u1") or len(shape) != 2 or shape[1] != columns or order not in ("C", "F"):
+            raise ValueError(f"it has shape {shape}")
+        return np.frombuffer(data, np.uint8).reshape(shape, order=order)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{described} holds no array of bytes with {columns} columns: {error}") from error
+
+
+def _parts(recorded: Any) -> tuple[tuple[int, ...], Any, Any, bytes]:
+    """Shape, type, order and data of an array, from how numpy would have been called to make it."""
+    if isinstance(recorded, Recorded) and recorded.name == RECONSTRUCT:
+        _, shape, dtype, fortran, data = recorded.state
+        order = "F" if fortran else "C"
+    elif isinstance(recorded, Recorded) and recorded.name == FROM_BUFFER:
+        data, dtype, shape, order = recorded.arguments[:4]
+    else:
+        raise ValueError("it is not an array")
+    if not (isinstance(dtype, Recorded) and dtype.name == DTYPE and isinstance(data, bytes | bytearray)):
+        raise ValueError("it is not an array of numbers")
+    return shape, dtype.arguments[0], order, bytes(data)

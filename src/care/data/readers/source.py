@@ -1,0 +1,39 @@
+"""What every reader gives: a split of a data set, one example after the other."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import UInt8
+
+
+@dataclass(frozen=True)
+class Example:
+    """One picture and the index of its class, −1 where it has none."""
+
+    image: UInt8[np.ndarray, "3 h w"]
+    label: int
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A file that should hold a picture and does not, and why."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A split of a data set as its reader finds it. All pictures have the same height and width.
+
+    `examples` can be gone through once; it reads while it goes, so errors in the files come then. `expected` is how
+    many examples there should be and serves progress bars alone.
+    """
+
+    description: str
+    classes: tuple[str, ...]
+    height: int
+    width: int
+    expected: int
+    examples: Iterator[Example | Unreadable]

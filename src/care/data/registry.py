@@ -1,0 +1,188 @@
+"""The data sets by name: what they are, how they are read, and where they are once they are prepared."""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from care.data.chains import CLASSES as CHAIN_CLASSES
+from care.data.chains import generate_chains
+from care.data.readers import folder_splits, read_cifar10, read_cifar100, read_flowers, read_folder, read_stl10
+from care.data.readers.download import Download
+from care.data.readers.source import Source
+from care.data.samples import Samples
+from care.data.store import HEADER, open_store
+
+# How many samples a generated split has, and its seed.
+GENERATED_SPLITS = {"train": (20_000, 1), "test": (4_000, 2)}
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A data set that is computed when it is asked for."""
+
+    summary: str
+    generate: Callable[[int, int], Samples]
+    splits: tuple[str, ...] = tuple(GENERATED_SPLITS)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A data set that is read from files. `read` gets the folder, the split and the size of pictures.
+
+    `size` is the side of the pictures in a store unless another is asked for, and None if it cannot be chosen. `splits`
+    is empty if the files decide. `page` says where to get the files.
+    """
+
+    summary: str
+    read: Callable[[Path, str, int], Source]
+    splits: tuple[str, ...] = ()
+    size: int | None = None
+    page: str = ""
+    download: Download | None = None
+
+
+def _chains(n: int, seed: int) -> Samples:
+    chains = generate_chains(n, seed)
+    return Samples(chains.points, chains.labels, tuple(f"fold {i}" for i in range(CHAIN_CLASSES)), name="chains")
+
+
+def _shapes(n: int, seed: int) -> Samples:
+    from care.data.shapes import generate_shapes
+
+    shapes = generate_shapes(n, seed)
+    return Samples(shapes.images, shapes.labels, shapes.classes, dict(shapes.factors), name="shapes")
+
+
+ANY_FOLDER = Published("pictures in folders, one per class", read_folder, size=256)
+
+DATA_SETS: dict[str, Generated | Published] = {
+    "chains": Generated("generated protein-like point clouds, 10 classes", _chains),
+    "shapes": Generated("generated pictures of colored shapes, 32 × 32, 10 classes", _shapes),
+    "cifar10": Published(
+        "CIFAR-10: photos, 32 × 32, 10 classes",
+        lambda path, split, _: read_cifar10(path, split),
+        ("train", "test"),
+        page="https://www.cs.toronto.edu/~kriz/cifar.html",
+        download=Download(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"
+        ),
+    ),
+    "cifar100": Published(
+        "CIFAR-100: photos, 32 × 32, 100 classes",
+        lambda path, split, _: read_cifar100(path, split),
+        ("train", "test"),
+        page="https://www.cs.toronto.edu/~kriz/cifar.html",
+        download=Download(
+            "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"
+        ),
+    ),
+    "stl10": Published(
+        "STL-10: photos, 96 × 96, 10 classes, most without labels",
+        lambda path, split, _: read_stl10(path, split),
+        ("train", "test", "unlabeled", "train+unlabeled"),
+        page="https://cs.stanford.edu/~acoates/stl10/",
+        download=Download(
+            "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb"
+        ),
+    ),
+    "flowers102": Published(
+        "Flowers-102: photos of flowers, 102 classes",
+        read_flowers,
+        ("train", "val", "test"),
+        size=128,
+        page="https://www.robots.ox.ac.uk/~vgg/data/flowers/102/",
+    ),
+    "imagenet100": Published(
+        "ImageNet-100: photos in folders, one per class",
+        read_folder,
+        size=256,
+        page="https://www.image-net.org/download.php",
+    ),
+}
+
+
+def data_root(root: Path | None = None) -> Path:
+    """Where stores are: `root`, or else $CARE_DATA, or else ~/.cache/care."""
+    return root or Path(os.environ.get("CARE_DATA") or Path.home() / ".cache" / "care")
+
+
+def load(name: str | Path, split: str = "train", root: Path | None = None) -> Samples:
+    """The samples of a data set: generated, or from a store under the data root.
+
+    `name` may also be the path of a store (then it is the split that this store has), or of a folder with a store per
+    split. Only text with a slash and `Path`s are taken for paths.
+    """
+    if isinstance(name, Path) or os.sep in name:
+        return open_store(Path(name) if (Path(name) / HEADER).exists() else Path(name) / split)
+    known = DATA_SETS.get(name)
+    if isinstance(known, Generated):
+        return known.generate(*GENERATED_SPLITS[_chosen(name, split, known.splits)])
+    folder = store_folder(name, split, root)
+    if known is not None and known.splits:
+        _chosen(name, split, known.splits)
+    if not (folder / HEADER).exists():
+        raise ValueError(_not_prepared(name, split, root))
+    return open_store(folder)
+
+
+def store_folder(name: str, split: str, root: Path | None = None) -> Path:
+    """Where the store of a split is or would be."""
+    for text in (name, split):
+        if not NAME.fullmatch(text):
+            raise ValueError(f"{text!r} cannot be a name: a letter or digit, then letters, digits and . _ + - can")
+    return data_root(root) / name / split
+
+
+def prepared_splits(name: str, root: Path | None = None) -> tuple[str, ...]:
+    """The splits that have a store; whether the stores are whole is not looked at."""
+    folder = store_folder(name, "any", root).parent
+    names = (file.parent.name for file in folder.glob(f"*/{HEADER}"))
+    return tuple(sorted(name for name in names if NAME.fullmatch(name)))
+
+
+def prepared_names(root: Path | None = None) -> tuple[str, ...]:
+    """All names that have a store, registered or not."""
+    names = {folder.name for folder in data_root(root).glob("*/") if NAME.fullmatch(folder.name)}
+    return tuple(sorted(name for name in names if prepared_splits(name, root)))
+
+
+def published(name: str) -> Published:
+    """How a data set is read; a name that is not registered stands for a folder of pictures."""
+    known = DATA_SETS.get(name, ANY_FOLDER)
+    if isinstance(known, Generated):
+        raise ValueError(f"{name} is generated when it is used: there is nothing to prepare or to check")
+    return known
+
+
+def splits_of(name: str, path: Path) -> tuple[str, ...]:
+    """The splits that can be prepared from `path`."""
+    return published(name).splits or folder_splits(path)
+
+
+def read(name: str, path: Path, split: str, size: int | None = None) -> Source:
+    """A split of a published data set as its reader finds it under `path`."""
+    known = published(name)
+    _chosen(name, split, splits_of(name, path))
+    if size is not None and known.size is None:
+        raise ValueError(f"the pictures of {name} all have one size already, --size cannot change it")
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    return known.read(path, split, size or known.size or 0)
+
+
+def _chosen(name: str, split: str, splits: tuple[str, ...]) -> str:
+    if split not in splits:
+        raise ValueError(f"{name} has no split {split!r}, there are {', '.join(splits)}")
+    return split
+
+
+def _not_prepared(name: str, split: str, root: Path | None) -> str:
+    if name not in DATA_SETS and not prepared_splits(name, root):
+        return f"no data set is called {name!r}, there are {', '.join(sorted({*DATA_SETS, *prepared_names(root)}))}"
+    command = f"care data prepare {name} --from FOLDER" + (f" --root {root}" if root else "")
+    other = ", or with --download in place of --from FOLDER" if getattr(DATA_SETS.get(name), "download", None) else ""
+    return f"{name} has no split {split!r} in {data_root(root)}: run {command}{other}"

@@ -1,0 +1,88 @@
+"""Samples: what encoders are trained and measured on, wherever it came from."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float32, Int64, UInt8
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Inputs, the class of each, and what else is known about them.
+
+    `labels` index into `classes` and are −1 where a sample has no class. `factors` are numbers that made a generated
+    sample. The inputs of a store are mapped from its file and read-only: writing to them in place ends the process.
+    """
+
+    inputs: UInt8[Tensor, "n 3 h w"] | Float32[Tensor, "n p 3"]
+    labels: Int64[Tensor, " n"]
+    classes: tuple[str, ...]
+    factors: dict[str, Float32[Tensor, "n ..."]] = field(default_factory=dict)
+    name: str = "samples"
+
+    def __post_init__(self) -> None:
+        images = self.inputs.dtype == torch.uint8 and self.inputs.ndim == 4 and self.inputs.shape[1] == 3
+        clouds = self.inputs.dtype == torch.float32 and self.inputs.ndim == 3 and self.inputs.shape[2] == 3
+        if not (images or clouds):
+            raise ValueError(
+                "inputs must be uint8 images [n, 3, h, w] or float32 point clouds [n, p, 3], "
+                f"got {self.inputs.dtype} {list(self.inputs.shape)}"
+            )
+        for what, tensor in {"labels": self.labels, **self.factors}.items():
+            if len(tensor) != len(self.inputs):
+                raise ValueError(f"{len(self.inputs)} inputs but {len(tensor)} {what}")
+        _check_labels(self.labels, self.classes)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def source(self) -> tuple[int, ...]:
+        """The size of one input: (height, width) of an image, (points,) of a cloud."""
+        shape = self.inputs.shape
+        return tuple(shape[2:]) if len(shape) == 4 else (shape[1],)
+
+    def limit(self, n: int) -> "Samples":
+        """The first n samples, without copying."""
+        if not 1 <= n <= len(self):
+            raise ValueError(f"{self.name} has {len(self)} samples, {n} cannot be taken")
+        return self._map(lambda tensor: tensor[:n])
+
+    def take(self, indices: Int64[Tensor, " m"]) -> "Samples":
+        """The samples at `indices`, copied into memory."""
+        return self._map(lambda tensor: tensor.index_select(0, indices.to(tensor.device)))
+
+    def to(self, device: torch.device | str) -> "Samples":
+        """The same samples on another device."""
+        return self._map(lambda tensor: tensor.to(device))
+
+    def split_indices(self, per_class: int) -> tuple[Int64[Tensor, " t"], Int64[Tensor, " v"]]:
+        """Where training and validation samples are when the last `per_class` of each class become validation.
+
+        Both in ascending order, so the same samples always give the same split. Samples without a class are for
+        training.
+        """
+        validation = torch.zeros_like(self.labels, dtype=torch.bool)
+        for label, name in enumerate(self.classes):
+            members = (self.labels == label).nonzero()[:, 0]
+            if not 1 <= per_class < len(members):
+                raise ValueError(f"{per_class} of the {len(members)} samples of class {name!r} cannot be validation")
+            validation[members[-per_class:]] = True
+        return (~validation).nonzero()[:, 0], validation.nonzero()[:, 0]
+
+    def split(self, per_class: int) -> tuple["Samples", "Samples"]:
+        """Training and validation samples of `split_indices`, copied into memory."""
+        train, validation = self.split_indices(per_class)
+        return self.take(train), self.take(validation)
+
+    def _map(self, change: Callable[[Tensor], Tensor]) -> "Samples":
+        factors = {name: change(tensor) for name, tensor in self.factors.items()}
+        return dataclasses.replace(self, inputs=change(self.inputs), labels=change(self.labels), factors=factors)
+
+
+def _check_labels(labels: Int64[Tensor, " n"], classes: tuple[str, ...]) -> None:
+    if len(labels) and not (labels.min() >= -1 and labels.max() < len(classes)):
+        raise ValueError(f"labels go from {labels.min()} to {labels.max()}, there are {len(classes)} classes")

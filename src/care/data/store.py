@@ -1,0 +1,218 @@
+"""The store: a folder of pictures of one size as raw bytes, which are mapped and never parsed.
+
+It holds `images.bin` (uint8, n × 3 × height × width), `labels.bin` (int64, little-endian) and `store.json`, which says
+what is in them. It is written under another name and renamed when it is complete: a store is whole or not there.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from care.data.readers.source import Example, Source, Unreadable
+from care.data.samples import Samples
+
+FORMAT, VERSION = "care image store", 1
+HEADER, IMAGES, LABELS = "store.json", "images.bin", "labels.bin"
+
+# The most that a header may claim. It comes from a file, so nothing it says is believed.
+HEADER_BYTES, LARGEST_COUNT, LARGEST_SIDE = 1 << 24, 1 << 32, 1 << 16
+
+
+@dataclass(frozen=True)
+class Header:
+    """What `store.json` holds. `sha256` goes by file name; `skipped` are the files that could not be read, and why."""
+
+    name: str
+    split: str
+    count: int
+    height: int
+    width: int
+    classes: list[str]
+    sha256: dict[str, str]
+    source: str
+    skipped: list[str]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many bytes each file must have."""
+        return {IMAGES: self.count * 3 * self.height * self.width, LABELS: 8 * self.count}
+
+
+def open_store(folder: Path, verify: bool = False) -> Samples:
+    """The samples of a store, mapped. File sizes are always checked; `verify` reads all bytes for their checksums."""
+    header = read_header(folder)
+    for file, size in header.sizes.items():
+        _check_file(folder / file, size, header.sha256[file] if verify else None)
+    images = np.memmap(folder / IMAGES, np.uint8, "r", shape=(header.count, 3, header.height, header.width))
+    labels = np.fromfile(folder / LABELS, "<i8").astype(np.int64, copy=False)
+    try:
+        return Samples(_as_tensor(images), torch.from_numpy(labels), tuple(header.classes), name=header.name)
+    except ValueError as error:
+        raise _broken(folder / LABELS, str(error)) from error
+
+
+def write_store(
+    folder: Path,
+    name: str,
+    split: str,
+    source: Source,
+    skip: int = 0,
+    overwrite: bool = False,
+    tick: Callable[[int], object] = lambda step: None,
+) -> Header:
+    """Write everything that `source` gives to the store `folder`; `tick(1)` is called after each example.
+
+    Up to `skip` unreadable files are left out and recorded in the header; one more is an error. Where there is an
+    error, nothing is left behind, and a store that was there before is still there.
+    """
+    if folder.exists() and not overwrite:
+        raise ValueError(f"{folder} exists; --overwrite replaces it")
+    with _complete_or_absent(folder) as partial:
+        with (partial / IMAGES).open("wb") as images, (partial / LABELS).open("wb") as labels:
+            count, sums, skipped = _write_examples(source, images, labels, skip, tick)
+        header = Header(
+            name, split, count, source.height, source.width, list(source.classes), sums, source.description, skipped
+        )
+        text = json.dumps({"format": FORMAT, "version": VERSION, **dataclasses.asdict(header)}, indent=1)
+        (partial / HEADER).write_text(text + "\n", encoding="utf-8")
+    return header
+
+
+def read_header(folder: Path) -> Header:
+    """What a store says of itself. Its other files are not looked at."""
+    file = folder / HEADER
+    if not file.is_file():
+        raise ValueError(f"{folder} is not an image store, it has no {HEADER}: care data prepare makes one")
+    try:
+        if file.stat().st_size > HEADER_BYTES:
+            raise ValueError(f"it has more than {HEADER_BYTES} bytes")
+        return _parse(json.loads(file.read_bytes()))
+    except (ValueError, RecursionError) as error:
+        raise _broken(file, str(error)) from error
+
+
+def _parse(read: Any) -> Header:
+    if not isinstance(read, dict) or (read.get("format"), read.get("version")) != (FORMAT, VERSION):
+        raise ValueError(f"it does not say that it is a {FORMAT} of version {VERSION}")
+    for entry in dataclasses.fields(Header):
+        if entry.name not in read:
+            raise ValueError(f"{entry.name} is missing")
+        if (wrong := _wrong(entry.name, read[entry.name])) is not None:
+            raise ValueError(f"{entry.name} is not {wrong}")
+    return Header(**{entry.name: read[entry.name] for entry in dataclasses.fields(Header)})
+
+
+def _wrong(name: str, value: Any) -> str | None:
+    """What an entry of the header should be and is not."""
+    if name in ("count", "height", "width"):
+        most = LARGEST_COUNT if name == "count" else LARGEST_SIDE
+        return None if type(value) is int and 1 <= value <= most else f"a whole number from 1 to {most}"
+    if name in ("classes", "skipped"):
+        return None if isinstance(value, list) and all(isinstance(text, str) for text in value) else "a list of texts"
+    if name == "sha256":
+        whole = isinstance(value, dict) and all(isinstance(value.get(file), str) for file in (IMAGES, LABELS))
+        return None if whole else f"a checksum each for {IMAGES} and {LABELS}"
+    return None if isinstance(value, str) else "a text"
+
+
+def _check_file(file: Path, size: int, sha256: str | None) -> None:
+    if not file.is_file():
+        raise _broken(file, "it is missing")
+    if file.stat().st_size != size:
+        raise _broken(file, f"it has {file.stat().st_size} bytes instead of {size}")
+    if sha256 is not None:
+        with file.open("rb") as opened:
+            if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
+                raise _broken(file, "its checksum is not the one it was written with")
+
+
+def _broken(file: Path, why: str) -> ValueError:
+    return ValueError(f"{file} is not usable: {why}; prepare the data again with care data prepare … --overwrite")
+
+
+def _as_tensor(images: UInt8[np.ndarray, "n 3 h w"]) -> UInt8[Tensor, "n 3 h w"]:
+    with warnings.catch_warnings():
+        # A private, writable map would be safe to write to, but the system counts all of it as memory in use and
+        # refuses stores larger than its memory.
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(images)
+
+
+@contextmanager
+def _complete_or_absent(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder` that takes its place when the block ends well and is deleted when it does not."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Names that begin with a dot are no names of splits: what a kill leaves behind is not taken for a store.
+    partial, replaced = (folder.with_name(f".{folder.name}.{kind}-{secrets.token_hex(4)}") for kind in ("part", "old"))
+    partial.mkdir()
+    try:
+        yield partial
+        for path in (*partial.iterdir(), partial):
+            _flush_to_disk(path)
+        if folder.exists():
+            folder.rename(replaced)
+        partial.rename(folder)
+        _flush_to_disk(folder.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _flush_to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_examples(
+    source: Source, images: IO[bytes], labels: IO[bytes], skip: int, tick: Callable[[int], object]
+) -> tuple[int, dict[str, str], list[str]]:
+    """How many were written, the checksums of both files, and what was skipped."""
+    sums = {IMAGES: hashlib.sha256(), LABELS: hashlib.sha256()}
+    count, skipped = 0, list[str]()
+    for example in source.examples:
+        tick(1)
+        if isinstance(example, Unreadable):
+            skipped.append(_skip(example, len(skipped), skip))
+            continue
+        for file, name, data in zip((images, labels), sums, _encode(example, source), strict=True):
+            file.write(data)
+            sums[name].update(data)
+        count += 1
+    if count == 0:
+        raise ValueError(f"{source.description}: there is not a single picture")
+    return count, {name: digest.hexdigest() for name, digest in sums.items()}, skipped
+
+
+def _encode(example: Example, source: Source) -> tuple[bytes, bytes]:
+    shape = (3, source.height, source.width)
+    if example.image.shape != shape or example.image.dtype != np.uint8:
+        raise ValueError(f"an image is {example.image.dtype} {example.image.shape} instead of uint8 {shape}")
+    if not -1 <= example.label < len(source.classes):
+        raise ValueError(f"{source.description}: label {example.label}, but there are {len(source.classes)} classes")
+    return example.image.tobytes(), example.label.to_bytes(8, "little", signed=True)
+
+
+def _skip(bad: Unreadable, before: int, allowed: int) -> str:
+    text = f"{bad.file}: {bad.reason}"
+    if before >= allowed:
+        raise ValueError(
+            f"{text}; this is unreadable file {before + 1}, --skip {before + 1} or more would leave it out and go on"
+        )
+    return text

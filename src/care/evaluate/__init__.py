@@ -1,0 +1,5 @@
+"""Measurements of trained encoders."""
+
+from care.evaluate.knn import knn_predict
+
+__all__ = ["knn_predict"]

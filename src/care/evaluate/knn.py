@@ -1,0 +1,28 @@
+"""The weighted k-nearest-neighbor classifier that is the usual quick look at features."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from care.geometry import Euclidean
+
+QUERIES_AT_ONCE = 2048
+
+
+def knn_predict(
+    bank: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    queries: Float[Tensor, "m d"],
+    k: int = 20,
+    temperature: float = 0.5,
+) -> Int[Tensor, " m"]:
+    """The class with the most votes among the k nearest of `bank` by cosine, each vote weighing exp(cos/τ)."""
+    bank, classes = Euclidean().embed(bank), int(labels.max()) + 1
+    k = min(k, len(bank))
+    predictions = []
+    for rows in Euclidean().embed(queries).split(QUERIES_AT_ONCE):
+        cosine, nearest = (rows @ bank.mT).topk(k, dim=1)
+        votes = torch.zeros(len(rows), classes, dtype=bank.dtype, device=bank.device)
+        votes.scatter_add_(1, labels[nearest], (cosine / temperature).exp())
+        predictions.append(votes.argmax(1))
+    return torch.cat(predictions)

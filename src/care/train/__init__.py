@@ -1,0 +1,22 @@
+"""Training: configurations and recipes, the loop, run folders."""
+
+from care.train.config import Config
+from care.train.loop import Interrupted, Plan, prepare, train
+from care.train.progress import Progress, Terminal
+from care.train.recipes import default_config, recipe, recipes
+from care.train.runs import Run, load
+
+__all__ = [
+    "Config",
+    "Interrupted",
+    "Plan",
+    "Progress",
+    "Run",
+    "Terminal",
+    "default_config",
+    "load",
+    "prepare",
+    "recipe",
+    "recipes",
+    "train",
+]

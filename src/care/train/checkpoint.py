@@ -1,0 +1,223 @@
+"""Training state on disk: checkpoints and weights, as safetensors and JSON. Nothing here can run code from a file."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from care.train.durable import (
+    BLANK,
+    is_sealed,
+    remove_folder,
+    remove_leftovers,
+    seal,
+    write_atomically,
+    write_folder_atomically,
+)
+from care.train.nested import PLAIN, flatten_state, unflatten_state
+
+__all__ = [
+    "Checkpoint",
+    "flatten_state",
+    "load_latest",
+    "load_weights",
+    "save",
+    "save_weights",
+    "unflatten_state",
+    "write_atomically",
+]
+
+FORMAT = 1
+NAME = re.compile(r"step-(\d{8,})(?:-(\d+))?")
+TENSORS, STATE = "tensors.safetensors", "state.json"
+DTYPES = {
+    *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What was saved, the tensors on the CPU, and a sentence about each newer checkpoint that is damaged."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+    path: Path
+    skipped: tuple[str, ...] = ()
+
+
+def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any], keep: int = 2) -> Path:
+    """Write `folder/step-00001234`, then remove all but the newest `keep` whole checkpoints up to this step.
+
+    The checkpoint holds `tensors.safetensors` and `state.json`, which has the checksums of both. It appears under its
+    name when all of it is on the disk, and only then are others removed: the older ones, the damaged ones, and those of
+    this step and later, which training resumed from before them has left behind. If it cannot be written: OSError, the
+    checkpoints there stay as they are. A step saved again is `step-00001234-2`, so that the first stays until then.
+    """
+    if step < 0 or keep < 1:
+        raise ValueError(f"a checkpoint needs a step ≥ 0 and keep ≥ 1, got step {step} and keep {keep}")
+    _check_json(dict(state), "state")
+    data = _encode(tensors)
+    path = _free_path(folder, step)
+    remove_leftovers(folder)
+    write_folder_atomically(path, {TENSORS: data, STATE: _describe(step, data, state)})
+    _remove_others(path, keep)
+    return path
+
+
+def load_latest(folder: Path) -> Checkpoint | None:
+    """The newest whole checkpoint, None if there is none at all, ValueError if all are damaged."""
+    skipped: list[str] = []
+    for path in _newest_first(folder):
+        try:
+            return dataclasses.replace(_load(path), skipped=tuple(skipped))
+        except ValueError as error:
+            skipped.append(str(error))
+    if skipped:
+        raise ValueError("\n".join([f"no checkpoint in {folder} is whole:", *skipped]))
+    return None
+
+
+def save_weights(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file that any program can read, durably; its metadata also gets a checksum, `sha256`."""
+    if "sha256" in metadata:
+        raise ValueError("the metadata must not have the key sha256: the checksum of the file goes there")
+    write_atomically(path, seal(_encode(tensors, {**metadata, "sha256": BLANK.decode()})))
+
+
+def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """(tensors on the CPU, metadata) of a file that `save_weights` wrote; ValueError if any byte of it has changed."""
+    data = path.read_bytes()
+    if not is_sealed(data):
+        raise ValueError(f"{path} is damaged, or was not written by care: its checksum is missing or does not match")
+    tensors = _decode(path, data)
+    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    return tensors, {key: value for key, value in metadata.items() if key != "sha256"}
+
+
+def _load(path: Path) -> Checkpoint:
+    """The checkpoint at `path`; ValueError names the file that is not as it was written."""
+    text = _read(path / STATE)
+    if not is_sealed(text):
+        raise ValueError(f"{path / STATE} is damaged: its checksum does not match")
+    record = _parse(path / STATE, text)
+    data = _read(path / TENSORS)
+    if len(data) != record["tensor_bytes"]:
+        raise ValueError(f"{path / TENSORS} is damaged: {len(data)} bytes instead of {record['tensor_bytes']}")
+    if sha256(data).hexdigest() != record["tensor_sha256"]:
+        raise ValueError(f"{path / TENSORS} is damaged: its checksum does not match")
+    return Checkpoint(record["step"], _decode(path / TENSORS, data), record["state"], path)
+
+
+def _describe(step: int, data: bytes, state: Mapping[str, Any]) -> bytes:
+    """The text of `state.json`. The seal comes first, so that nothing in the state can be taken for it."""
+    record = {
+        "sha256": BLANK.decode(),
+        "format": FORMAT,
+        "step": step,
+        "tensor_bytes": len(data),
+        "tensor_sha256": sha256(data).hexdigest(),
+        "state": dict(state),
+    }
+    return seal(json.dumps(record, separators=(",", ":")).encode())
+
+
+def _parse(file: Path, text: bytes) -> dict[str, Any]:
+    """The record in a sealed `state.json`, if it is of this format and of the step its folder is named after."""
+    try:
+        record: dict[str, Any] = json.loads(text)
+        form, step, state = record["format"], record["step"], record["state"]
+        record["tensor_bytes"], record["tensor_sha256"]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ValueError(f"{file} is not the state of a checkpoint: {error!r}") from error
+    if form != FORMAT:
+        raise ValueError(f"{file} has format {form}; this version of care reads format {FORMAT}")
+    if step != _order(file.parent)[0] or not isinstance(state, dict):
+        raise ValueError(f"{file} belongs to step {step}: its folder was renamed or its file exchanged")
+    return record
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _encode(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
+    """The bytes of a safetensors file. Its format has no views and no strides: each tensor becomes a compact copy."""
+    for name, tensor in tensors.items():
+        if tensor.layout != torch.strided or tensor.dtype not in DTYPES or name == "__metadata__":
+            raise TypeError(f"a tensor called {name}, {tensor.dtype} and {tensor.layout}, cannot be saved")
+    compact = {
+        name: tensor.detach().to("cpu", memory_format=torch.contiguous_format, copy=True)
+        for name, tensor in tensors.items()
+    }
+    return safetensors.torch.save(compact, metadata)
+
+
+def _decode(file: Path, data: bytes) -> dict[str, Tensor]:
+    """The tensors in bytes whose checksum holds: what fails here was made to look like a checkpoint."""
+    try:
+        return safetensors.torch.load(data)
+    except (SafetensorError, LookupError, ValueError, AssertionError) as error:
+        raise ValueError(f"{file} is not a safetensors file: {error}") from error
+
+
+def _check_json(value: Any, path: str) -> None:
+    """TypeError for what JSON would change on the way: tuples become lists, int keys become strings."""
+    if isinstance(value, dict) and all(type(key) is str for key in value):
+        for key, item in value.items():
+            _check_json(item, f"{path}/{key}")
+    elif type(value) is list:
+        for i, item in enumerate(value):
+            _check_json(item, f"{path}/{i}")
+    elif type(value) not in PLAIN:
+        raise TypeError(f"{path} ({type(value).__name__}) would not come back from JSON as it is: use flatten_state")
+
+
+def _order(path: Path) -> tuple[int, int]:
+    """(step, how many times it was saved): the order of checkpoints. (-1, 0) for what is no checkpoint."""
+    match = NAME.fullmatch(path.name)
+    return (int(match[1]), int(match[2] or 1)) if match else (-1, 0)
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    paths = [path for path in folder.iterdir() if NAME.fullmatch(path.name)] if folder.exists() else []
+    return sorted(paths, key=_order, reverse=True)
+
+
+def _free_path(folder: Path, step: int) -> Path:
+    """The name for a checkpoint of this step that comes after all others of this step."""
+    times = [again for other, again in map(_order, _newest_first(folder)) if other == step]
+    return folder / (f"step-{step:08d}-{max(times) + 1}" if times else f"step-{step:08d}")
+
+
+def _remove_others(saved: Path, keep: int) -> None:
+    """Remove every checkpoint but the one just saved and the newest keep − 1 whole ones of earlier steps."""
+    left = keep - 1
+    for path in _newest_first(saved.parent):
+        if path == saved:
+            continue
+        if left and _order(path)[0] < _order(saved)[0] and _is_whole(path):
+            left -= 1
+        else:
+            remove_folder(path)
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        _load(path)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,116 @@
+"""The configuration of a run: flat, typed, saved as TOML and read back the same."""
+
+import dataclasses
+import difflib
+import tomllib
+import types
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin
+
+from care.methods import MethodSettings
+
+Precision = Literal["auto", "bf16", "fp16", "fp32"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(MethodSettings):
+    """Everything that decides what a run computes. Where it is written, and how it is watched, is not part of it."""
+
+    data: str
+    limit: int | None = None
+    validation: int = 0
+    epochs: int = 400
+    batch_size: int = 256
+    accumulate: int = 1
+    optimizer: Literal["adam", "adamw", "sgd", "lars"] = "adam"
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-6
+    schedule: Literal["constant", "cosine"] = "constant"
+    warmup_epochs: int = 0
+    ema: float = 0.0
+    seed: int = 0
+    device: str = "auto"
+    precision: Precision = "auto"
+    compile: bool = False
+    evaluate_every: int = 1
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        for name in ("epochs", "accumulate", "evaluate_every", "batch_size"):
+            _require(getattr(self, name) >= 1, f"{name} must be at least 1, got {getattr(self, name)}")
+        _require(self.batch_size >= 2, "batch_size must be at least 2: one image has nothing to be compared with")
+        _require(self.limit is None or self.limit >= 1, f"limit must be at least 1, got {self.limit}")
+        _require(self.learning_rate > 0, f"learning_rate must be greater than 0, got {self.learning_rate}")
+        _require(self.weight_decay >= 0, f"weight_decay must not be negative, got {self.weight_decay}")
+        _require(0 <= self.warmup_epochs <= self.epochs, f"warmup_epochs must be in [0, {self.epochs}]")
+        _require(0 <= self.ema < 1, f"ema must be in [0, 1), got {self.ema}")
+        _require(self.batch_size % self.accumulate == 0, f"accumulate must divide the batch of {self.batch_size}")
+        self.check(self.batch_size // self.accumulate)
+
+    def to_toml(self) -> str:
+        """One `name = value` per line, in the order of the fields; what is None is left out."""
+        values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
+        return "".join(f"{name} = {_toml(value)}\n" for name, value in values if value is not None)
+
+    @classmethod
+    def from_toml(cls, text: str, where: str = "the configuration") -> "Config":
+        """The configuration in `text`; unknown names and wrong types are a ValueError that says what to write."""
+        try:
+            values = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{where} is not valid TOML: {error}") from error
+        return cls(**known_names(values, where))
+
+    def differences(self, other: "Config") -> list[str]:
+        """`name: ours, theirs` for each field in which two configurations differ."""
+        pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
+        return [f"{name}: {ours} instead of {theirs}" for name, ours, theirs in pairs if ours != theirs]
+
+
+def known_names(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """`values`, if every name in it is a field of the configuration."""
+    names = [field.name for field in dataclasses.fields(Config)]
+    for name in values:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            raise ValueError(f"{where} has no setting {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
+    return values
+
+
+def _check_types(config: Config) -> None:
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, int) and not isinstance(value, bool) and field.type is float:
+            object.__setattr__(config, field.name, float(value))  # 3 means 3.0
+        elif not _fits(value, field.type):
+            raise ValueError(f"{field.name} must be {_in_words(field.type)}, got {value!r}")
+
+
+def _fits(value: object, kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        return any(_fits(value, option) for option in get_args(kind))
+    return isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
+
+
+def _in_words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, get_args(kind)))
+    if get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(_in_words(option) for option in get_args(kind))
+    return {int: "a whole number", float: "a number", str: "text", bool: "true or false"}.get(kind, "left out")
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return repr(value)
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

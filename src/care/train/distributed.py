@@ -1,0 +1,120 @@
+"""The one file that knows about process groups.
+
+Each process computes a loss ℓ_r; DistributedDataParallel averages the gradients. What crosses processes in the forward
+pass (gathered embeddings, BatchNorm's sums) carries the gradients of all processes' losses back, so the average is
+the gradient of (1/W) Σ_r ℓ_r, which is the loss of one process on the whole batch.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among all: `rank` of `count`, on `device`."""
+
+    rank: int
+    count: int
+    device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes and prints."""
+        return self.rank == 0
+
+    def rows(self, batch: int) -> slice:
+        """The rows of a global batch that are this process's."""
+        share = batch // self.count
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+
+def start(device: str) -> Processes:
+    """Join the process group that torchrun announces in the environment, if it does."""
+    rank, count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    chosen = torch.device(_resolve(device))
+    if chosen.type == "cuda":
+        chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) if chosen.index is None else chosen.index)
+        torch.cuda.set_device(chosen)
+    if count > 1 and not dist.is_initialized():
+        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+    return Processes(rank, count, chosen)
+
+
+def _resolve(device: str) -> str:
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device {device} was asked for, but there is no GPU that torch can use; use --device cpu")
+    return device
+
+
+def stop() -> None:
+    """Leave the process group."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def parallel(method: nn.Module, processes: Processes) -> nn.Module:
+    """The method with averaged gradients, or itself on one process. Buffers stay equal by being computed equally."""
+    if processes.count == 1:
+        return method
+    ids = [processes.device.index] if processes.device.type == "cuda" else None
+    return nn.parallel.DistributedDataParallel(method, device_ids=ids, broadcast_buffers=False)
+
+
+def gather(x: Tensor) -> Tensor:
+    """The rows of all processes, in the order of their ranks."""
+    return _Gather.apply(x) if dist.is_initialized() else x
+
+
+def total(x: Tensor) -> Tensor:
+    """The sum over all processes."""
+    return _Total.apply(x) if dist.is_initialized() else x
+
+
+def any_process(flag: bool) -> bool:
+    """Whether any process says yes: all of them learn it."""
+    if not dist.is_initialized():
+        return flag
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    votes = torch.tensor(int(flag), device=device)
+    dist.all_reduce(votes, op=dist.ReduceOp.MAX)
+    return bool(votes.item())
+
+
+def wait_for_all() -> None:
+    """Return when every process has come here."""
+    any_process(False)
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, x.contiguous())
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        gradient = gradient.contiguous()
+        dist.all_reduce(gradient)
+        return gradient.chunk(dist.get_world_size())[dist.get_rank()]
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        x = x.clone()
+        dist.all_reduce(x)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        gradient = gradient.clone()
+        dist.all_reduce(gradient)
+        return gradient

@@ -1,0 +1,234 @@
+"""Training, from top to bottom."""
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from care import data
+from care.augment import Parameters, apply
+from care.data import Samples, batches, place
+from care.geometry import form_named
+from care.methods import policy_for
+from care.methods.method import follow
+from care.train import checkpoint, distributed
+from care.train.config import Config
+from care.train.distributed import Processes
+from care.train.monitor import Monitor
+from care.train.optimizers import set_learning_rate
+from care.train.progress import Progress
+from care.train.randomness import derive, epoch_order, generator_for
+from care.train.runs import Run, view_source
+from care.train.schedule import ema_momentum, learning_rate
+from care.train.state import State, build_state, precision
+
+# On a GPU, asking whether the loss is still finite makes the host wait: it is asked this often.
+STEPS_BETWEEN_CHECKS = 20
+
+
+class Interrupted(Exception):
+    """A signal asked to stop. The state has been saved."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What does not change while training."""
+
+    config: Config
+    run: Run
+    resume: bool
+    processes: Processes
+    samples: Samples
+    heldout: Samples
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Full batches only: what is left over comes up in another epoch's order."""
+        return len(self.samples) // self.config.batch_size
+
+    @property
+    def total_steps(self) -> int:
+        """The steps of the whole run."""
+        return self.config.epochs * self.steps_per_epoch
+
+    @cached_property
+    def apply(self) -> Callable[[Tensor, Parameters], Tensor]:
+        """How augmentations are applied: compiled if the network is."""
+        return torch.compile(apply, dynamic=False) if self.config.compile else apply
+
+    @property
+    def micro_batch(self) -> int:
+        """How many samples, over all processes, go through the network at once."""
+        return self.config.batch_size // self.config.accumulate
+
+
+def prepare(config: Config, out: Path, resume: bool = False) -> Plan:
+    """Check everything that can be wrong with what the user asked for, and make or find the run folder."""
+    processes, run = distributed.start(config.device), Run(out)
+    config.check(config.batch_size // config.accumulate, processes.count)
+    samples, heldout = load_samples(config)
+    if len(samples) < config.batch_size:
+        raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}")
+    if processes.first:
+        run.begin(config, resume)
+    distributed.wait_for_all()
+    return Plan(config, run, resume, processes, samples, heldout)
+
+
+def train(plan: Plan, progress: Progress | None = None) -> None:
+    """Train to the end, from the start or from the last checkpoint, and leave a finished run folder."""
+    config, run, processes, progress = plan.config, plan.run, plan.processes, progress or Progress()
+    state = build_state(config, plan.samples, processes)
+    saved = checkpoint.load_latest(run.checkpoints) if plan.resume else None
+    if saved is not None:
+        state.restore(saved)
+        progress.say(*saved.skipped, f"resumed after step {saved.step}")
+    if config.compile:
+        state.method.encoder.compile()
+    parallel = distributed.parallel(state.method, processes)
+    policy, form = policy_for(config.chunk_policy), form_named(config.form)
+    monitor = Monitor(plan.samples, plan.heldout, policy, form, config.seed)
+    samples, steps = place(plan.samples, processes.device), plan.steps_per_epoch
+
+    with _signals() as stop_wanted:
+        for epoch in range(state.step // steps, config.epochs):
+            started, first_step = time.perf_counter(), state.step
+            inputs = batches(samples, _indices(plan, epoch, state.step), processes.device)
+            while state.step < (epoch + 1) * steps:
+                _step(plan, state, parallel, inputs, epoch)
+                progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
+                if distributed.any_process(stop_wanted()):
+                    _save(plan, state, epoch)
+                    raise Interrupted
+            seconds = time.perf_counter() - started
+            state.log = [*state.log, _record(plan, state, monitor, epoch)]
+            state.sums = {}
+            _save(plan, state, epoch)
+            if processes.first:
+                run.write_log(state.log)
+                run.add_speed(_speed(epoch, seconds, (state.step - first_step) * config.batch_size))
+                progress.epoch(state.log[-1])
+    if processes.first:
+        run.write_log(state.log)
+        run.save_encoder(state.encoder, config, view_source(config, samples.source))
+    distributed.wait_for_all()
+
+
+def load_samples(config: Config) -> tuple[Samples, Samples]:
+    """(what to train on, what to watch): the test split, or `validation` samples per class cut from train."""
+    samples = data.load(config.data)
+    if config.validation:
+        samples, heldout = samples.split(config.validation)
+    else:
+        heldout = data.load(config.data, "test")
+    return (samples if config.limit is None else samples.limit(config.limit)), heldout
+
+
+def _step(plan: Plan, state: State, parallel: nn.Module, inputs: Iterator[Tensor], epoch: int) -> None:
+    """One step of the optimizer: Algorithm 1 of the paper, on `accumulate` micro-batches."""
+    config, processes, method = plan.config, plan.processes, state.method
+    method.train()
+    rate = learning_rate(
+        state.step,
+        plan.total_steps,
+        config.learning_rate,
+        config.warmup_epochs * plan.steps_per_epoch,
+        config.schedule,
+    )
+    set_learning_rate(state.optimizer, rate)
+    torch.manual_seed(derive(config.seed, "network", state.step, processes.rank))  # dropout, where a model has it
+    state.optimizer.zero_grad(set_to_none=True)
+    for micro in range(config.accumulate):
+        generator = generator_for(processes.device, config.seed, "augment", epoch, state.step, micro)
+        rows = processes.rows(plan.micro_batch)
+        views = method.plan.draw(next(inputs), plan.micro_batch, rows, generator, plan.apply)
+        with _gradients_averaged(parallel, processes, last=micro == config.accumulate - 1):
+            terms = _terms(parallel, views, precision(config, processes))
+            loss = method.loss.total(terms)
+            state.scaler.scale(loss / config.accumulate).backward()
+        for name, term in {"loss": loss, **terms}.items():
+            state.sums[name] = state.sums.get(name, 0) + term.detach().double() / config.accumulate
+    if processes.device.type == "cpu" or state.step % STEPS_BETWEEN_CHECKS == 0:
+        _check_finite(state, epoch)
+    state.scaler.step(state.optimizer)
+    state.scaler.update()
+    growing = ema_momentum(state.step, plan.total_steps, config.momentum)
+    method.after_step(growing if config.method == "byol" else config.momentum)
+    if state.average is not None:
+        follow(state.average, method.encoder, config.ema)
+    state.step += 1
+
+
+def _terms(parallel: nn.Module, views: list[Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    with torch.autocast(views[0].device.type, dtype, enabled=dtype != torch.float32):
+        terms: dict[str, Tensor] = parallel(*views)
+    return terms
+
+
+@contextmanager
+def _gradients_averaged(parallel: nn.Module, processes: Processes, last: bool) -> Iterator[None]:
+    """Gradients are averaged over processes once a step, with the last micro-batch."""
+    with nullcontext() if last or processes.count == 1 else parallel.no_sync():  # type: ignore[operator]
+        yield
+
+
+def _indices(plan: Plan, epoch: int, step: int) -> Iterator[Tensor]:
+    """The rows of this process in every micro-batch that is left of the epoch after `step` steps of the run."""
+    order = epoch_order(len(plan.samples), plan.config.seed, epoch)[: plan.steps_per_epoch * plan.config.batch_size]
+    done = (step - epoch * plan.steps_per_epoch) * plan.config.accumulate
+    for micro_batch in order.split(plan.micro_batch)[done:]:
+        yield micro_batch[plan.processes.rows(plan.micro_batch)]
+
+
+def _record(plan: Plan, state: State, monitor: Monitor, epoch: int) -> dict[str, Any]:
+    """The log's line for a finished epoch: the mean terms of the loss over all processes, and the measures."""
+    config, count = plan.config, plan.processes.count
+    means = {name: (distributed.total(v) / count / plan.steps_per_epoch).item() for name, v in state.sums.items()}
+    rate = float(state.optimizer.param_groups[0]["lr"])
+    record: dict[str, Any] = {"epoch": epoch + 1, "step": state.step, **means, "learning_rate": rate}
+    if plan.processes.first and ((epoch + 1) % config.evaluate_every == 0 or epoch + 1 == config.epochs):
+        record |= monitor.measure(state.encoder, plan.processes.device)
+    return record
+
+
+def _speed(epoch: int, seconds: float, samples: int) -> dict[str, int | float]:
+    return {"epoch": epoch + 1, "seconds": round(seconds, 3), "samples_per_second": round(samples / seconds, 1)}
+
+
+def _save(plan: Plan, state: State, epoch: int) -> None:
+    _check_finite(state, epoch)
+    if plan.processes.first:
+        state.save(plan.run)
+    distributed.wait_for_all()
+
+
+def _check_finite(state: State, epoch: int) -> None:
+    bad = [name for name, value in state.sums.items() if not math.isfinite(value.item())]
+    if distributed.any_process(bool(bad)):
+        which = ", ".join(bad) or "a term on another process"
+        raise FloatingPointError(f"{which} is not finite at step {state.step} (epoch {epoch + 1})")
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], bool]]:
+    """While training, SIGTERM and Ctrl-C ask to stop after the step instead of stopping at once."""
+    wanted = False
+
+    def ask(*_: object) -> None:
+        nonlocal wanted
+        wanted = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield lambda: wanted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,165 @@
+"""Optimizers by name, LARS among them, with a learning rate that can live on the GPU."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+Name = Literal["adam", "adamw", "sgd", "lars"]
+
+
+def build_optimizer(
+    parameters: nn.Module | Iterable[tuple[str, nn.Parameter]],
+    name: Name,
+    learning_rate: float | Tensor,
+    weight_decay: float,
+    momentum: float = 0.9,
+    fused: bool | None = None,
+    exclude_norm_and_bias: bool | None = None,
+) -> Optimizer:
+    """The optimizer called `name` for the parameters, of a module or named, that want a gradient.
+
+    `momentum` is that of "sgd" and "lars", and β₁ of "adam" and "adamw". `fused` is on by default if all parameters are
+    on a GPU; LARS has no fused form. `exclude_norm_and_bias` frees parameters of one dimension from weight decay, and
+    from adaptation in LARS: by default in LARS only, since the paper's runs with Adam decay everything.
+
+    A learning rate given as a tensor stays that tensor: a captured CUDA graph follows `set_learning_rate`.
+    """
+    _check(learning_rate, weight_decay, momentum)
+    named = _trainable(parameters)
+    exclude = name == "lars" if exclude_norm_and_bias is None else exclude_norm_and_bias
+    groups = _groups(named, weight_decay, exclude)
+    if fused is None:
+        fused = all(parameter.is_cuda for _, parameter in named)
+    captured = isinstance(learning_rate, Tensor) and learning_rate.is_cuda
+    match name:
+        case "adam" | "adamw":
+            adam = Adam if name == "adam" else AdamW
+            # None, unlike False, lets torch choose the next best form.
+            return adam(groups, learning_rate, betas=(momentum, 0.999), fused=fused or None, capturable=captured)
+        case "sgd":
+            return SGD(groups, learning_rate, momentum, fused=fused or None)
+        case "lars":
+            return LARS(groups, learning_rate, momentum)
+    raise ValueError(f'the optimizer must be "adam", "adamw", "sgd" or "lars", got {name!r}')
+
+
+class LARS(Optimizer):
+    """Layer-wise adaptive rate scaling (You, Gitman and Ginsburg, 2017), in the form SimCLR trains with.
+
+    For each weight w with gradient g, weight decay β, momentum m, learning rate γ and trust η:
+
+        u = g + βw,   ρ = η‖w‖/‖u‖,   v ← m v + γρu,   w ← w − v
+
+    with ρ = 1 where ‖w‖ or ‖u‖ is 0, and in groups with `adapt=False`. Nothing here makes the host wait for the GPU.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float | Tensor,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        trust: float = 1e-3,
+        adapt: bool = True,
+    ) -> None:
+        settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust, "adapt": adapt}
+        super().__init__(params, settings)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step for every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for w in group["params"]:
+                if w.grad is not None:
+                    self._update(w, group)
+        return loss
+
+    def _update(self, w: Tensor, group: dict[str, Any]) -> None:
+        u = w.grad + group["weight_decay"] * w
+        if group["adapt"]:
+            u = _trust_ratio(w, u, group["trust"]) * u
+        state = self.state[w]
+        if "velocity" not in state:
+            state["velocity"] = torch.zeros_like(w)
+        v = state["velocity"].mul_(group["momentum"]).add_(group["lr"] * u)
+        w.sub_(v)
+
+
+def _trust_ratio(w: Tensor, u: Tensor, trust: float) -> Tensor:
+    """ρ = η‖w‖/‖u‖, or 1 where that has no meaning."""
+    size, change = torch.linalg.vector_norm(w), torch.linalg.vector_norm(u)
+    return torch.where((size > 0) & (change > 0), trust * size / change, 1.0)
+
+
+def set_learning_rate(optimizer: Optimizer, value: float) -> None:
+    """Give all groups this learning rate; one that lives in a tensor is overwritten in place, without waiting."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(value)
+        else:
+            group["lr"] = value
+
+
+def load_optimizer_state(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
+    """Give the optimizer the moments and counters of a saved `state_dict`, and leave its settings as they are.
+
+    Unlike `load_state_dict`, this refuses state of other parameters, copies what it takes, lays it out in memory as the
+    parameter is, and keeps a learning rate in the tensor where it lives.
+    """
+    groups = optimizer.state_dict()["param_groups"]
+    ours, theirs = ([group.get("param_names") for group in some] for some in (groups, saved["param_groups"]))
+    if ours != theirs:
+        raise ValueError(f"the saved state belongs to other parameters: {theirs} instead of {ours}")
+    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizer.load_state_dict({"state": saved["state"], "param_groups": groups})
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    for parameter, state in optimizer.state.items():
+        for key, value in state.items():
+            if isinstance(value, Tensor):
+                state[key] = _laid_out_as(parameter, value)
+
+
+def _laid_out_as(parameter: Tensor, value: Tensor) -> Tensor:
+    if value.shape == parameter.shape:
+        return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
+    if value.ndim == 0:
+        return value.clone()
+    raise ValueError(f"the saved state has the shape {tuple(value.shape)}, its parameter {tuple(parameter.shape)}")
+
+
+def _check(learning_rate: float | Tensor, weight_decay: float, momentum: float) -> None:
+    if not isinstance(learning_rate, Tensor) and not learning_rate >= 0:
+        raise ValueError(f"the learning rate must not be negative, got {learning_rate}")
+    if not weight_decay >= 0:
+        raise ValueError(f"the weight decay must not be negative, got {weight_decay}")
+    if not 0 <= momentum < 1:
+        raise ValueError(f"the momentum must be at least 0 and less than 1, got {momentum}")
+
+
+def _trainable(parameters: nn.Module | Iterable[tuple[str, nn.Parameter]]) -> list[tuple[str, nn.Parameter]]:
+    """Each parameter that wants a gradient once, under its first name."""
+    once: dict[int, tuple[str, nn.Parameter]] = {}
+    for name, parameter in parameters.named_parameters() if isinstance(parameters, nn.Module) else parameters:
+        if parameter.requires_grad:
+            once.setdefault(id(parameter), (name, parameter))
+    if not once:
+        raise ValueError("there is nothing to train: no parameter wants a gradient")
+    return list(once.values())
+
+
+def _groups(named: list[tuple[str, nn.Parameter]], weight_decay: float, exclude: bool) -> list[dict[str, Any]]:
+    """One group, or two if parameters of one dimension are excluded; `adapt` is of use to LARS only."""
+    groups: dict[bool, dict[str, Any]] = {}
+    for name, parameter in named:
+        excluded = exclude and parameter.ndim <= 1
+        settings = {"params": [], "weight_decay": 0.0 if excluded else weight_decay, "adapt": not excluded}
+        groups.setdefault(excluded, settings)["params"].append((name, parameter))
+    return [groups[excluded] for excluded in sorted(groups)]

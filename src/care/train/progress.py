@@ -1,0 +1,74 @@
+"""What a person sees while it trains: a bar on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
+from torch import Tensor
+
+from care.train.config import Config
+
+SECONDS_BETWEEN_UPDATES = 1.0
+
+
+class Progress:
+    """Watches a run without a word."""
+
+    def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
+        """A step of the epoch is done."""
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """An epoch is done, with this record in the log."""
+
+    def say(self, *sentences: str) -> None:
+        """Something worth saying happened."""
+
+
+class Terminal(Progress):
+    """A line per epoch and, on a terminal, a bar with the terms of the loss, samples per second and the time left."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self.bar: Bar | None = None
+        self.started, self.shown, self.first_step = 0.0, 0.0, 0
+
+    def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
+        """Show the step, at most once a second: reading the loss makes the host wait for the GPU."""
+        now = time.perf_counter()
+        if not self.started:
+            self.started, self.first_step = now, epoch * steps + step
+        if not self.console.is_terminal or (now - self.shown < SECONDS_BETWEEN_UPDATES and step < steps):
+            return
+        self.shown = now
+        done, total = epoch * steps + step, config.epochs * steps
+        if self.bar is None:
+            self.bar = Bar(TextColumn("{task.description}"), BarColumn(), console=self.console, transient=True)
+            self.task = self.bar.add_task("", total=total)
+            self.bar.start()
+        pace = (done - self.first_step) / max(now - self.started, 1e-9)
+        terms = "  ".join(f"{name} {value.item() / step:.3f}" for name, value in sums.items())
+        left = _duration((total - done) / pace) + " left" if pace else ""
+        text = f"epoch {epoch + 1}/{config.epochs}  {terms}  {pace * config.batch_size:,.0f} samples/s  {left}"
+        self.bar.update(self.task, completed=done, description=text)
+        if done == total:
+            self.bar.stop()
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """Print the record of the epoch in a line."""
+        shown = {k: v for k, v in record.items() if k not in ("step", "learning_rate", "epoch") and v is not None}
+        numbers = "  ".join(f"{name} {value:.3f}" for name, value in shown.items())
+        self.console.print(f"epoch {record['epoch']}  {numbers}", highlight=False, soft_wrap=True)
+
+    def say(self, *sentences: str) -> None:
+        """Print the sentences."""
+        for sentence in sentences:
+            self.console.print(sentence, highlight=False, soft_wrap=True)
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

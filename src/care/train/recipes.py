@@ -1,0 +1,93 @@
+"""The paper's experiments by name. λ is in our units, the authors' in the comments: see `care.losses.mean_weight`."""
+
+import dataclasses
+from typing import Any
+
+from care.losses import mean_weight
+from care.train.config import Config
+
+# What the paper's appendix and the authors' program use on each data set, without the equivariance loss.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "cifar10": {"model": "resnet50", "policy": "cifar10", "chunk_policy": "cifar10", "chunks": 16},
+    "cifar100": {"model": "resnet50", "policy": "cifar100", "chunk_policy": "cifar100", "chunks": 4},
+    "stl10": {
+        "model": "resnet50", "policy": "stl10", "chunk_policy": "stl10", "chunks": 8, "optimizer": "sgd",
+        "learning_rate": 0.06, "weight_decay": 5e-4, "schedule": "cosine", "warmup_epochs": 10,
+    },
+    "flowers102": {"model": "resnet18", "policy": "simclr", "chunk_policy": "simclr", "chunks": 16},
+    "imagenet100": {
+        "model": "resnet50", "policy": "imagenet100", "chunk_policy": "imagenet100_equivariance", "chunks": 4,
+        "epochs": 200, "batch_size": 512, "optimizer": "sgd", "learning_rate": 0.8, "weight_decay": 1e-4,
+        "schedule": "cosine", "head_width": 2048,
+    },
+    "shapes": {"model": "test_resnet", "policy": "simclr", "chunk_policy": "simclr", "chunks": 16, "epochs": 20},
+    "chains": {
+        "model": "deepset", "policy": "rotations", "chunk_policy": "rotations", "chunks": 16, "epochs": 40,
+        "embedding": 16, "head_width": 64,
+    },
+}  # fmt: skip
+
+# (λ in the authors' scaling, images per chunk) on top of SimCLR.
+PAPER_WEIGHTS = {
+    "cifar10": (0.01, 256 // 16),
+    "cifar100": (0.001, 256 // 4),
+    "stl10": (0.01, 256 // 8),
+    "imagenet100": (0.005, 512 // 4),
+}
+
+
+def default_config(data: str, **chosen: Any) -> Config:
+    """The paper's values for a data set, with what was chosen in their place."""
+    known = DEFAULTS.get(data, DEFAULTS["flowers102"])
+    moco = {"temperature": 0.2 if data == "imagenet100" else 0.1} if chosen.get("method") == "mocov2" else {}
+    return Config(**{"data": data, **known, **moco, **chosen})
+
+
+def recipes() -> dict[str, Config]:
+    """Every experiment of the paper that trains something."""
+    found = {}
+    for data, (weight, chunk_size) in PAPER_WEIGHTS.items():
+        care = {"equivariance": mean_weight(weight, chunk_size)}
+        for method in ("simclr", "mocov2"):
+            found[f"{data}-{method}"] = default_config(data, method=method)
+            found[f"{data}-care-{method}"] = default_config(data, method=method, **care)
+    found["imagenet100-care-mocov2"] = default_config(  # λ 0.01 and 8 chunks there
+        "imagenet100", method="mocov2", chunks=8, equivariance=mean_weight(0.01, 512 // 8)
+    )
+    return found | _ablations() | _studies()
+
+
+def _ablations() -> dict[str, Config]:
+    """The six combinations of L_inv, L_equi and L_unif on CIFAR-10."""
+    weight = mean_weight(*PAPER_WEIGHTS["cifar10"])
+    settings: dict[str, dict[str, Any]] = {
+        "invariance": {"method": "invariance"},
+        "equivariance": {"method": "equivariance", "equivariance": 1.0},
+        "uniformity": {"method": "uniformity"},
+        "uniformity-equivariance": {"method": "uniformity", "equivariance": weight},
+        "infonce": {"method": "simclr"},
+        "care": {"method": "simclr", "equivariance": weight},
+    }
+    return {f"cifar10-ablation-{name}": default_config("cifar10", **chosen) for name, chosen in settings.items()}
+
+
+def _studies() -> dict[str, Config]:
+    """Figures on ResNet-18 (Wahba, γ_f), on the circle, on flowers, and on point clouds."""
+    weight = mean_weight(*PAPER_WEIGHTS["cifar10"])
+    found = {}
+    for name, chosen in (("simclr", {}), ("care-simclr", {"equivariance": weight})):
+        small = default_config("cifar10", model="resnet18", **chosen)
+        found[f"cifar10-resnet18-{name}"] = small
+        found[f"cifar10-circle-{name}"] = dataclasses.replace(small, embedding=2)
+        found[f"flowers102-{name}"] = default_config("flowers102", **chosen)
+        found[f"shapes-{name}"] = default_config("shapes", **({"equivariance": 3.0} if chosen else {}))
+        found[f"chains-{name}"] = default_config("chains", **({"equivariance": 30.0} if chosen else {}))
+    return found
+
+
+def recipe(name: str) -> Config:
+    """The experiment called `name`."""
+    found = recipes()
+    if name not in found:
+        raise ValueError(f"no recipe is called {name!r}; `care recipes` lists them")
+    return found[name]

@@ -1,0 +1,49 @@
+"""How the learning rate and the momentum encoder change over training: pure functions of the step."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+Kind = Literal["cosine", "constant", "steps"]
+
+
+def learning_rate(
+    step: int,
+    total_steps: int,
+    base: float,
+    warmup_steps: int = 0,
+    kind: Kind = "cosine",
+    milestones: Sequence[int] = (),
+    gamma: float = 0.1,
+) -> float:
+    """The learning rate of step k = 0, 1, …, K − 1, for K total steps with W of warm-up.
+
+    Warm-up, k < W:  base · (k + 1)/W
+    "cosine":        base · (1 + cos(π (k − W)/(K − W)))/2, which would reach 0 at k = K
+    "constant":      base
+    "steps":         base · gamma^(how many of the milestones, given in steps, are ≤ k)
+    """
+    _check(step, total_steps)
+    if not 0 <= warmup_steps <= total_steps:
+        raise ValueError(f"{warmup_steps} steps of warm-up do not fit into {total_steps} steps of training")
+    if step < warmup_steps:
+        return base * (step + 1) / warmup_steps
+    match kind:
+        case "cosine":
+            return base * (1 + math.cos(math.pi * (step - warmup_steps) / max(1, total_steps - warmup_steps))) / 2
+        case "constant":
+            return base
+        case "steps":
+            return base * gamma ** sum(milestone <= step for milestone in milestones)
+    raise ValueError(f'the schedule must be "cosine", "constant" or "steps", got {kind!r}')
+
+
+def ema_momentum(step: int, total_steps: int, base: float) -> float:
+    """BYOL's momentum of step k of K: 1 − (1 − base) · (cos(πk/K) + 1)/2, from base up to 1."""
+    _check(step, total_steps)
+    return 1 - (1 - base) * (math.cos(math.pi * step / total_steps) + 1) / 2
+
+
+def _check(step: int, total_steps: int) -> None:
+    if total_steps < 1 or not 0 <= step <= total_steps:
+        raise ValueError(f"step {step} is not one of the {total_steps} steps of training")

@@ -1,0 +1,98 @@
+"""Everything that changes while training: made, saved, restored."""
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from care.data import Samples
+from care.methods import Method, build_encoder, build_method
+from care.models import Encoder, split_batchnorm
+from care.train import checkpoint, distributed
+from care.train.config import Config
+from care.train.distributed import Processes
+from care.train.nested import flatten_state, unflatten_state
+from care.train.optimizers import build_optimizer, load_optimizer_state
+from care.train.randomness import derive
+from care.train.runs import Run, view_source
+
+
+@dataclass
+class State:
+    """What a checkpoint holds.
+
+    `sums` are the terms of the loss added up over the epoch so far, `average` is the moving average of the encoder if
+    there is one, and `log` holds a record per finished epoch.
+    """
+
+    method: Method
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    average: Encoder | None
+    step: int = 0
+    sums: dict[str, Tensor] = field(default_factory=dict)
+    log: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder to keep: the moving average where there is one."""
+        return self.average if self.average is not None else self.method.encoder
+
+    def save(self, run: Run) -> None:
+        """Write a checkpoint."""
+        tensors, rest = flatten_state(
+            {
+                "method": dict(self.method.state_dict()),
+                "optimizer": self.optimizer.state_dict(),
+                "scaler": self.scaler.state_dict(),
+                "average": None if self.average is None else dict(self.average.state_dict()),
+                "sums": self.sums,
+            }
+        )
+        checkpoint.save(run.checkpoints, self.step, tensors, {"rest": rest, "log": self.log})
+
+    def restore(self, saved: checkpoint.Checkpoint) -> None:
+        """Become what was saved; a part that is missing or does not fit is an error."""
+        parts = unflatten_state(saved.tensors, saved.state["rest"])
+        self.method.load_state_dict(parts["method"])
+        load_optimizer_state(self.optimizer, parts["optimizer"])
+        self.scaler.load_state_dict(parts["scaler"])
+        if self.average is not None:
+            self.average.load_state_dict(parts["average"])
+        device = next(self.method.parameters()).device
+        self.sums = {name: value.to(device) for name, value in parts["sums"].items()}
+        self.step, self.log = saved.step, saved.state["log"]
+
+
+def build_state(config: Config, samples: Samples, processes: Processes) -> State:
+    """A new method, its optimizer, and everything else at step 0, the same on every process."""
+    torch.manual_seed(derive(config.seed, "weights"))
+    encoder = build_encoder(config, view_source(config, samples.source), **channel_statistics(samples))
+    method = build_method(config, encoder, config.batch_size // config.accumulate, processes.count)
+    method.gather = distributed.gather
+    split_batchnorm(method, distributed.total if processes.count > 1 else None)
+    method = method.to(processes.device)
+    if processes.device.type == "cuda" and len(samples.source) == 2:
+        method = method.to(memory_format=torch.channels_last)
+    optimizer = build_optimizer(method, config.optimizer, config.learning_rate, config.weight_decay)
+    scaler = torch.amp.GradScaler(processes.device.type, enabled=precision(config, processes) == torch.float16)
+    average = copy.deepcopy(method.encoder).requires_grad_(False) if config.ema else None
+    return State(method, optimizer, scaler, average)
+
+
+def channel_statistics(samples: Samples, count: int = 10_000) -> dict[str, tuple[float, ...]]:
+    """Mean and deviation of each channel over the first images; clouds are already centered and of unit size."""
+    if len(samples.source) == 1:
+        return {}
+    images = samples.inputs[:count].float() / 255
+    variance, mean = torch.var_mean(images, dim=(0, 2, 3))
+    return {"mean": tuple(mean.tolist()), "std": tuple(variance.sqrt().clamp_min(1e-3).tolist())}
+
+
+def precision(config: Config, processes: Processes) -> torch.dtype:
+    """The dtype of the forward pass: bf16 on a GPU and fp32 on a CPU, unless chosen."""
+    chosen = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+    automatic = torch.bfloat16 if processes.device.type == "cuda" else torch.float32
+    return chosen.get(config.precision, automatic)

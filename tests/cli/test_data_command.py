@@ -1,0 +1,135 @@
+"""`care data`, as a user runs it."""
+
+import json
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from care.cli import app
+from care.data import load
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(app, ["data", *map(str, args)], env={"NO_COLOR": "1", "COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.output
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
+    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: pytest.fail("the network was used"))
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def cifar(tmp_path):
+    folder = tmp_path / "cifar-10-batches-bin"
+    folder.mkdir()
+    for i in range(5):
+        (folder / f"data_batch_{i + 1}.bin").write_bytes(bytes([i]) + bytes(3072))
+    (folder / "test_batch.bin").write_bytes(bytes([9]) + bytes([255] * 3072))
+    return folder
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for name in ("cat/1.jpg", "dog/1.jpg", "dog/2.jpg"):
+        path = tmp_path / "photos" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 30), (1, 2, 3)).save(path)
+    return tmp_path / "photos"
+
+
+def test_prepare_load_and_check(cifar, root):
+    output = run("prepare", "cifar10", "--from", cifar.parent)
+    assert f"{root}/cifar10/train: 5 images of 32 × 32 pixels, 10 classes\n" in output
+    assert f"{root}/cifar10/test: 1 images of 32 × 32 pixels, 10 classes\n" in output
+    assert load("cifar10").labels.tolist() == [0, 1, 2, 3, 4]
+    assert load("cifar10", "test").inputs.min() == 255
+    assert "train: 5 images, all bytes as they were written" in run("check", "cifar10")
+
+
+def test_a_flipped_byte_is_found_by_check(cifar, root):
+    run("prepare", "cifar10", "--from", cifar)
+    file = root / "cifar10" / "train" / "images.bin"
+    file.write_bytes(b"\1" + file.read_bytes()[1:])
+    assert f"{file} is not usable: its checksum is not the one it was written with" in run("check", "cifar10", code=2)
+
+
+def test_list_says_what_is_prepared(cifar, root, photos):
+    before = {line.split()[1]: line for line in run("list").splitlines() if line.startswith("│")}
+    assert set(before) == {"chains", "shapes", "cifar10", "cifar100", "stl10", "flowers102", "imagenet100"}
+    assert " no " in before["cifar10"]
+    run("prepare", "cifar10", "--from", cifar, "--split", "test")
+    run("prepare", "pets", "--from", photos)
+    after = {line.split()[1]: line for line in run("list").splitlines() if line.startswith("│")}
+    assert "test in " in after["cifar10"]
+    assert "train in " in after["pets"]
+
+
+def test_a_store_is_overwritten_only_on_request(cifar, root):
+    run("prepare", "cifar10", "--from", cifar, "--split", "test")
+    assert "exists: --overwrite replaces it" in run("prepare", "cifar10", "--from", cifar, code=2)
+    assert not (root / "cifar10" / "train").exists()
+    run("prepare", "cifar10", "--from", cifar, "--overwrite")
+    assert len(load("cifar10")) == 5
+
+
+def test_a_folder_of_photos_under_a_name_of_its_own(photos):
+    output = run("prepare", "pets", "--from", photos, "--size", "16")
+    assert "pets is none of chains, shapes, cifar10" in output
+    assert "read as a folder of pictures" in output
+    assert "3 images of 16 × 16 pixels, 2 classes" in output
+    samples = load("pets")
+    assert (samples.classes, samples.labels.tolist(), samples.source) == (("cat", "dog"), [0, 1, 1], (16, 16))
+
+
+def test_bad_files_stop_it_or_are_skipped_aloud(photos, root):
+    (photos / "cat" / "2[x].jpg").write_bytes(b"")
+    (photos / "dog" / "0.jpg").write_text("no picture")
+    assert "cannot be read as a picture" in run("prepare", "pets", "--from", photos, code=2)
+    assert "0.jpg: cannot be read" in run("prepare", "pets", "--from", photos, "--skip", "1", code=2)
+    assert not list(root.glob("pets/*"))
+    output = run("prepare", "pets", "--from", photos, "--skip", "2")
+    assert f"skipped {photos}/cat/2[x].jpg: cannot be read as a picture" in output
+    assert "3 images" in output
+    header = json.loads((root / "pets" / "train" / "store.json").read_text())
+    assert [text.split(":")[0] for text in header["skipped"]] == [f"{photos}/cat/2[x].jpg", f"{photos}/dog/0.jpg"]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (
+            ("prepare", "cifar10"),
+            "give either --from FOLDER or --download; the files are at https://www.cs.toronto.edu",
+        ),
+        (("prepare", "cifar10", "--from", "x", "--download"), "give either --from FOLDER or --download"),
+        (("prepare", "flowers102", "--download"), "flowers102 cannot be downloaded by care"),
+        (("prepare", "cifar10", "--from", "missing"), "missing does not exist"),
+        (("prepare", "pets", "--from", "missing"), "missing is not a folder"),
+        (("prepare", "chains", "--from", "."), "chains is generated when it is used"),
+        (("prepare", "cifar10", "--from", ".", "--size", "64"), "all have one size already"),
+        (("prepare", "cifar10", "--from", ".", "--split", "val"), "cifar10 has no split 'val', there are train, test"),
+        (("prepare", "..", "--from", "."), "'..' cannot be a name"),
+        (("check", "cifar10"), "cifar10 is not prepared in"),
+        (("check", "shapes"), "shapes is generated when it is used"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(args, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    assert message in run(*args, code=2)
+
+
+def test_download_without_a_network(monkeypatch, root):
+    def no_network(*_, **__):
+        raise OSError("Network is unreachable")
+
+    monkeypatch.setattr("urllib.request.urlopen", no_network)
+    output = run("prepare", "cifar10", "--download", code=2)
+    assert "cifar-10-binary.tar.gz cannot be downloaded (Network is unreachable); without a network" in output
+    assert list(root.iterdir()) == []

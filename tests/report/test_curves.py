@@ -1,0 +1,74 @@
+import math
+
+import pytest
+
+from care.report.curves import curves_figure
+
+
+def log(epochs):
+    return [
+        {
+            "epoch": k,
+            "loss": 5 / k + 1,
+            "siamese": 4 / k + 1 if k != 3 else math.nan,
+            "equivariance": 0.3 * math.exp(-k / 20) if k != 2 else math.inf,
+            "positive_cosine": 1 - 0.5 / k,
+            "heldout_ratio": None if k % 5 else 1 / k,
+            "learning_rate": 1e-3 * math.cos(math.pi * (k - 1) / (2 * epochs)) ** 2,
+            **({"knn": 0.1 + 0.5 * k / epochs} if k % 5 == 0 else {}),
+        }
+        for k in range(1, epochs + 1)
+    ]
+
+
+def panels(figure):
+    return {ax.get_title(loc="left"): ax for ax in figure.axes}
+
+
+def points(ax):
+    return [(float(x), float(y)) for line in ax.lines for x, y in zip(*line.get_data(), strict=True)]
+
+
+@pytest.mark.parametrize("epochs", [1, 7, 200, 1000])
+def test_a_panel_per_quantity_with_all_its_values(epochs, tmp_path):
+    figure = curves_figure(log(epochs))
+    shown = panels(figure)
+    quantities = {name for record in log(epochs) for name in record if name != "epoch"}
+    assert set(shown) == {name.replace("_", " ") for name in quantities}
+    for name in quantities:
+        values = [(r["epoch"], r.get(name)) for r in log(epochs)]
+        assert points(shown[name.replace("_", " ")]) == [
+            (x, y) for x, y in values if y is not None and math.isfinite(y)
+        ]
+    figure.savefig(tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").stat().st_size > 5000
+
+
+def test_the_last_value_is_named():
+    shown = panels(curves_figure([{"epoch": 1, "loss": 2.0, "knn": None}, {"epoch": 2, "loss": 1.23456}]))
+    assert shown["loss"].get_title(loc="right") == "1.235"
+    assert shown["knn"].get_title(loc="right") == "no values"
+
+
+@pytest.mark.parametrize("quantities", range(1, 10))
+def test_no_panel_is_empty(quantities):
+    figure = curves_figure([{"epoch": k, **{f"q{i}": float(i) for i in range(quantities)}} for k in (1, 2)])
+    assert len(figure.axes) == quantities
+    assert all(len(points(ax)) == 2 for ax in figure.axes)
+
+
+def test_a_single_epoch_can_be_seen():
+    (ax,) = curves_figure([{"epoch": 1, "loss": 2.0}]).axes
+    assert ax.lines[0].get_marker() == "."
+    assert ax.get_xlim() == (0.5, 1.5)
+    assert [tick for tick in ax.get_xticks() if 0.5 < tick < 1.5] == [1]
+
+
+@pytest.mark.parametrize("bad", [[], [{"loss": 1.0}], [{"epoch": 1, "loss": 1.0}, {"epoch": None}]], ids=str)
+def test_a_log_without_epochs_is_refused(bad):
+    with pytest.raises(ValueError, match="each record its epoch"):
+        curves_figure(bad)
+
+
+def test_a_log_of_nothing_but_epochs(tmp_path):
+    curves_figure([{"epoch": 1}]).savefig(tmp_path / "curves.png")

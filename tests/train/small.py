@@ -1,0 +1,45 @@
+"""A small run: 48 pictures, a small network, a second or two."""
+
+import numpy as np
+import torch
+
+from care.data import write_store
+from care.data.readers import Example, Source
+from care.train import Config
+
+SETTINGS = {
+    "model": "test_resnet", "epochs": 3, "batch_size": 16, "embedding": 8, "head_width": 16, "chunks": 4,
+    "queue": 32, "device": "cpu", "learning_rate": 1e-2,
+}  # fmt: skip
+
+
+def small_data(folder, n=48, pixels=12):
+    """A data set of noise with a color per class, as stores under `folder`; returns what --data takes."""
+    for split, count in (("train", n), ("test", 20)):
+        generator = np.random.default_rng(len(split))
+        pictures = generator.integers(0, 256, (count, 3, pixels, pixels), dtype=np.uint8)
+        labels = [i % 2 for i in range(count)]
+        for picture, label in zip(pictures, labels, strict=True):
+            picture[label] = 255
+        examples = iter([Example(picture, label) for picture, label in zip(pictures, labels, strict=True)])
+        write_store(folder / split, "noise", split, Source("made", ("red", "green"), pixels, pixels, count, examples))
+    return str(folder)
+
+
+def small_config(data, **settings):
+    return Config(**{"data": data, **SETTINGS, **settings})
+
+
+def tensors_of(folder):
+    """Every tensor of a run's final state: the weights, and all of the last checkpoint."""
+    from safetensors.torch import load_file
+
+    last = max((folder / "checkpoints").iterdir())
+    return load_file(folder / "model.safetensors") | load_file(last / "tensors.safetensors")
+
+
+def same_state(a, b):
+    """Whether two runs ended bit-identical: weights, checkpoint and log."""
+    left, right = tensors_of(a), tensors_of(b)
+    logs = [(folder / "log.jsonl").read_bytes() for folder in (a, b)]
+    return logs[0] == logs[1] and left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)

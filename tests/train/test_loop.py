@@ -1,0 +1,168 @@
+"""Whole runs, small: what they leave behind, and that they can be repeated, stopped, killed and resumed."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from small import same_state, small_config, small_data
+
+import care
+from care.train import Config, Interrupted, Progress, Run, prepare, train
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return small_data(tmp_path_factory.mktemp("data"))
+
+
+def run(config, folder, resume=False, progress=None):
+    train(prepare(config, folder, resume), progress)
+    return Run(folder)
+
+
+class StopAfter(Progress):
+    """Asks to stop after so many steps, as Ctrl-C would."""
+
+    def __init__(self, steps, sent=signal.SIGINT):
+        self.left, self.sent = steps, sent
+
+    def step(self, *_):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), self.sent)
+
+
+METHODS = {
+    "simclr": {},
+    "care": {"equivariance": 3.0},
+    "moco": {"method": "mocov2", "equivariance": 1.0},
+    "byol": {"method": "byol"},
+    "average": {"ema": 0.9, "accumulate": 2, "equivariance": 1.0, "optimizer": "lars"},
+}
+
+
+def test_a_run_leaves_what_it_promises(data, tmp_path):
+    config = small_config(data, equivariance=3.0)
+    folder = run(config, tmp_path / "run").folder
+    assert {"config.toml", "log.jsonl", "speed.jsonl", "model.safetensors", "checkpoints"} <= {
+        p.name for p in folder.iterdir()
+    }
+    assert Config.from_toml((folder / "config.toml").read_text()) == config
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    assert [record["epoch"] for record in log] == [1, 2, 3]
+    assert {
+        "loss", "siamese", "equivariance", "positive_cosine", "negative_cosine", "gram_defect", "invariance", "gamma",
+        "heldout_ratio", "knn", "learning_rate",
+    } <= set(log[0])  # fmt: skip
+    assert log[-1]["loss"] == pytest.approx(log[-1]["siamese"] + 3 * log[-1]["equivariance"])
+
+
+def test_the_encoder_comes_back_in_one_line(data, tmp_path):
+    folder = run(small_config(data, epochs=1), tmp_path / "run").folder
+    encoder = care.load(folder)
+    images = torch.rand(2, 3, 32, 32)
+    assert not encoder.training
+    assert not any(p.requires_grad for p in encoder.parameters())
+    assert torch.equal(encoder(images), care.load(folder / "model.safetensors")(images))
+    with pytest.raises(ValueError, match="has the run finished"):
+        care.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_stopped_and_resumed_equals_never_stopped(name, data, tmp_path):
+    """Stopped by Ctrl-C in the middle of an epoch, then by SIGTERM, then resumed to the end: bit-identical."""
+    config = small_config(data, **METHODS[name])
+    whole = run(config, tmp_path / "whole").folder
+    for steps, sent, resume in ((4, signal.SIGINT, False), (3, signal.SIGTERM, True)):
+        with pytest.raises(Interrupted):
+            run(config, tmp_path / "stopped", resume, StopAfter(steps, sent))
+    run(config, tmp_path / "stopped", resume=True)
+    assert same_state(whole, tmp_path / "stopped")
+
+
+def test_the_same_seed_gives_the_same_run_and_another_does_not(data, tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        run(small_config(data, epochs=1, seed=seed), tmp_path / name)
+    assert same_state(tmp_path / "a", tmp_path / "b")
+    assert not same_state(tmp_path / "a", tmp_path / "c")
+
+
+def test_killed_and_resumed_equals_never_killed(data, tmp_path):
+    """SIGKILL to a real process at three moments."""
+    config = small_config(data, epochs=5, equivariance=3.0)
+    whole = run(config, tmp_path / "whole").folder
+    (tmp_path / "config.toml").write_text(config.to_toml())
+    command = [sys.executable, "-m", "care", "train", "--out", "killed", "--config", "config.toml"]
+    for kill in range(3):
+        again = ["--resume"] if kill else []
+        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: threads decide the order of additions
+        process = subprocess.Popen([*command, *again], cwd=tmp_path, stdout=subprocess.DEVNULL, env=one_thread)
+        checkpoints = tmp_path / "killed" / "checkpoints"
+        wanted = len(Run(tmp_path / "killed").log()) + 1
+        deadline = time.monotonic() + 120
+        while len(Run(tmp_path / "killed").log()) < wanted and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        assert any(checkpoints.iterdir())
+    run(config, tmp_path / "killed", resume=True)
+    assert same_state(whole, tmp_path / "killed")
+
+
+def test_a_second_run_into_the_same_folder_is_refused(data, tmp_path):
+    config = small_config(data, epochs=1)
+    run(config, tmp_path / "run")
+    with pytest.raises(ValueError, match="already holds a run"):
+        prepare(config, tmp_path / "run")
+    with pytest.raises(ValueError, match="another configuration: seed: 5 instead of 0"):
+        prepare(dataclasses.replace(config, seed=5), tmp_path / "run", resume=True)
+    with pytest.raises(ValueError, match="no run to resume"):
+        prepare(config, tmp_path / "elsewhere", resume=True)
+
+
+def test_a_loss_that_is_not_finite_stops_before_anything_is_saved(data, tmp_path):
+    with pytest.raises(FloatingPointError, match=r"loss.* not finite at step \d+ \(epoch 1\)"):
+        run(small_config(data, optimizer="sgd", learning_rate=1e30), tmp_path / "run")
+    assert not (tmp_path / "run" / "checkpoints").exists()
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_batch_that_cannot_be_filled_is_refused(data, tmp_path):
+    with pytest.raises(ValueError, match="10 samples do not fill one batch of 16"):
+        prepare(small_config(data, limit=10), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_resume_reads_no_earlier_image(data, tmp_path):
+    """The indices asked for after a resume are those that were left."""
+    from care.train.loop import _indices
+
+    plan = prepare(small_config(data), tmp_path / "run")
+    everything = list(_indices(plan, 1, 3))
+    assert len(everything) == 3
+    left = list(_indices(plan, 1, 4))
+    assert len(left) == 2
+    assert all(torch.equal(a, b) for a, b in zip(everything[1:], left, strict=True))
+
+
+def test_validation_is_cut_from_train(data, tmp_path):
+    plan = prepare(small_config(data, validation=3), tmp_path / "run")
+    assert (len(plan.samples), len(plan.heldout)) == (42, 6)
+
+
+def test_clouds_train_too(tmp_path, monkeypatch):
+    from care.data import Samples, generate_chains
+
+    def small(name, split="train", root=None):
+        chains = generate_chains(32, seed=len(split), points=16)
+        return Samples(chains.points, chains.labels, tuple("0123456789"), name="chains")
+
+    monkeypatch.setattr("care.data.load", small)
+    config = small_config("chains", model="deepset", policy="rotations", chunk_policy="rotations", equivariance=1.0)
+    assert run(config, tmp_path / "run").log()[-1]["heldout_ratio"] > 0

@@ -1,0 +1,66 @@
+"""Run by torchrun in a test: gradients of two processes against one, in float64, for every method."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+
+from care.methods import MethodSettings, build_encoder, build_method
+from care.models import split_batchnorm
+from care.train import distributed
+
+BATCH = 8
+CASES = {
+    "simclr": {"method": "simclr"},
+    "care": {"method": "simclr", "equivariance": 2.0},
+    "mocov2": {"method": "mocov2", "equivariance": 1.0},
+    "barlow_twins": {"method": "barlow_twins"},
+    "vicreg": {"method": "vicreg", "equivariance": 1.0},
+    "byol": {"method": "byol"},
+    "simsiam": {"method": "simsiam"},
+    "uniformity": {"method": "uniformity", "equivariance": 1.0},
+}
+
+
+def build(settings, processes):
+    torch.manual_seed(0)
+    chosen = MethodSettings(model="test_resnet", embedding=8, head_width=16, chunks=4, queue=16, **settings)
+    return build_method(chosen, build_encoder(chosen, (32, 32)).double(), BATCH, processes).double()
+
+
+def gradients(method, wrapped, images):
+    method.loss.total(wrapped(*images)).backward()
+    method.after_step(0.9)
+    return {name: p.grad for name, p in method.named_parameters() if p.grad is not None}, method.state_dict()
+
+
+def main():
+    processes = distributed.start("cpu")
+    generator = torch.Generator().manual_seed(1)
+    images = torch.rand(4, BATCH, 3, 32, 32, generator=generator, dtype=torch.float64)
+    for name, settings in CASES.items():
+        alone = build(settings, 1)
+        views = len(alone.plan.views)
+        expected, state = gradients(alone, alone, images[:views])
+        shared = build(settings, 2)
+        shared.gather = distributed.gather
+        split_batchnorm(shared, distributed.total)
+        mine = images[:views, processes.rows(BATCH)]
+        found, shared_state = gradients(shared, distributed.parallel(shared, processes), mine)
+        worst = max((found[key] - expected[key]).abs().max().item() for key in expected)
+        # MoCo's keys are normalized in interleaved groups per process, which is another grouping than that of one.
+        own = ("queue", "momentum")
+        buffers = [key for key in state if state[key].is_floating_point() and not key.startswith(own)]
+        drift = max((shared_state[key] - state[key]).abs().max().item() for key in buffers)
+        assert found.keys() == expected.keys()
+        if processes.first:
+            print(f"{name} {worst:.2e} {drift:.2e}", flush=True)
+        if name != "mocov2":
+            assert worst < 1e-10, (name, worst)
+            assert drift < 1e-10, (name, drift)
+    dist.barrier()
+    distributed.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
