@@ -38,6 +38,6 @@ def test_a_run_on_two_processes_is_the_run_on_one(tmp_path):
     assert len(ones) == len(twos) == 2
     for one, two in zip(ones, twos, strict=True):
         for name in ("loss", "siamese", "equivariance", "invariance", "positive_cosine"):
-            assert two[name] == pytest.approx(one[name], rel=1e-4), name
+            assert two[name] == pytest.approx(one[name], rel=1e-3), name
     assert (tmp_path / "two" / "curves.png").exists()
     assert len(json.loads((tmp_path / "two" / "speed.jsonl").read_text().splitlines()[0])) == 3
