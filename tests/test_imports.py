@@ -19,7 +19,8 @@ MAY_IMPORT = {
     "train": {"geometry", "losses", "augment", "data", "models", "methods", "evaluate"},
     "report": {"geometry", "augment", "data", "evaluate"},
     "demo": {"geometry", "losses", "augment", "data", "models"},
-    "cli": {"augment", "data", "demo", "report", "train"},
+    "export": {"models", "train"},
+    "cli": {"export", "augment", "data", "demo", "report", "train"},
     "__main__": {"cli"},
     "__init__": {"geometry", "losses", "augment", "train"},
 }

@@ -18,6 +18,7 @@ from care.data.registry import (
     GENERATED_SPLITS,
     Published,
     data_root,
+    heldout_split,
     prepared_names,
     prepared_splits,
     read,
@@ -161,3 +162,16 @@ def test_downloads_come_from_universities_and_have_checksums():
     for download in downloads:
         assert re.match(r"https?://[\w.]+\.(toronto|stanford)\.edu/", download.url)
         assert re.fullmatch("[0-9a-f]{32}", download.md5)
+
+
+def test_the_split_to_measure_on(tmp_path):
+    assert heldout_split("shapes") == "test"
+    assert heldout_split("flowers102") == "test"
+    for split in ("train", "val"):
+        (tmp_path / "pets" / split).mkdir(parents=True)
+        (tmp_path / "pets" / split / "store.json").write_text("{}")
+    assert heldout_split(tmp_path / "pets") == "val"
+    assert heldout_split("pets", root=tmp_path) == "val"
+    (tmp_path / "pets" / "val" / "store.json").unlink()
+    with pytest.raises(ValueError, match="--validation"):
+        heldout_split("pets", root=tmp_path)

@@ -94,25 +94,33 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not(data, tmp_path):
 
 
 def test_killed_and_resumed_equals_never_killed(data, tmp_path):
-    """SIGKILL to a real process at three moments."""
+    """SIGKILL to a real process in two epochs, then SIGTERM, after which it says that it can go on."""
     config = small_config(data, epochs=5, equivariance=3.0)
     whole = run(config, tmp_path / "whole").folder
     (tmp_path / "config.toml").write_text(config.to_toml())
     command = [sys.executable, "-m", "care", "train", "--out", "killed", "--config", "config.toml"]
-    for kill in range(3):
-        again = ["--resume"] if kill else []
-        one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: threads decide the order of additions
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # as here: threads decide the order of additions
+    for sent, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 75)):
+        epochs = len(Run(tmp_path / "killed").log())
+        again = ["--resume"] if epochs else []
         process = subprocess.Popen([*command, *again], cwd=tmp_path, stdout=subprocess.DEVNULL, env=one_thread)
-        checkpoints = tmp_path / "killed" / "checkpoints"
-        wanted = len(Run(tmp_path / "killed").log()) + 1
         deadline = time.monotonic() + 120
-        while len(Run(tmp_path / "killed").log()) < wanted and time.monotonic() < deadline:
+        while len(Run(tmp_path / "killed").log()) <= epochs and time.monotonic() < deadline:
             time.sleep(0.01)
-        process.kill()
-        process.wait()
-        assert any(checkpoints.iterdir())
+        process.send_signal(sent)
+        assert process.wait() == code
     run(config, tmp_path / "killed", resume=True)
     assert same_state(whole, tmp_path / "killed")
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_half_precision_trains(precision, data, tmp_path):
+    """Close to full precision over three small steps, but not the same numbers."""
+    settings = {"epochs": 1, "equivariance": 1.0, "learning_rate": 1e-4}
+    half = run(small_config(data, precision=precision, **settings), tmp_path / "half").log()[0]["loss"]
+    full = run(small_config(data, precision="fp32", **settings), tmp_path / "full").log()[0]["loss"]
+    assert half == pytest.approx(full, rel=0.01)
+    assert half != full
 
 
 def test_a_second_run_into_the_same_folder_is_refused(data, tmp_path):

@@ -8,6 +8,7 @@ import care
 from care.cli.augment import augment
 from care.cli.data import app as data
 from care.cli.demo import demo
+from care.cli.export import export
 from care.cli.train import show_recipes, train
 
 app = typer.Typer(
@@ -21,6 +22,7 @@ app.command()(demo)
 app.command()(augment)
 app.command()(train)
 app.command("recipes")(show_recipes)
+app.command()(export)
 app.add_typer(data, name="data")
 
 

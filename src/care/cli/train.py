@@ -22,6 +22,7 @@ NOT_FINITE = 3
 
 HELP = {
     "data": "Data set: shapes, chains, cifar10, … (`care data list`), or the folder of a store.",
+    "split": "The split to train on.",
     "method": "What to train with; `equivariance` adds CARE to any of them.",
     "temperature": "τ of InfoNCE.",
     "equivariance": "λ, the weight of the equivariance loss (a mean over pairs). 0 leaves it out.",

@@ -129,6 +129,19 @@ def load(name: str | Path, split: str = "train", root: Path | None = None) -> Sa
     return open_store(folder)
 
 
+def heldout_split(name: str | Path, root: Path | None = None) -> str:
+    """The split to measure on: test where there is one, else val; ValueError where there is neither."""
+    if isinstance(name, Path) or os.sep in name:
+        there: tuple[str, ...] = tuple(file.parent.name for file in Path(name).glob(f"*/{HEADER}"))
+    else:
+        known = DATA_SETS.get(name)
+        there = known.splits if known is not None and known.splits else prepared_splits(name, root)
+    for split in ("test", "val"):
+        if split in there:
+            return split
+    raise ValueError(f"{name} has neither a test nor a val split: --validation N cuts one from train")
+
+
 def store_folder(name: str, split: str, root: Path | None = None) -> Path:
     """Where the store of a split is or would be."""
     for text in (name, split):

@@ -17,6 +17,7 @@ class Config(MethodSettings):
     """Everything that decides what a run computes. Where it is written, and how it is watched, is not part of it."""
 
     data: str
+    split: str = "train"
     limit: int | None = None
     validation: int = 0
     epochs: int = 400

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from care import data
 from care.augment import Parameters, apply
 from care.data import Samples, batches, place
+from care.data.registry import heldout_split
 from care.geometry import form_named
 from care.methods import policy_for
 from care.methods.method import follow
@@ -123,12 +124,12 @@ def train(plan: Plan, progress: Progress | None = None) -> None:
 
 
 def load_samples(config: Config) -> tuple[Samples, Samples]:
-    """(what to train on, what to watch): the test split, or `validation` samples per class cut from train."""
-    samples = data.load(config.data)
+    """(what to train on, what to watch): the test or val split, or `validation` samples per class cut from train."""
+    samples = data.load(config.data, config.split)
     if config.validation:
         samples, heldout = samples.split(config.validation)
     else:
-        heldout = data.load(config.data, "test")
+        heldout = data.load(config.data, heldout_split(config.data))
     return (samples if config.limit is None else samples.limit(config.limit)), heldout
 
 

@@ -11,8 +11,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "cifar10": {"model": "resnet50", "policy": "cifar10", "chunk_policy": "cifar10", "chunks": 16},
     "cifar100": {"model": "resnet50", "policy": "cifar100", "chunk_policy": "cifar100", "chunks": 4},
     "stl10": {
-        "model": "resnet50", "policy": "stl10", "chunk_policy": "stl10", "chunks": 8, "optimizer": "sgd",
-        "learning_rate": 0.06, "weight_decay": 5e-4, "schedule": "cosine", "warmup_epochs": 10,
+        "split": "train+unlabeled", "model": "resnet50", "policy": "stl10", "chunk_policy": "stl10", "chunks": 8,
+        "optimizer": "sgd", "learning_rate": 0.06, "weight_decay": 5e-4, "schedule": "cosine", "warmup_epochs": 10,
     },
     "flowers102": {"model": "resnet18", "policy": "simclr", "chunk_policy": "simclr", "chunks": 16},
     "imagenet100": {

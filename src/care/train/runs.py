@@ -60,6 +60,10 @@ class Run:
             raise ValueError(f"{self.folder} holds no run: there is no config.toml in it")
         return Config.from_toml(file.read_text(), str(file))
 
+    def source(self) -> tuple[int, ...]:
+        """The shape of a view that the trained encoder takes."""
+        return tuple(json.loads(load_weights(self.weights)[1]["source"]))
+
     def log(self) -> list[dict[str, Any]]:
         """The records of all epochs so far."""
         file = self.folder / "log.jsonl"

@@ -1,0 +1,23 @@
+"""`care export`: hand an encoder to another program."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from care import export as exporting
+from care.cli.mistakes import users_input
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    to: Annotated[str, typer.Option(help=f"One of {', '.join(exporting.FILES)}.")],
+    out: Annotated[Path | None, typer.Option(help="The file to write. Default: in the run folder.")] = None,
+) -> None:
+    """Write the backbone of a run for timm, ONNX or TorchScript, and check that it computes the same.
+
+    Example: [bold]care export runs/mine --to onnx[/bold]
+    """
+    with users_input():
+        file, difference = exporting.export(run, to, out)  # type: ignore[arg-type]
+    typer.echo(f"{file} (relative difference of its features: {difference:.1e})")

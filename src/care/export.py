@@ -1,0 +1,95 @@
+"""A trained encoder in the formats of others, each checked against the original before it is kept."""
+
+import importlib.util
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from care.models import Encoder, build_backbone
+from care.train import Run, load
+
+Format = Literal["timm", "onnx", "torchscript"]
+FILES = {"timm": "backbone.safetensors", "onnx": "encoder.onnx", "torchscript": "encoder.pt"}
+
+# Other programs add in another order; a relative error beyond this is another function.
+TOLERANCE = 1e-4
+
+
+class Features(nn.Module):
+    """The un-normalized features of an encoder, for programs that call `forward`. Images are in [0, 1]."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, images: Tensor) -> Tensor:
+        """`encoder.features(images)`."""
+        return self.encoder.features(images)
+
+
+def export(run: Path, to: Format, out: Path | None = None) -> tuple[Path, float]:
+    """Write the encoder of a finished run as `to`; returns (the file, the largest relative difference of its output).
+
+    "timm":        the backbone's weights under timm's names, as safetensors; the input must be normalized as
+                   `encoder.mean` and `encoder.std` say
+    "onnx":        the features of images in [0, 1], for any batch size
+    "torchscript": the same
+    """
+    if to not in FILES:
+        raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
+    encoder, config, source = load(run), Run(run).config(), Run(run).source()
+    shape = (*source, 3) if len(source) == 1 else (3, *source)
+    example = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
+    file = out or run / FILES[to]
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        made = Path(folder) / file.name
+        if to == "timm":
+            again = _write_timm(encoder, made, config.model, source)
+        else:
+            again = {"onnx": _write_onnx, "torchscript": _write_torchscript}[to](Features(encoder), made, example)
+        difference = _difference(encoder.features(example), again(example))
+        if not difference <= TOLERANCE:
+            raise RuntimeError(f"the exported encoder differs from the original by {difference:.1e}; nothing was kept")
+        made.replace(file)
+    return file, difference
+
+
+def _write_timm(encoder: Encoder, file: Path, model: str, source: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
+    save_file({name: tensor.contiguous() for name, tensor in encoder.backbone.state_dict().items()}, file)
+    backbone, _ = build_backbone(model, source)
+    import timm.models
+
+    timm.models.load_checkpoint(backbone, str(file))
+    fresh = Encoder(backbone.eval(), nn.Identity(), tuple(encoder.mean.tolist()), tuple(encoder.std.tolist()))
+    return fresh.features
+
+
+def _write_torchscript(features: Features, file: Path, example: Tensor) -> Callable[[Tensor], Tensor]:
+    with warnings.catch_warnings(action="ignore"):  # TorchScript is deprecated in torch, and still what some need
+        torch.jit.trace(features, example).save(str(file))
+        return torch.jit.load(str(file))
+
+
+def _write_onnx(features: Features, file: Path, example: Tensor) -> Callable[[Tensor], Tensor]:
+    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ValueError(f"exporting to ONNX needs {', '.join(missing)}: install care-ssl[onnx]")
+    import onnxruntime
+
+    with warnings.catch_warnings(action="ignore"):  # the exporter warns about itself
+        shapes = ({0: torch.export.Dim("batch")},)
+        torch.onnx.export(features, (example,), str(file), dynamo=True, dynamic_shapes=shapes, external_data=False)
+    session = onnxruntime.InferenceSession(str(file))
+    name = session.get_inputs()[0].name
+    return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])
+
+
+def _difference(a: Float[Tensor, "n d"], b: Float[Tensor, "n d"]) -> float:
+    return ((a - b).norm() / a.norm()).item()
