@@ -1,17 +1,20 @@
 import copy
+import os
+import subprocess
+import sys
+import textwrap
 
 import pytest
-import timm
 import torch
 from torch import nn
 
 from care.models import Encoder, forward_shuffled, forward_views, split_batchnorm
 
 
-@pytest.fixture
-def network():
+@pytest.fixture(params=["test_resnet", "test_efficientnet"])  # the second has activations inside its BatchNorms
+def network(request):
     torch.manual_seed(0)
-    return Encoder.build("test_resnet", source=(32, 32), embedding=8, head_width=16).double()
+    return Encoder.build(request.param, source=(32, 32), embedding=8, head_width=16).double()
 
 
 @pytest.fixture
@@ -21,9 +24,10 @@ def views(generator):
     )
 
 
-def test_one_pass_equals_separate_passes(network, views):
+@pytest.mark.parametrize("reduce", [None, lambda x: x], ids=["one by one", "all at once"])
+def test_one_pass_equals_separate_passes(network, views, reduce):
     """Outputs, gradients and running statistics, for four views that differ in scale."""
-    separate, together = network, split_batchnorm(copy.deepcopy(network))
+    separate, together = network, split_batchnorm(copy.deepcopy(network), reduce)
     z = [separate(view) for view in views]
     w = forward_views(together, views)
     for a, b in zip(z, w, strict=True):
@@ -46,7 +50,6 @@ def test_evaluation_and_names_are_untouched(network, views):
     converted = split_batchnorm(copy.deepcopy(network)).eval()
     assert list(converted.state_dict()) == list(network.state_dict())
     torch.testing.assert_close(converted(views[0]), network.eval()(views[0]))
-    timm.create_model("resnet18", num_classes=0)
 
 
 def test_shuffled_groups_are_interleaved(generator):
@@ -74,3 +77,25 @@ def test_synchronized_statistics_of_one_process_are_plain_ones(shape, generator)
     out_synchronized.pow(3).sum().backward()
     torch.testing.assert_close(b.grad, a.grad)
     torch.testing.assert_close(synchronized[0].running_var, plain.running_var)
+
+
+def test_compiled_views_equal_separate_passes():
+    """In a process of its own, because the shape checks of the test suite cannot be compiled."""
+    program = """
+        import copy, torch
+        from care.models import Encoder, forward_views, split_batchnorm
+        torch.manual_seed(0)
+        separate = Encoder.build("test_resnet", source=(32, 32), embedding=8, head_width=16).double()
+        together = split_batchnorm(copy.deepcopy(separate))
+        together.compile(backend="aot_eager", fullgraph=True)
+        views = list(torch.randn(4, 6, 3, 32, 32, dtype=torch.float64))
+        a, b = [separate(view) for view in views], forward_views(together, views)
+        torch.testing.assert_close(torch.cat(a), torch.cat(b))
+        torch.cat(a).square().sum().backward()
+        torch.cat(b).square().sum().backward()
+        for p, q in zip(separate.parameters(), together.parameters()):
+            torch.testing.assert_close(p.grad, q.grad)
+        for name, buffer in separate.named_buffers():
+            torch.testing.assert_close(together.get_buffer(name), buffer)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, env=os.environ)

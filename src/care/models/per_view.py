@@ -15,40 +15,52 @@ Reduce = Callable[[Tensor], Tensor]
 
 
 class PerView(_BatchNorm):
-    """BatchNorm on each of `groups` equal parts of the batch, one after the other, as if they were separate passes.
+    """BatchNorm on each of `groups` equal parts of the batch, as if they went through one after the other.
 
-    With `reduce`, a differentiable sum over all processes, the statistics are those of the part on all processes.
+    With `reduce`, a differentiable sum over all processes, the statistics are those of the part on all processes, which
+    hold equal shares of it.
     """
 
     groups: int = 1
     reduce: Reduce | None = None
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalize each part by its own statistics and update the running ones after each, in order."""
+        """Normalize each part by its own statistics, and update the running ones after each, in order."""
         if not self.training:
             return super().forward(input)
-        one = super().forward if self.reduce is None else self._synchronized
-        return torch.cat([one(part) for part in input.chunk(self.groups)])
+        if self.reduce is not None or (self.groups > 1 and torch.compiler.is_compiling()):
+            return self._all_parts_at_once(input)
+        # One by one: without a compiler, torch's own BatchNorm is faster than the formula.
+        return torch.cat([super(PerView, self).forward(part) for part in input.chunk(self.groups)])
 
-    def _synchronized(self, x: Tensor) -> Tensor:
-        """(x − μ) / √(σ² + ε) · γ + β with μ and σ² over all processes, which hold equal parts."""
-        dims = [i for i in range(x.ndim) if i != 1]
-        shape = [1, -1] + [1] * (x.ndim - 2)
-        assert self.reduce is not None
-        count = self.reduce(x.new_ones(())) * (x.numel() // x.shape[1])
-        mean = self.reduce(x.sum(dims)) / count
-        variance = self.reduce((x - mean.view(shape)).square().sum(dims)) / count
-        self._update_running(mean.detach(), variance.detach() * count / (count - 1))
-        x = (x - mean.view(shape)) * (variance.view(shape) + self.eps).rsqrt()
-        return x * self.weight.view(shape) + self.bias.view(shape) if self.affine else x
+    def _all_parts_at_once(self, x: Tensor) -> Tensor:
+        """(x − μ) / √(σ² + ε) · γ + β, with μ and σ² of each part and channel."""
+        parts = x.unflatten(0, (self.groups, -1)).to(torch.promote_types(x.dtype, torch.float32))
+        dims = [d for d in range(parts.ndim) if d not in (0, 2)]
+        count = self._total(torch.full((), parts[0].numel() // parts.shape[2], dtype=parts.dtype, device=x.device))
+        mean = self._total(parts.sum(dims, keepdim=True)) / count
+        variance = self._total((parts - mean).square().sum(dims, keepdim=True)) / count
+        self._update_running(mean.detach().flatten(1), (variance.detach() * count / (count - 1)).flatten(1))
+        parts = (parts - mean) * (variance + self.eps).rsqrt()
+        if self.affine:
+            shape = [1, 1, -1] + [1] * (x.ndim - 2)
+            parts = parts * self.weight.view(shape) + self.bias.view(shape)
+        normalized = parts.flatten(0, 1).to(x.dtype)
+        # Some of timm's BatchNorms include the activation that follows.
+        return self.act(self.drop(normalized)) if hasattr(self, "act") else normalized  # type: ignore[operator]
 
-    def _update_running(self, mean: Tensor, variance: Tensor) -> None:
+    def _total(self, x: Tensor) -> Tensor:
+        return x if self.reduce is None else self.reduce(x)
+
+    def _update_running(self, means: Tensor, variances: Tensor) -> None:
+        """Part by part, as separate passes would."""
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
             return
-        self.num_batches_tracked.add_(1)
-        momentum = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
-        self.running_var.lerp_(variance.to(self.running_var.dtype), momentum)
+        for mean, variance in zip(means.unbind(), variances.unbind(), strict=True):
+            self.num_batches_tracked.add_(1)
+            momentum = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+            self.running_var.lerp_(variance.to(self.running_var.dtype), momentum)
 
 
 def split_batchnorm(network: nn.Module, reduce: Reduce | None = None) -> nn.Module:
