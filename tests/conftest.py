@@ -1,6 +1,8 @@
 """Shared by all tests: annotated shapes are checked on every call, and random numbers come from a named seed."""
 
+import contextlib
 import os
+import warnings
 
 import jaxtyping
 import pytest
@@ -19,6 +21,22 @@ torch.set_num_threads(1)
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def no_waiting():
+    """A context in which it is an error if the host waits for the GPU."""
+
+    @contextlib.contextmanager
+    def context():
+        with warnings.catch_warnings(action="ignore"):  # "a prototype feature"
+            torch.cuda.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    return context
 
 
 @pytest.fixture

@@ -1,25 +1,11 @@
 """What only a GPU can show. Skipped without one."""
 
-import contextlib
-import warnings
-
 import pytest
 import torch
 
 from care import augment, geometry, losses
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-@contextlib.contextmanager
-def no_waiting():
-    """An error wherever the host would wait for the GPU."""
-    with warnings.catch_warnings(action="ignore"):  # "a prototype feature"
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 LOSSES = {
@@ -37,7 +23,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_losses_do_not_wait_and_equal_the_cpu(name, generator):
+def test_losses_do_not_wait_and_equal_the_cpu(name, generator, no_waiting):
     z = torch.randn(4, 256, 128, generator=generator)
     on_gpu = z.cuda().requires_grad_()
     on_cpu = z.double().requires_grad_()
@@ -51,7 +37,7 @@ def test_losses_do_not_wait_and_equal_the_cpu(name, generator):
     assert (on_gpu.grad.cpu().double() - on_cpu.grad).norm() <= 1e-4 * on_cpu.grad.norm()
 
 
-def test_drawing_and_applying_do_not_wait():
+def test_drawing_and_applying_do_not_wait(no_waiting):
     generator = torch.Generator("cuda").manual_seed(0)
     images = torch.randint(256, (64, 3, 32, 32), dtype=torch.uint8, device="cuda", generator=generator)
     policy = augment.ImagePolicy(size=32, solarize=0.2, identity=0.1)

@@ -10,7 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import care
-from care.cli import app
+from care.cli import app, main
 
 
 def run(*args, code=0):
@@ -75,3 +75,35 @@ def test_demo_trains_measures_and_draws(tmp_path):
     assert "uniformity + equivariance" in run("demo", "--steps", "20", "--out", out)
     assert set(json.loads((out / "demo.json").read_text())) == {"SimCLR", "CARE", "uniformity + equivariance"}
     assert size_of(out / "orbits.png")[0] > 1000
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["train", "--epoch", "3"], "No such option: --epoch"),
+        (["train", "--data", "shapes", "--epochs", "many"], "--epochs"),
+        (["train", "--data", "shapes", "--equivariance", "1", "--chunks", "3"], "these do: 1, 2, 4, 8"),
+        (["train", "--data", "shapes", "--method", "simclear"], "method must be one of simclr, mocov2"),
+        (["train", "--data", "cifar11"], "no data set is called 'cifar11'"),
+        (["train", "--recipe", "nothing"], "`care recipes` lists them"),
+        (["train"], "say what to train on"),
+        (["tran"], "No such command 'tran'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+@pytest.mark.usefixtures("unchecked")
+def test_mistakes_take_one_line(args, message, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CARE_DATA", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["care", *args])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert message in error
+    assert error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_recipes_are_listed():
+    assert "cifar10-ablation-uniformity-equivariance" in run("recipes")

@@ -1,8 +1,6 @@
 """Batches by index: resident and streamed are the same, and the thread comes and goes."""
 
-import contextlib
 import threading
-import warnings
 
 import pytest
 import torch
@@ -119,23 +117,12 @@ def test_memory_stays_flat_while_streaming(generator):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
 
 
-@contextlib.contextmanager
-def no_waiting():
-    """An error wherever the host would wait for the GPU."""
-    with warnings.catch_warnings(action="ignore"):  # "a prototype feature"
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 class TestOnAGPU:
     """What only a GPU can show."""
 
     @pytest.mark.parametrize("resident", [None, True, False])
-    def test_batches_are_what_indexing_gives(self, samples, order, resident):
+    def test_batches_are_what_indexing_gives(self, samples, order, resident, no_waiting):
         stream = batches(samples, order, "cuda", resident)
         with no_waiting():
             found = list(stream)

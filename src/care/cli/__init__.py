@@ -1,5 +1,6 @@
 """The command line. Commands live in a file each; this one puts them together."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -46,5 +47,13 @@ def care_command(
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line. A misspelt option or a wrong value is told in one line, with exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except Exception as error:
+        # The errors of click, which typer may bring along under another name, know how to put themselves.
+        if not hasattr(error, "format_message"):
+            raise
+        print(f"care: {error.format_message()}" if sys.argv[1:] else error.format_message(), file=sys.stderr)
+        sys.exit(2)
+    sys.exit(code or 0)

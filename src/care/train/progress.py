@@ -45,13 +45,13 @@ class Terminal(Progress):
         self.shown = now
         done, total = epoch * steps + step, config.epochs * steps
         if self.bar is None:
-            self.bar = Bar(TextColumn("{task.description}"), BarColumn(), console=self.console, transient=True)
+            self.bar = Bar(BarColumn(12), TextColumn("{task.description}"), console=self.console, transient=True)
             self.task = self.bar.add_task("", total=total)
             self.bar.start()
         pace = (done - self.first_step) / max(now - self.started, 1e-9)
         terms = "  ".join(f"{name} {value.item() / step:.3f}" for name, value in sums.items())
-        left = _duration((total - done) / pace) + " left" if pace else ""
-        text = f"epoch {epoch + 1}/{config.epochs}  {terms}  {pace * config.batch_size:,.0f} samples/s  {left}"
+        left = f"  {_duration((total - done) / pace)} left" if pace else ""
+        text = f"epoch {epoch + 1}/{config.epochs}{left}  {pace * config.batch_size:,.0f} samples/s  {terms}"
         self.bar.update(self.task, completed=done, description=text)
         if done == total:
             self.bar.stop()
