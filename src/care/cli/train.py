@@ -12,7 +12,18 @@ from rich.table import Column, Table
 
 from care.cli.mistakes import users_input
 from care.report import curves_figure
-from care.train import Config, Interrupted, Terminal, default_config, prepare, recipe, recipes
+from care.train import (
+    Config,
+    Interrupted,
+    Progress,
+    Several,
+    TensorBoard,
+    Terminal,
+    default_config,
+    prepare,
+    recipe,
+    recipes,
+)
 from care.train import train as run_training
 from care.train.config import known_names
 
@@ -60,6 +71,7 @@ def train(
     resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
     config: Annotated[Path | None, typer.Option(help="A config.toml, such as that of another run.")] = None,
     recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of the paper.")] = None,
+    tensorboard: Annotated[bool, typer.Option(help="Also write the log for TensorBoard, to OUT/tensorboard.")] = False,
     **chosen: Any,
 ) -> None:
     """Pretrain an encoder and leave a run folder: config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.
@@ -75,11 +87,13 @@ def train(
         settings = resolve(chosen, config, recipe_name, out if resume else None)
         folder = out or Path("runs") / (recipe_name or f"{Path(settings.data).name}-{settings.method}")
         plan = prepare(settings, folder, resume)
-    terminal = Terminal(console) if plan.processes.first else None
-    if terminal is not None:
+        watchers: list[Progress] = [Terminal(console)] if plan.processes.first else []
+        if tensorboard and plan.processes.first:
+            watchers.append(TensorBoard(folder / "tensorboard"))
+    if plan.processes.first:
         console.print(settings.to_toml(), highlight=False, markup=False)
     try:
-        run_training(plan, terminal)
+        run_training(plan, Several(*watchers))
     except Interrupted:
         typer.echo(f"stopped; `care train --resume --out {folder}` goes on", err=True)
         raise typer.Exit(STOPPED) from None

@@ -2,7 +2,7 @@
 
 from care.train.config import Config
 from care.train.loop import Interrupted, Plan, prepare, train
-from care.train.progress import Progress, Terminal
+from care.train.progress import Progress, Several, TensorBoard, Terminal
 from care.train.recipes import default_config, recipe, recipes
 from care.train.runs import Run, load
 
@@ -12,6 +12,8 @@ __all__ = [
     "Plan",
     "Progress",
     "Run",
+    "Several",
+    "TensorBoard",
     "Terminal",
     "default_config",
     "load",

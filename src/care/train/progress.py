@@ -1,7 +1,9 @@
 """What a person sees while it trains: a bar on a terminal, plain lines elsewhere."""
 
+import importlib.util
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -66,6 +68,46 @@ class Terminal(Progress):
         """Print the sentences."""
         for sentence in sentences:
             self.console.print(sentence, highlight=False, soft_wrap=True)
+
+
+class TensorBoard(Progress):
+    """Writes the record of every epoch where TensorBoard finds it."""
+
+    def __init__(self, folder: Path) -> None:
+        if importlib.util.find_spec("tensorboard") is None:
+            raise ValueError("--tensorboard needs the package tensorboard: install care-ssl[tensorboard]")
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(folder))
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """Write every number of the record."""
+        for name, value in record.items():
+            if name != "epoch" and value is not None:
+                self.writer.add_scalar(name, value, record["epoch"])
+        self.writer.flush()
+
+
+class Several(Progress):
+    """Several watchers at once."""
+
+    def __init__(self, *watchers: Progress) -> None:
+        self.watchers = watchers
+
+    def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
+        """Tell each of them."""
+        for watcher in self.watchers:
+            watcher.step(epoch, step, steps, config, sums)
+
+    def epoch(self, record: Mapping[str, Any]) -> None:
+        """Tell each of them."""
+        for watcher in self.watchers:
+            watcher.epoch(record)
+
+    def say(self, *sentences: str) -> None:
+        """Tell each of them."""
+        for watcher in self.watchers:
+            watcher.say(*sentences)
 
 
 def _duration(seconds: float) -> str:
