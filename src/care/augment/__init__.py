@@ -22,6 +22,7 @@ from care.augment.presets import (
     imagenet100_equivariance,
     mocov2,
     policy_named,
+    shapes,
     simclr,
     stl10,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "imagenet100_equivariance",
     "mocov2",
     "policy_named",
+    "shapes",
     "simclr",
     "stl10",
 ]

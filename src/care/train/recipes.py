@@ -20,7 +20,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "epochs": 200, "batch_size": 512, "optimizer": "sgd", "learning_rate": 0.8, "weight_decay": 1e-4,
         "schedule": "cosine", "head_width": 2048,
     },
-    "shapes": {"model": "test_resnet", "policy": "simclr", "chunk_policy": "simclr", "chunks": 16, "epochs": 20},
+    "shapes": {"model": "test_resnet", "policy": "shapes", "chunk_policy": "shapes", "chunks": 16, "epochs": 20},
     "chains": {
         "model": "deepset", "policy": "rotations", "chunk_policy": "rotations", "chunks": 16, "epochs": 40,
         "embedding": 16, "head_width": 64,
