@@ -22,7 +22,7 @@ def test_examples_run(code):
     exec(compile(code, "example", "exec"), {})
 
 
-def test_the_readme_example_has_ten_lines_or_a_few_more():
+def test_the_readme_example_has_ten_lines():
     lines = [line for line in EXAMPLES[0].values[0].splitlines() if line and not line.startswith("import")]
     assert len(lines) <= 10
 

@@ -106,6 +106,10 @@ def test_gathering_reaches_the_siamese_loss_only(images):
     torch.testing.assert_close(together["equivariance"], alone["equivariance"])
 
 
+def test_the_head_can_do_without_batchnorm():
+    assert [len(build(head_batchnorm=on).encoder.head) for on in (True, False)] == [4, 3]
+
+
 def test_another_form():
     method = build(equivariance=1.0, form="minkowski")
     assert method.loss.equivariance.form == Minkowski()

@@ -49,6 +49,7 @@ HELP = {
     "embedding": "Dimension of the embedding; 2 is the circle.",
     "head_width": "Width of the projection head.",
     "head_depth": "Layers of the projection head.",
+    "head_batchnorm": "BatchNorm between the layers of the projection head.",
     "batchnorm": "Statistics of each view for itself (the authors' program), or of all views together.",
     "queue": "MoCo's queue.",
     "momentum": "Momentum of the momentum encoder.",

@@ -81,5 +81,11 @@ def policy_for(name: str) -> ImagePolicy | PointPolicy:
 def build_encoder(settings: MethodSettings, source: tuple[int, ...], **normalization: Any) -> Encoder:
     """The encoder that `settings` describe, for views of shape `source`."""
     return Encoder.build(
-        settings.model, source, settings.embedding, settings.head_width, settings.head_depth, **normalization
+        settings.model,
+        source,
+        settings.embedding,
+        settings.head_width,
+        settings.head_depth,
+        settings.head_batchnorm,
+        **normalization,
     )

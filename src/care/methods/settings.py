@@ -36,6 +36,7 @@ class MethodSettings:
     embedding: int = 128
     head_width: int = 512
     head_depth: int = 2
+    head_batchnorm: bool = True
     batchnorm: Literal["view", "joint"] = "view"
     queue: int = 4096
     momentum: float = 0.99

@@ -31,12 +31,14 @@ class Encoder(nn.Module):
         embedding: int = 128,
         head_width: int = 512,
         head_depth: int = 2,
+        head_batchnorm: bool = True,
         mean: tuple[float, ...] = (0.0, 0.0, 0.0),
         std: tuple[float, ...] = (1.0, 1.0, 1.0),
     ) -> "Encoder":
         """A new encoder, with weights from torch's global random state."""
         backbone, features = build_backbone(model, source)
-        return cls(backbone, projection_head(features, head_width, embedding, head_depth), mean, std)
+        head = projection_head(features, head_width, embedding, head_depth, head_batchnorm)
+        return cls(backbone, head, mean, std)
 
     def features(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n features"]:
         """The backbone's output, un-normalized: what a linear probe is trained on."""

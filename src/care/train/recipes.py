@@ -18,7 +18,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "imagenet100": {
         "model": "resnet50", "policy": "imagenet100", "chunk_policy": "imagenet100_equivariance", "chunks": 4,
         "epochs": 200, "batch_size": 512, "optimizer": "sgd", "learning_rate": 0.8, "weight_decay": 1e-4,
-        "schedule": "cosine", "head_width": 2048,
+        "schedule": "cosine", "head_width": 2048, "head_batchnorm": False,
     },
     "shapes": {"model": "test_resnet", "policy": "shapes", "chunk_policy": "shapes", "chunks": 16, "epochs": 20},
     "chains": {
