@@ -141,6 +141,12 @@ def test_only_switches_the_other_families_off(generator):
     assert (color.brightness != 1).any()
 
 
+def test_another_size_takes_the_blur_along():
+    assert (simclr(32).resized(128).size, simclr(32).resized(128).kernel_size) == (128, 13)
+    assert policy_named("mocov2").resized(32).kernel_size == 3
+    assert simclr(32).resized(32) == simclr(32)
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_unknown_families_are_refused():
     with pytest.raises(ValueError, match="no augmentation is called colour"):

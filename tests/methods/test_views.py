@@ -3,7 +3,8 @@
 import torch
 
 from care.augment import apply, simclr
-from care.methods import chunked_views, four_views, two_views
+from care.methods import MethodSettings, chunked_views, four_views, two_views
+from care.methods.build import view_plan
 
 BATCH, CHUNKS = 32, 4
 
@@ -30,6 +31,12 @@ def test_algorithm_1_draws_two_views_per_sample_and_two_per_chunk(generator):
 def test_the_authors_program_shares_one_pair_over_the_batch(generator):
     p = drawn(four_views(simclr(), simclr(), BATCH, CHUNKS, shared_by="batch"), generator)
     assert [distinct(view) for view in p] == [BATCH, BATCH, 1, 1]
+
+
+def test_views_of_a_chosen_size(generator):
+    settings = MethodSettings(equivariance=1.0, chunks=CHUNKS, size=48)
+    views = view_plan(settings, BATCH).draw(torch.rand(BATCH, 3, 64, 80), BATCH, slice(None), generator)
+    assert [tuple(view.shape) for view in views] == [(BATCH, 3, 48, 48)] * 4
 
 
 def test_two_views_serve_both_losses(generator):

@@ -75,4 +75,5 @@ def test_the_six_ablations_differ_in_the_loss_only():
 
 def test_a_data_set_is_enough():
     assert default_config("cifar10").model == "resnet50"
-    assert default_config("some/folder").policy == "simclr"
+    assert default_config("some/folder").policy == "mocov2"
+    assert recipe("flowers102-care-simclr").size == 128

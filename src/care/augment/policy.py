@@ -75,6 +75,11 @@ class ImagePolicy:
         off: dict[str, Any] = {name: 0.0 for name in get_args(Family) if name not in families}
         return dataclasses.replace(self, **off)
 
+    def resized(self, size: int) -> "ImagePolicy":
+        """This policy for views of another size; the blur grows or shrinks with it, to an odd number of pixels."""
+        kernel_size = max(3, round(self.kernel_size * size / self.size) // 2 * 2 + 1)
+        return dataclasses.replace(self, size=size, kernel_size=kernel_size)
+
     def unchanged(self, n: int, source: tuple[int, int]) -> ImageParameters:
         """n times the view without augmentation: the central square at the policy's size."""
         return identity(n, source, self.size, self.center)

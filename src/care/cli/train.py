@@ -44,6 +44,7 @@ HELP = {
     "shared_by": "Who shares an augmentation: a chunk (the paper), or the batch (the authors' program).",
     "policy": "Augmentations of the Siamese loss.",
     "chunk_policy": "Augmentations of the equivariance loss.",
+    "size": "Side of the views in pixels, if not the policy's own.",
     "identity": "Probability that a chunk's augmentation changes nothing.",
     "model": "Any timm model, or deepset for point clouds.",
     "embedding": "Dimension of the embedding; 2 is the circle.",

@@ -62,8 +62,8 @@ def siamese_loss(settings: MethodSettings) -> nn.Module | None:
 
 def view_plan(settings: MethodSettings, batch: int) -> ViewPlan:
     """Which views a step draws."""
-    policy = policy_for(settings.policy)
-    chunk_policy = dataclasses.replace(policy_for(settings.chunk_policy), identity=settings.identity)
+    policy = policy_for(settings.policy, settings.size)
+    chunk_policy = dataclasses.replace(policy_for(settings.chunk_policy, settings.size), identity=settings.identity)
     if settings.equivariance == 0:
         return two_views(policy, batch, settings.chunks, per_chunk=0)
     if settings.method == "equivariance":
@@ -73,9 +73,11 @@ def view_plan(settings: MethodSettings, batch: int) -> ViewPlan:
     return four_views(policy, chunk_policy, batch, settings.chunks, settings.shared_by)
 
 
-def policy_for(name: str) -> ImagePolicy | PointPolicy:
-    """A preset for images by name, or `rotations` for point clouds."""
-    return PointPolicy() if name == "rotations" else policy_named(name)
+def policy_for(name: str, size: int | None = None) -> ImagePolicy | PointPolicy:
+    """A preset for images by name, at its own size or another, or `rotations` for point clouds."""
+    if name == "rotations":
+        return PointPolicy()
+    return policy_named(name) if size is None else policy_named(name).resized(size)
 
 
 def build_encoder(settings: MethodSettings, source: tuple[int, ...], **normalization: Any) -> Encoder:

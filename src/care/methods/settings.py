@@ -31,6 +31,7 @@ class MethodSettings:
     shared_by: Literal["chunk", "batch"] = "chunk"
     policy: str = "cifar10"
     chunk_policy: str = "cifar10"
+    size: int | None = None
     identity: float = 0.0
     model: str = "resnet18"
     embedding: int = 128
@@ -49,6 +50,7 @@ class MethodSettings:
             _one_of(name, getattr(self, name), [*PRESETS, "rotations"])
         _require(self.temperature > 0, f"temperature must be greater than 0, got {self.temperature}")
         _require(self.equivariance >= 0, f"equivariance (λ) must not be negative, got {self.equivariance}")
+        _require(self.size is None or self.size >= 8, f"size must be at least 8 pixels, got {self.size}")
         _require(0 <= self.identity <= 1, f"identity is a probability, got {self.identity}")
         _require(0 <= self.momentum < 1, f"momentum must be in [0, 1), got {self.momentum}")
         alone = self.method == "equivariance"

@@ -95,7 +95,7 @@ def train(plan: Plan, progress: Progress | None = None) -> None:
     if config.compile:
         state.method.encoder.compile()
     parallel = distributed.parallel(state.method, processes)
-    policy, form = policy_for(config.chunk_policy), form_named(config.form)
+    policy, form = policy_for(config.chunk_policy, config.size), form_named(config.form)
     monitor = Monitor(plan.samples, plan.heldout, policy, form, config.seed)
     samples, steps = place(plan.samples, processes.device), plan.steps_per_epoch
 

@@ -14,7 +14,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "split": "train+unlabeled", "model": "resnet50", "policy": "stl10", "chunk_policy": "stl10", "chunks": 8,
         "optimizer": "sgd", "learning_rate": 0.06, "weight_decay": 5e-4, "schedule": "cosine", "warmup_epochs": 10,
     },
-    "flowers102": {"model": "resnet18", "policy": "simclr", "chunk_policy": "simclr", "chunks": 16},
+    "flowers102": {"model": "resnet18", "policy": "simclr", "chunk_policy": "simclr", "chunks": 16, "size": 128},
     "imagenet100": {
         "model": "resnet50", "policy": "imagenet100", "chunk_policy": "imagenet100_equivariance", "chunks": 4,
         "epochs": 200, "batch_size": 512, "optimizer": "sgd", "learning_rate": 0.8, "weight_decay": 1e-4,
@@ -27,6 +27,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+# Pictures of one's own: stores have 256 pixels by default.
+ANY_FOLDER = {"model": "resnet18", "policy": "mocov2", "chunk_policy": "mocov2", "chunks": 16}
+
 # (λ in the authors' scaling, images per chunk) on top of SimCLR.
 PAPER_WEIGHTS = {
     "cifar10": (0.01, 256 // 16),
@@ -38,7 +41,7 @@ PAPER_WEIGHTS = {
 
 def default_config(data: str, **chosen: Any) -> Config:
     """The paper's values for a data set, with what was chosen in their place."""
-    known = DEFAULTS.get(data, DEFAULTS["flowers102"])
+    known = DEFAULTS.get(data, ANY_FOLDER)
     moco = {"temperature": 0.2 if data == "imagenet100" else 0.1} if chosen.get("method") == "mocov2" else {}
     return Config(**{"data": data, **known, **moco, **chosen})
 

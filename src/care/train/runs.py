@@ -100,7 +100,7 @@ def load(run: str | Path) -> Encoder:
 
 def view_source(config: Config, source: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a view: the policy's size for images, the number of points for clouds."""
-    policy = policy_for(config.policy)
+    policy = policy_for(config.policy, config.size)
     return (policy.size, policy.size) if hasattr(policy, "size") else source
 
 
