@@ -1,6 +1,7 @@
 """From settings to a method."""
 
 import dataclasses
+import math
 from typing import Any
 
 from torch import nn
@@ -18,8 +19,8 @@ from care.losses import (
     Uniformity,
     VICReg,
 )
+from care.methods import moco
 from care.methods.method import Method
-from care.methods.moco import MoCo
 from care.methods.predictive import Predictive
 from care.methods.settings import MethodSettings
 from care.methods.views import ViewPlan, chunked_views, four_views, two_views
@@ -33,7 +34,8 @@ def build_method(settings: MethodSettings, encoder: Encoder, batch: int, process
     plan, joint = view_plan(settings, batch), settings.batchnorm == "joint"
     method: Method
     if settings.method == "mocov2":
-        method = MoCo(encoder, loss, plan, joint, settings.queue, settings.embedding)
+        groups = math.gcd(batch // processes, max(1, batch // moco.KEYS_PER_GROUP))
+        method = moco.MoCo(encoder, loss, plan, joint, settings.queue, settings.embedding, groups)
     elif settings.method in ("byol", "simsiam"):
         width, moving = settings.head_width, settings.method == "byol"
         method = Predictive(encoder, loss, plan, joint, settings.embedding, width, moving)

@@ -12,7 +12,8 @@ from care.methods.method import Method, follow
 from care.methods.views import ViewPlan
 from care.models import Encoder, forward_shuffled, forward_views
 
-# Keys are normalized by BatchNorm in groups of this many, interleaved, so that no key shares its group with its query.
+# Keys are normalized by BatchNorm in groups of this many, interleaved, over all processes: a key and its query meet
+# different images there.
 KEYS_PER_GROUP = 32
 
 
@@ -26,8 +27,11 @@ class MoCo(Method):
 
     queue: Tensor
 
-    def __init__(self, encoder: Encoder, loss: CARE, plan: ViewPlan, joint: bool, size: int, embedding: int) -> None:
+    def __init__(
+        self, encoder: Encoder, loss: CARE, plan: ViewPlan, joint: bool, size: int, embedding: int, groups: int
+    ) -> None:
         super().__init__(encoder, loss, plan, joint)
+        self.groups = groups
         self.momentum_encoder = copy.deepcopy(encoder).requires_grad_(False)
         generator = torch.Generator().manual_seed(0)
         self.register_buffer("queue", Euclidean().embed(torch.randn(size, embedding, generator=generator)))
@@ -39,8 +43,7 @@ class MoCo(Method):
         seen = [i for i in range(len(views)) if i != key or i in self.plan.chunked]
         z = dict(zip(seen, forward_views(self.encoder, [views[i] for i in seen], self.joint), strict=True))
         with torch.no_grad():
-            groups = max(1, len(views[key]) // KEYS_PER_GROUP)
-            keys = forward_shuffled(self.momentum_encoder, views[key], groups)
+            keys = forward_shuffled(self.momentum_encoder, views[key], self.groups)
         self.keys.append(keys)
         return self.loss.terms((z[query], keys, self.queue), [z[i] for i in self.plan.chunked])
 

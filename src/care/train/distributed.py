@@ -6,6 +6,7 @@ the gradient of (1/W) Σ_r ℓ_r, which is the loss of one process on the whole 
 """
 
 import os
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +65,8 @@ def parallel(method: nn.Module, processes: Processes) -> nn.Module:
     if processes.count == 1:
         return method
     ids = [processes.device.index] if processes.device.type == "cuda" else None
-    return nn.parallel.DistributedDataParallel(method, device_ids=ids, broadcast_buffers=False)
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # newer torch has another name for it
+        return nn.parallel.DistributedDataParallel(method, device_ids=ids, broadcast_buffers=False)
 
 
 def gather(x: Tensor) -> Tensor:
