@@ -1,7 +1,6 @@
 """Shared by all tests: annotated shapes are checked on every call, and random numbers come from a named seed."""
 
 import contextlib
-import os
 import warnings
 
 import jaxtyping
@@ -9,10 +8,8 @@ import pytest
 import torch
 
 # Must run before anything of care is imported. torch.compile cannot look through the checks: tests of compiled code
-# start a process of their own with CARE_UNCHECKED set.
-if "CARE_UNCHECKED" not in os.environ:
-    jaxtyping.install_import_hook("care", "beartype.beartype")
-
+# start a process of their own, which this file does not reach.
+jaxtyping.install_import_hook("care", "beartype.beartype")
 
 # Two threads that share a core with another process wait for each other most of the time; the tests are small.
 torch.set_num_threads(1)

@@ -200,10 +200,7 @@ for moment in ("reading", "complete"):
 
 
 def test_a_killed_preparation_leaves_nothing_that_reads_as_a_store(tmp_path):
-    environment = os.environ | {"CARE_UNCHECKED": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, tmp_path], env=environment, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], capture_output=True, text=True, check=True)
     assert done.stdout == f"reading {-signal.SIGKILL}\ncomplete {-signal.SIGKILL}\n"
     for moment in ("reading", "complete"):
         assert len(list((tmp_path / moment).iterdir())) == 1  # it was under way
