@@ -10,6 +10,7 @@ One augmentation per chunk, as the equivariance loss needs it, is the same with 
 """
 
 from care.augment.apply import apply, compose
+from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
 from care.augment.points import PointParameters, PointPolicy
 from care.augment.policy import Family, ImagePolicy
@@ -39,9 +40,11 @@ __all__ = [
     "PointPolicy",
     "apply",
     "byol",
+    "can_fuse",
     "cifar10",
     "cifar100",
     "compose",
+    "fused_augment",
     "identity",
     "imagenet100",
     "imagenet100_equivariance",

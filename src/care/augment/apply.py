@@ -9,6 +9,7 @@ from torch import Tensor
 from care.augment.blur import gaussian_blur
 from care.augment.color import grayscale, jitter
 from care.augment.crop import crop_and_resize
+from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import ImageParameters
 from care.augment.points import PointParameters, augment_points
 from care.augment.values import Parameters
@@ -19,6 +20,7 @@ def apply(inputs: Tensor, augmentation: Parameters | Sequence[Parameters]) -> Te
 
     Images [n, 3, H, W], uint8 or floating point in [0, 1], give floating-point images [n, 3, size, size] in [0, 1].
     Point clouds [n, p, 3] give point clouds. The values equal torchvision's v2 functions with the same parameters.
+    Small images on a GPU go through one fused kernel (`fused_augment`), everything else through `augment_images`.
     """
     if not isinstance(augmentation, Parameters):
         for step in augmentation:
@@ -28,7 +30,7 @@ def apply(inputs: Tensor, augmentation: Parameters | Sequence[Parameters]) -> Te
     if isinstance(augmentation, PointParameters):
         return augment_points(inputs, augmentation)
     if isinstance(augmentation, ImageParameters):
-        return augment_images(inputs, augmentation)
+        return _fused(inputs, augmentation) if can_fuse(inputs, augmentation) else augment_images(inputs, augmentation)
     raise TypeError(f"cannot apply {type(augmentation).__name__}")
 
 
@@ -54,6 +56,13 @@ def augment_images(
     if images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous():
         x = x.contiguous(memory_format=torch.channels_last)
     return x
+
+
+def _fused(images: Tensor, p: ImageParameters) -> Tensor:
+    """`augment_images` as one kernel; the memory format is that of the input, too."""
+    channels_last = images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous()
+    memory_format = torch.channels_last if channels_last else torch.contiguous_format
+    return fused_augment(images, p, memory_format=memory_format)
 
 
 def _check(inputs: Tensor, p: Parameters) -> None:
