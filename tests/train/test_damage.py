@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from saved import at, equal, holds
 
-from care.train import durable
+from care import durable
 from care.train.checkpoint import load_latest, load_weights, save, save_weights
 
 MASKS = (0x01, 0x20, 0xFF)  # 0x20 turns a into A and space into NUL

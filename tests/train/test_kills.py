@@ -11,7 +11,7 @@ import pytest
 import torch
 from saved import at, holds, names
 
-from care.train import durable
+from care import durable
 from care.train.checkpoint import load_latest, save, save_weights, write_atomically
 
 # The children that are killed are forks of the test process, which has threads; they only write small files.

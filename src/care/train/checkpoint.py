@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from care.train.durable import (
+from care.durable import (
     BLANK,
     is_sealed,
     remove_folder,

@@ -37,7 +37,7 @@ class Processes:
 def start(device: str) -> Processes:
     """Join the process group that torchrun announces in the environment, if it does."""
     rank, count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    chosen = torch.device(_resolve(device))
+    chosen = torch.device(resolve_device(device))
     if chosen.type == "cuda":
         chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) if chosen.index is None else chosen.index)
         torch.cuda.set_device(chosen)
@@ -46,7 +46,8 @@ def start(device: str) -> Processes:
     return Processes(rank, count, chosen)
 
 
-def _resolve(device: str) -> str:
+def resolve_device(device: str) -> str:
+    """The device that "auto" means here, or the one that was asked for, if it is there."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device.startswith("cuda") and not torch.cuda.is_available():

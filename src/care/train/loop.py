@@ -20,13 +20,13 @@ from care.data.registry import heldout_split
 from care.geometry import form_named
 from care.methods import policy_for
 from care.methods.method import follow
+from care.randomness import derive, epoch_order, generator_for
 from care.train import checkpoint, distributed
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.monitor import Monitor
 from care.train.optimizers import set_learning_rate
 from care.train.progress import Progress
-from care.train.randomness import derive, epoch_order, generator_for
 from care.train.runs import Run, view_source
 from care.train.schedule import ema_momentum, learning_rate
 from care.train.state import State, build_state, precision

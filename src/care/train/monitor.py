@@ -11,7 +11,7 @@ from care.augment import ImagePolicy, Parameters, PointPolicy, apply
 from care.data import Samples, batches
 from care.evaluate import knn_predict
 from care.models import Encoder
-from care.train.randomness import generator_for
+from care.randomness import generator_for
 
 AUGMENTATIONS = 4
 TEST_SAMPLES, BANK_SAMPLES, BATCH = 1000, 5000, 500

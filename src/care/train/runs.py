@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from care.durable import write_atomically
 from care.methods import build_encoder, policy_for
 from care.models import Encoder
 from care.train.checkpoint import load_weights, save_weights
 from care.train.config import Config
-from care.train.durable import write_atomically
 
 
 @dataclass(frozen=True)

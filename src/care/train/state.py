@@ -10,12 +10,12 @@ from torch import Tensor
 from care.data import Samples
 from care.methods import Method, build_encoder, build_method
 from care.models import Encoder, split_batchnorm
+from care.randomness import derive
 from care.train import checkpoint, distributed
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.nested import flatten_state, unflatten_state
 from care.train.optimizers import build_optimizer, load_optimizer_state
-from care.train.randomness import derive
 from care.train.runs import Run, view_source
 
 

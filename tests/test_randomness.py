@@ -2,7 +2,7 @@ import itertools
 
 import torch
 
-from care.train.randomness import derive, epoch_order, generator_for
+from care.randomness import derive, epoch_order, generator_for
 
 
 def test_every_use_has_its_own_stream():
