@@ -75,6 +75,15 @@ class ImagePolicy:
         off: dict[str, Any] = {name: 0.0 for name in get_args(Family) if name not in families}
         return dataclasses.replace(self, **off)
 
+    def certain(self) -> "ImagePolicy":
+        """This policy with every augmentation that it may draw drawn for certain: no draw changes nothing."""
+        always: dict[str, Any] = {name: 1.0 for name in get_args(Family) if getattr(self, name) > 0}
+        return dataclasses.replace(self, identity=0.0, **always)
+
+    def families(self) -> tuple[Family, ...]:
+        """The families of augmentations that this policy may draw."""
+        return tuple(name for name in get_args(Family) if getattr(self, name) > 0)
+
     def resized(self, size: int) -> "ImagePolicy":
         """This policy for views of another size; the blur grows or shrinks with it, to an odd number of pixels."""
         kernel_size = max(3, round(self.kernel_size * size / self.size) // 2 * 2 + 1)

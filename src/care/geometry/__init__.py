@@ -7,6 +7,8 @@ f(a(x_i)), so that "a acts as the rotation R" reads `F_a == F @ R.T`.
 from care.geometry.forms import BilinearForm, Euclidean, Group, Minkowski, Symplectic, form_named
 from care.geometry.measures import (
     composition_defect,
+    crossfit_predictions,
+    crossfit_rotations,
     gram_defect,
     heldout_ratio,
     invariance,
@@ -21,6 +23,8 @@ __all__ = [
     "Minkowski",
     "Symplectic",
     "composition_defect",
+    "crossfit_predictions",
+    "crossfit_rotations",
     "form_named",
     "gram_defect",
     "heldout_ratio",

@@ -48,7 +48,7 @@ def relative_equivariance(
     """γ_f = E_{i≠j} (‖f(a x_j) − f(a x_i)‖² − ‖f(x_j) − f(x_i)‖²)² / (‖f(a x_j) − f(x_j)‖² + ‖f(a x_i) − f(x_i)‖²)².
 
     The mean is over all pairs of different points, or, with `anchors`, over the pairs of that many evenly spaced rows
-    with every other row. Pairs in which neither point moved are 0/0 and left out; if nothing moved, γ_f is NaN.
+    with every other row. Pairs in which neither point moved are 0/0 and left out; if next to nothing moved, γ_f is NaN.
 
     γ_f falls as the displacement grows, whatever its direction: read it beside `invariance` and `heldout_ratio`.
     """
@@ -62,23 +62,42 @@ def relative_equivariance(
         counted = (i != j) & (denominator > torch.finfo(F.dtype).eps * (length[..., i] + length[..., j]))
         ratio = torch.where(counted, numerator / denominator.square(), 0)
         total, count = total + ratio.sum((-2, -1), dtype=torch.float64), count + counted.sum((-2, -1))
-    return (total / count).to(F.dtype)
+    return torch.where(_moved(F, F_a), total / count, torch.nan).to(F.dtype)
+
+
+def crossfit_rotations(
+    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], group: Group = "SO"
+) -> Float[Tensor, "*#batch 2 d d"]:
+    """The rotations R̂ that carry F to F_a, fitted on one half of the rows and on the other: each for use elsewhere."""
+    F, F_a = checked_points(F, F_a, at_least=2)
+    fits = [solve_wahba(F[..., rows, :], F_a[..., rows, :], group) for rows in _halves(F)]
+    return torch.stack(fits, dim=-3)
+
+
+def crossfit_predictions(
+    F: Float[Tensor, "*#batch n d"], R: Float[Tensor, "*#batch 2 d d"]
+) -> Float[Tensor, "*#batch n d"]:
+    """R̂f(x_i) for every row, with the one of two rotations that was not fitted on it."""
+    F = F.to(R.dtype).expand(*R.shape[:-3], *F.shape[-2:])
+    predicted = torch.empty_like(F)
+    for rows, elsewhere in zip(_halves(F), (1, 0), strict=True):
+        predicted[..., rows, :] = F[..., rows, :] @ R[..., elsewhere, :, :].mT
+    return predicted
 
 
 def heldout_ratio(
-    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], group: Group = "SO"
+    F: Float[Tensor, "*#batch n d"],
+    F_a: Float[Tensor, "*#batch n d"],
+    group: Group = "SO",
+    R: Float[Tensor, "*#batch 2 d d"] | None = None,
 ) -> Float[Tensor, "*#batch"]:
     """‖R̂F − F_a‖² / ‖F_a − F‖² with R̂ fitted on other images: 0 = exactly one rotation, 1 = no better than none.
 
-    The points are split into even and odd rows; each half is scored with the rotation fitted on the other, and the
-    squared errors of both halves are added before dividing. Rows in a meaningful order are thus no trap.
+    R̂ is that of `crossfit_rotations`, or R, if it was fitted before.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
-    error = F.new_zeros(F.shape[:-2])
-    for (fit, fit_a), (source, target) in _halves(F, F_a):
-        R = solve_wahba(fit, fit_a, group)
-        error = error + _squared(source @ R.mT - target)
-    return _relative(error, F, F_a)
+    R = crossfit_rotations(F, F_a, group) if R is None else R
+    return _relative(_squared(crossfit_predictions(F, R) - F_a), F, F_a)
 
 
 def composition_defect(
@@ -87,26 +106,30 @@ def composition_defect(
     F_b: Float[Tensor, "*#batch n d"],
     F_ba: Float[Tensor, "*#batch n d"],
     group: Group = "SO",
+    R_a: Float[Tensor, "*#batch 2 d d"] | None = None,
 ) -> Float[Tensor, "*#batch"]:
     """‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖²: whether rotations compose as the augmentations do (Corollary 1).
 
-    R_a is fitted to F → F_a and R_b to F → F_b, on the half of the rows that is not scored, as in `heldout_ratio`.
+    R_a is fitted to F → F_a, if it was not before, and R_b to F → F_b, both on the half of the rows that is not scored.
     F_ba has rows f(b(a(x_i))).
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     F_b, F_ba = checked_points(F_b, F_ba, at_least=2)
-    error = F.new_zeros(F.shape[:-2])
-    for (fit, fit_a, fit_b, _), (source, _, _, target) in _halves(F, F_a, F_b, F_ba):
-        R_a, R_b = solve_wahba(fit, fit_a, group), solve_wahba(fit, fit_b, group)
-        error = error + _squared(source @ (R_b @ R_a).mT - target)
-    return _relative(error, F, F_ba)
+    R_a = crossfit_rotations(F, F_a, group) if R_a is None else R_a
+    R_ba = crossfit_rotations(F, F_b, group) @ R_a
+    return _relative(_squared(crossfit_predictions(F, R_ba) - F_ba), F, F_ba)
 
 
-def _halves(*clouds: Tensor) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """(what to fit on, what to score): the even and odd rows of each cloud, then the odd and even ones."""
-    even, odd = [F[..., 0::2, :] for F in clouds], [F[..., 1::2, :] for F in clouds]
-    yield even, odd
-    yield odd, even
+def _halves(F: Float[Tensor, "*batch n d"]) -> tuple[Int[Tensor, " a"], Int[Tensor, " b"]]:
+    """Two halves of the rows, always the same, that have nothing to do with the order of the rows: split by a hash.
+
+    Rows can be sorted by class, or their classes can go round: every other row would then be half of the classes.
+    """
+    number = torch.arange(F.shape[-2], device=F.device) + 1
+    for factor in (0x45D9F3B, 0x119DE1F3):
+        number = (number ^ (number >> 16)) * factor & 0xFFFFFFFF
+    order = (number ^ (number >> 16)).argsort(stable=True)
+    return order[: (len(order) + 1) // 2], order[(len(order) + 1) // 2 :]
 
 
 def _squared(X: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:
@@ -114,9 +137,13 @@ def _squared(X: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:
 
 
 def _relative(error: Tensor, F: Tensor, F_moved: Tensor) -> Tensor:
-    """error / ‖F_moved − F‖², or NaN where that displacement is below the rounding of the points."""
-    displacement = _squared(F_moved - F)
-    return torch.where(displacement > torch.finfo(F.dtype).eps * _squared(F), error / displacement, torch.nan)
+    """error / ‖F_moved − F‖², or NaN where nothing moved."""
+    return torch.where(_moved(F, F_moved), error / _squared(F_moved - F), torch.nan)
+
+
+def _moved(F: Tensor, F_moved: Tensor) -> Tensor:
+    """Whether the displacement is above the rounding of the points."""
+    return _squared(F_moved - F) > torch.finfo(F.dtype).eps * _squared(F)
 
 
 def _pairs(F: Tensor, anchors: int | None) -> Iterator[tuple[Int[Tensor, "rows 1"], Int[Tensor, "1 n"]]]:
