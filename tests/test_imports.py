@@ -9,20 +9,36 @@ SOURCE = Path(__file__).parent.parent / "src" / "care"
 
 # What each part may import from. What it may import from may in turn rest on more; nothing else is allowed.
 MAY_IMPORT = {
+    "durable": set(),
+    "tables": set(),
+    "randomness": set(),
     "geometry": set(),
     "augment": set(),
     "data": {"geometry"},
     "models": set(),
     "losses": {"geometry"},
     "methods": {"geometry", "losses", "augment", "models"},
-    "evaluate": {"geometry", "augment", "data", "models"},
-    "train": {"geometry", "losses", "augment", "data", "models", "methods", "evaluate"},
-    "report": {"geometry", "augment", "data", "evaluate"},
+    "report": {"augment"},
+    "evaluate": {"durable", "randomness", "tables", "geometry", "augment", "data", "report"},
+    "train": {"durable", "randomness", "geometry", "losses", "augment", "data", "models", "methods", "evaluate"},
     "demo": {"geometry", "losses", "augment", "data", "models"},
     "export": {"models", "train"},
-    "cli": {"export", "augment", "data", "demo", "report", "train"},
+    "subjects": {"models", "train"},
+    "cli": {
+        "durable",
+        "export",
+        "subjects",
+        "geometry",
+        "augment",
+        "data",
+        "demo",
+        "evaluate",
+        "methods",
+        "report",
+        "train",
+    },
     "__main__": {"cli"},
-    "__init__": {"geometry", "losses", "augment", "train"},
+    "__init__": {"geometry", "losses", "augment", "evaluate", "train"},
 }
 
 
@@ -69,8 +85,8 @@ def test_a_stray_import_is_seen():
 
 @pytest.mark.parametrize("part", ["geometry", "losses", "augment"])
 def test_the_core_knows_no_devices_ranks_or_files(part):
-    """No process groups, no files, no CUDA calls, no global random state in the pure parts."""
-    for path in (SOURCE / part).rglob("*.py"):
+    """No process groups, no files, no CUDA calls, no global random state in the pure parts, but for a GPU's kernel."""
+    for path in set((SOURCE / part).rglob("*.py")) - {SOURCE / "augment" / "fused.py"}:
         text = path.read_text()
         for word in ("torch.distributed", "torch.cuda", "manual_seed", "open(", "get_rank"):
             assert word not in text, f"{path.name} mentions {word}"

@@ -7,9 +7,12 @@ import typer
 
 import care
 from care.cli.augment import augment
+from care.cli.compare import compare
 from care.cli.data import app as data
 from care.cli.demo import demo
+from care.cli.evaluate import evaluate
 from care.cli.export import export
+from care.cli.measure import measure
 from care.cli.train import show_recipes, train
 
 app = typer.Typer(
@@ -23,6 +26,9 @@ app.command()(demo)
 app.command()(augment)
 app.command()(train)
 app.command("recipes")(show_recipes)
+app.command()(evaluate)
+app.command()(measure)
+app.command()(compare)
 app.command()(export)
 app.add_typer(data, name="data")
 

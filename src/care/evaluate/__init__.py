@@ -1,5 +1,62 @@
-"""Measurements of trained encoders."""
+"""Measurements of trained encoders.
 
+`measure`         how the embeddings of any model respond to augmentations
+`evaluate_model`  everything the paper measures, and what goes beside it
+`compare_evaluations`  several evaluated models, side by side
+
+The measures themselves are functions of tensors, a file each: `knn`, `probe`, `logistic`, `retrieval`, `sensitivity`,
+`prediction`, `bootstrap`; those of geometry are in `care.geometry`.
+"""
+
+from care.evaluate.bootstrap import Difference, paired_difference
+from care.evaluate.compare import Comparison, compare_evaluations
+from care.evaluate.evaluation import Evaluation
 from care.evaluate.knn import knn_predict
+from care.evaluate.logistic import Logistic, logistic_regression
+from care.evaluate.measure import Measurement, measure, measure_observed
+from care.evaluate.observer import Observer
+from care.evaluate.pictures import figures
+from care.evaluate.prediction import Prediction, prediction_measures
+from care.evaluate.probe import IMAGENET100, PAPER, ProbeResult, Protocol, linear_probe
+from care.evaluate.response import Response, Spread
+from care.evaluate.retrieval import Retrieval, retrieval
+from care.evaluate.sensitivity import factor_sensitivity, parameter_sensitivity, ridge_r2
+from care.evaluate.study import Settings, Study, evaluate_model
+from care.evaluate.summary import summary
+from care.evaluate.targets import factor_targets, parameter_targets
 
-__all__ = ["knn_predict"]
+__all__ = [
+    "IMAGENET100",
+    "PAPER",
+    "Comparison",
+    "Difference",
+    "Evaluation",
+    "Logistic",
+    "Measurement",
+    "Observer",
+    "Prediction",
+    "ProbeResult",
+    "Protocol",
+    "Response",
+    "Retrieval",
+    "Settings",
+    "Spread",
+    "Study",
+    "compare_evaluations",
+    "evaluate_model",
+    "factor_sensitivity",
+    "factor_targets",
+    "figures",
+    "knn_predict",
+    "linear_probe",
+    "logistic_regression",
+    "measure",
+    "measure_observed",
+    "paired_difference",
+    "parameter_sensitivity",
+    "parameter_targets",
+    "prediction_measures",
+    "retrieval",
+    "ridge_r2",
+    "summary",
+]

@@ -1,7 +1,26 @@
-"""Pictures and tables for people."""
+"""Pictures for people, drawn from plain values."""
 
+from care.report.cosines import cosine_figure, positive_cosine_figure
 from care.report.curves import curves_figure
+from care.report.differences import differences_figure
 from care.report.gallery import gallery, read_pictures
+from care.report.neighbors import neighbors_figure
 from care.report.orbits import orbit_figure
+from care.report.responses import response_figure
+from care.report.spectrum import effective_rank, spectrum_figure
+from care.report.wahba import wahba_figure
 
-__all__ = ["curves_figure", "gallery", "orbit_figure", "read_pictures"]
+__all__ = [
+    "cosine_figure",
+    "curves_figure",
+    "differences_figure",
+    "effective_rank",
+    "gallery",
+    "neighbors_figure",
+    "orbit_figure",
+    "positive_cosine_figure",
+    "read_pictures",
+    "response_figure",
+    "spectrum_figure",
+    "wahba_figure",
+]

@@ -1,0 +1,63 @@
+"""`care compare`: evaluated models side by side."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from care.cli.mistakes import users_input
+from care.cli.saving import save_figures
+from care.cli.watching import watching
+from care.durable import make_folder, write_atomically
+from care.evaluate import Evaluation, compare_evaluations, figures
+from care.report import differences_figure
+from care.train import Run
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders that were evaluated, or folders of evaluations.")],
+    out: Annotated[Path, typer.Option(help="Where to write the table, the figures and comparison.json.")] = Path(
+        "comparison"
+    ),
+) -> None:
+    """Put evaluated runs side by side: one table, paired figures, and what differs by more than chance.
+
+    Every run is compared with the first one, image by image and augmentation by augmentation: intervals are 95 %
+    bootstrap intervals of the paired differences, and * marks those without 0. They are about other images and
+    augmentations, not about other pretraining seeds.
+
+    Example: [bold]care compare runs/simclr runs/care[/bold]
+    """
+    with users_input():
+        if len(runs) < 2:
+            raise ValueError("there is nothing to compare: give at least two runs")
+        names = _names(runs)
+        evaluations = {name: Evaluation.load(_folder(run)) for name, run in zip(names, runs, strict=True)}
+        make_folder(out)
+    with watching() as watch:
+        with users_input():
+            comparison = compare_evaluations(evaluations, watch)
+        logs = {name: Run(run).log() for name, run in zip(names, runs, strict=True)}
+        pictures = figures(evaluations, logs)
+        for name in names[1:]:
+            pictures[f"differences-{name}"] = differences_figure(comparison.rows(name), f"{name} against {names[0]}")
+        save_figures(pictures, out, watch)
+    text = json.dumps(comparison.to_json(), indent=1, allow_nan=False)
+    write_atomically(out / "comparison.json", text.encode())
+    write_atomically(out / "comparison.txt", (comparison.table() + "\n").encode())
+    typer.echo(f"{comparison.table()}\n\n{out}")
+
+
+def _folder(run: Path) -> Path:
+    return run / "evaluation" if (run / "evaluation").is_dir() else run
+
+
+def _names(runs: list[Path]) -> list[str]:
+    """The last part of each path, and as much before it as tells them apart."""
+    resolved = [run.resolve().parts for run in runs]
+    for depth in range(1, max(map(len, resolved)) + 1):
+        names = ["-".join(parts[-depth:]) for parts in resolved]
+        if len(set(names)) == len(names):
+            return names
+    raise ValueError("the same run was given twice")

@@ -1,0 +1,115 @@
+"""`care evaluate`: how good are the features of a model, and how do augmentations act on them?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from care import data
+from care.augment import PRESETS
+from care.cli.mistakes import users_input
+from care.cli.saving import save_figures
+from care.cli.watching import watching
+from care.data import Samples, place
+from care.data.registry import heldout_split
+from care.evaluate import Settings, Study, evaluate_model, figures, summary
+from care.geometry import form_named
+from care.methods import policy_for
+from care.subjects import load_subject
+from care.train import Config, Run
+from care.train.distributed import resolve_device
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A run folder, or any model that [bold]care measure[/bold] takes.")],
+    name: Annotated[
+        str | None, typer.Option("--data", help="A data set. Default: what the run was trained on.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Default: what the run held out, test, val or its validation.")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help=f"One of {', '.join(PRESETS)}. Default: the run's.")] = None,
+    images: Annotated[
+        int | None, typer.Option(min=20, help="The first so many images of the split. Default: all.")
+    ] = None,
+    augmentations: Annotated[int, typer.Option(min=1, help="How many augmentations to draw, per family.")] = 20,
+    probe: Annotated[str, typer.Option(help="Protocol of the linear probe: paper, imagenet100 or none.")] = "paper",
+    probe_on: Annotated[
+        str, typer.Option(help="cached: features of the images as they are; augmented; drifting: and BatchNorm drifts.")
+    ] = "cached",
+    probe_epochs: Annotated[int | None, typer.Option(min=1, help="Default: the protocol's.")] = None,
+    learning_rate: Annotated[
+        list[float] | None, typer.Option(help="Of the probe. Give several: held-out training images choose.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many probes to train.")] = 5,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same augmentations.")] = 0,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Images at once. Default: what fits.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="Where to write. Default: the folder evaluation in the run.")] = None,
+) -> None:
+    """Measure everything: linear probe, kNN, geometry by augmentation family, retrieval, sensitivity.
+
+    Prints tables and leaves evaluation.json, arrays for [bold]care compare[/bold], and the figures as PNG and SVG.
+
+    Example: [bold]care evaluate runs/mine[/bold]
+    """
+    with users_input():
+        config = Run(Path(model)).config() if Path(model).is_dir() else None
+        settings = Settings(
+            images=images,
+            augmentations=augmentations,
+            probe=probe,
+            probe_on=probe_on,  # type: ignore[arg-type]
+            probe_epochs=probe_epochs,
+            learning_rates=tuple(learning_rate) if learning_rate else None,
+            seeds=seeds,
+            seed=seed,
+        )
+        study = _study(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)
+        folder = out or (Path(model) / "evaluation" if config else Path(f"evaluation-{study.model}"))
+    with watching() as watch:
+        evaluation = evaluate_model(study, settings, watch)
+        evaluation.save(folder)
+        logs = {study.model: Run(Path(model)).log()} if config else {}
+        save_figures(figures({study.model: evaluation}, logs), folder, watch)
+    typer.echo(f"{summary(evaluation)}\n\n{folder}: {evaluation.record['seconds']} s")
+
+
+def _study(
+    model: str,
+    config: Config | None,
+    name: str | None,
+    split: str | None,
+    policy: str | None,
+    device: torch.device,
+    batch_size: int | None,
+) -> Study:
+    """Put together what is to be evaluated, from the run's configuration where nothing else was asked for."""
+    if config is None and name is None:
+        raise ValueError("say what to evaluate it on: --data NAME")
+    subject = load_subject(model).to(device)
+    train, test, of = _samples(config, name or config.data, split)  # type: ignore[union-attr]
+    chosen = policy or (config.chunk_policy if config else "simclr")
+    form = form_named(config.form if config else "euclidean")
+    return Study(
+        model=subject.name,
+        embed=subject.embed,
+        train=place(train, device),
+        test=place(test, device),
+        policy=policy_for(chosen, config.size if config else subject.size),
+        policy_name=chosen,
+        form=form,
+        device=device,
+        module=subject.encoder,
+        split=of,
+        batch_size=batch_size,
+    )
+
+
+def _samples(config: Config | None, name: str, split: str | None) -> tuple[Samples, Samples, str]:
+    """(what probes learn from, what to measure on, which split that is)."""
+    if config is not None and name == config.data and config.validation and split in (None, "validation"):
+        return *data.load(name, config.split).split(config.validation), "validation"
+    chosen = split or heldout_split(name)
+    return data.load(name, "train"), data.load(name, chosen), chosen

@@ -1,0 +1,76 @@
+"""Linear probes on augmented images, as the authors' program trains them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from care.augment import apply
+from care.data import batches
+from care.evaluate.observer import Observer, features_of
+from care.evaluate.probe import Batches, ProbeResult, Protocol, evaluate_probes, train_probes
+from care.randomness import epoch_order, generator_for
+
+
+def augmented_probe(
+    bank: Observer,
+    observer: Observer,
+    protocol: Protocol,
+    drifting: nn.Module | None = None,
+    seed: int = 0,
+    tick: Callable[[int, int], None] = lambda done, total: None,
+) -> ProbeResult:
+    """Probes trained on a new augmentation of every image in every epoch, and scored on images as they are.
+
+    All seeds see the same augmented images, once through the encoder for all of them. One learning rate only: a choice
+    between several would need a validation set that is augmented too. The BatchNorm statistics of a `drifting` module
+    follow the augmented images meanwhile, and the test images are seen with what they have become: this is what the
+    authors' program does. Afterwards the module is as it was.
+    """
+    if len(protocol.learning_rates) > 1:
+        raise ValueError(f"a probe on augmented images takes one learning rate, got {protocol.learning_rates}")
+    labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(bank.device)
+    classes, d = int(labels.max()) + 1, features_of(observer.still()).shape[1]
+    with _drift(drifting) as settle:
+        stream = _augmented_batches(bank, labels, protocol.batch_size, seed)
+        probes = train_probes(stream, d, classes, protocol, seed, bank.device, tick=tick)
+        settle()
+        right = evaluate_probes(probes, features_of(observer.still()), test_labels)
+    return ProbeResult(protocol.learning_rates, 0, *right)
+
+
+def _augmented_batches(bank: Observer, labels: Int64[Tensor, " n"], batch_size: int, seed: int) -> Batches:
+    """All images in a new order and under new augmentations in every epoch, through the encoder."""
+
+    @torch.no_grad()
+    def stream(epoch: int) -> Iterator[tuple[Float[Tensor, "b d"], Int64[Tensor, " b"]]]:
+        order = epoch_order(len(labels), seed, epoch).split(batch_size)
+        generator = generator_for(bank.device, seed, "augmented probe", epoch)
+        for rows, inputs in zip(order, batches(bank.samples, order, bank.device), strict=True):
+            p = bank.policy.sample(len(rows), bank.samples.source, generator)  # type: ignore[arg-type]
+            yield features_of(bank.embed(apply(inputs, p))).float(), labels[rows.to(labels.device)]
+
+    return stream
+
+
+@contextmanager
+def _drift(module: nn.Module | None) -> Iterator[Callable[[], None]]:
+    """BatchNorm of `module` in training mode until the function that is given is called; as it was, afterwards."""
+    norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)] if module else []
+    before = [(m.training, {name: value.clone() for name, value in m.named_buffers()}) for m in norms]
+
+    def settle() -> None:
+        for m in norms:
+            m.training = False
+
+    for m in norms:
+        m.training = True
+    try:
+        yield settle
+    finally:
+        for m, (training, buffers) in zip(norms, before, strict=True):
+            m.training = training
+            for name, value in m.named_buffers():
+                value.copy_(buffers[name])

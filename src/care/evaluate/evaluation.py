@@ -1,0 +1,80 @@
+"""What is known about a model after it was evaluated: a record of numbers, and the arrays behind them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from care.durable import make_folder, write_atomically
+from care.evaluate.measure import Measurement
+
+RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"
+
+# What must be the same for two evaluations to be compared image by image and augmentation by augmentation.
+PAIRED = ("data", "split", "test_images", "policy", "augmentations", "seed")
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The evaluation of one model. `record` is what `evaluation.json` holds.
+
+    `arrays` holds what a paired comparison and the pictures need: which test images were classified rightly, cosines,
+    what each query retrieved.
+    """
+
+    record: Mapping[str, Any]
+    arrays: Mapping[str, Tensor]
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return str(self.record["about"]["model"])
+
+    @property
+    def outputs(self) -> list[str]:
+        """Where the model was looked at: "head" and "backbone", or "features"."""
+        return list(self.record["measurements"])
+
+    def measurement(self, output: str) -> Measurement:
+        """How the embeddings at `output` respond to augmentations."""
+        return Measurement.from_json(self.record["measurements"][output])
+
+    def unlike(self, other: "Evaluation") -> list[str]:
+        """In what two evaluations differ that should have been the same: empty if they are paired."""
+        ours, theirs = self.record["about"], other.record["about"]
+        pairs = ((name, ours[name], theirs[name]) for name in PAIRED)
+        return [f"{name}: {a} for {self.name}, {b} for {other.name}" for name, a, b in pairs if a != b]
+
+    def save(self, folder: Path) -> None:
+        """Write `evaluation.json` and the arrays into `folder`."""
+        make_folder(folder)
+        arrays = {name: tensor.cpu().contiguous() for name, tensor in self.arrays.items()}
+        write_atomically(folder / ARRAYS, safetensors.torch.save(arrays))
+        write_atomically(folder / RECORD, json.dumps(self.record, indent=1, allow_nan=False).encode())
+
+    @classmethod
+    def load(cls, folder: Path) -> "Evaluation":
+        """What `save` wrote."""
+        try:
+            record = json.loads((folder / RECORD).read_text())
+            return cls(record, safetensors.torch.load((folder / ARRAYS).read_bytes()))
+        except FileNotFoundError as error:
+            raise ValueError(f"{folder} holds no evaluation: {Path(error.filename).name} is missing") from error
+        except (json.JSONDecodeError, safetensors.SafetensorError) as error:
+            raise ValueError(f"the evaluation in {folder} is damaged: evaluate the model again") from error
+
+
+def rightly(evaluation: Evaluation, what: str) -> Tensor | None:
+    """Per test image, the share of classifiers that were right ("probe", "knn20" …), if there were any."""
+    right = evaluation.arrays.get(f"right/{what}")
+    return None if right is None else right.double().reshape(-1, right.shape[-1]).mean(0)
+
+
+def without_nan(value: float) -> float | None:
+    """JSON has no NaN: a measure that does not exist is null."""
+    return value if torch.isfinite(torch.tensor(value)) else None

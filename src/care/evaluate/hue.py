@@ -1,0 +1,58 @@
+"""The color of an image in one number: the mean hue of its pixels, and how much of it there is."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+IMAGES_AT_ONCE = 1024
+
+# Resizing and blurring can leave [0, 1] by this much.
+ROUNDING = 1e-3
+
+
+class Hues(NamedTuple):
+    """The mean hue of n images in turns, in [0, 1], and its strength in [0, 1]: 0 is gray, 1 is one pure color."""
+
+    angle: Float[Tensor, " n"]
+    strength: Float[Tensor, " n"]
+
+
+def mean_hue(images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Hues:
+    """Angle and length of z = E_pixels C e^{2πiH}, with the hue H of HSV and the chroma C = max − min of each pixel.
+
+    Images are bytes, or floating-point numbers in [0, 1]. Where opposite colors cancel, or there is no color, the
+    strength is close to 0 and the angle means nothing: weigh by the strength whatever is made of it.
+    """
+    z = torch.cat([_mean_color(part) for part in images.split(IMAGES_AT_ONCE)])
+    return Hues((z.angle() / (2 * math.pi)) % 1, z.abs())
+
+
+def hue_distance(a: Float[Tensor, "..."], b: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """The shorter way around the circle between hues in turns: min(|a − b| mod 1, 1 − |a − b| mod 1), in [0, ½]."""
+    around = (a - b).abs() % 1
+    return torch.minimum(around, 1 - around)
+
+
+def _mean_color(images: Tensor) -> Tensor:
+    """E_pixels C e^{2πiH} for each image, as a complex number."""
+    if images.dtype == torch.uint8:
+        images = images / 255
+    elif not (images.amin() >= -ROUNDING and images.amax() <= 1 + ROUNDING):
+        raise ValueError("floating-point images must lie in [0, 1]: undo their normalization, or pass bytes")
+    hue, chroma = _hue_and_chroma(images.to(torch.promote_types(images.dtype, torch.float32)))
+    return torch.polar(chroma, 2 * math.pi * hue).mean((1, 2))
+
+
+def _hue_and_chroma(images: Float[Tensor, "n 3 h w"]) -> tuple[Float[Tensor, "n h w"], Float[Tensor, "n h w"]]:
+    """HSV's hue in turns and C = max − min. The largest channel says the third of the circle (red 0, green ⅓, blue ⅔),
+    the difference of the other two over C how far into the neighboring sixth: H = third + difference / 6C.
+    """
+    red, green, blue = images.unbind(1)
+    largest, chroma = images.amax(1), images.amax(1) - images.amin(1)
+    safe = torch.where(chroma == 0, 1, 6 * chroma)
+    near_green, near_blue = 1 / 3 + (blue - red) / safe, 2 / 3 + (red - green) / safe
+    hue = torch.where(largest == red, (green - blue) / safe, torch.where(largest == green, near_green, near_blue))
+    return hue % 1, chroma

@@ -1,0 +1,188 @@
+"""How the embeddings of any model respond to augmentations."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from care.augment import policy_named
+from care.data import Samples, place
+from care.evaluate.families import ALL, EUCLIDEAN, Keep, Watch, respond_to_families, spectrum
+from care.evaluate.observer import Embeddings, Observer, Policy, frozen
+from care.evaluate.response import Response, Spread
+from care.geometry import BilinearForm
+from care.tables import text_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEADER = ("family", "moved by", "held-out SO", "held-out O", "composition", "γ_f", "W_f", "Gram defect", "in words")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How a model's embeddings respond to augmentations: `print(m)`, `m.figure()`, `m.to_json()`.
+
+    The measures of the whole policy are attributes, `m.heldout_ratio.mean`, `m.gamma.values`; those of single
+    families are in `m.families["color"]`, with every augmentation of the family drawn for certain. `Response` says what
+    each measure is. `spectrum` holds the singular values of the centered embeddings, divided by √n.
+    """
+
+    model: str
+    policy: str
+    images: int
+    dimension: int
+    families: Mapping[str, Response]
+    spectrum: tuple[float, ...]
+
+    @property
+    def heldout_ratio(self) -> Spread:
+        """The error of one rotation on images it was not fitted on: 0 exact, 1 no better than none."""
+        return self.families[ALL].heldout_ratio
+
+    @property
+    def composition(self) -> Spread:
+        """The error of R_b R_a as a prediction of b∘a: 0 exact, 1 no better than none."""
+        return self.families[ALL].composition
+
+    @property
+    def invariance(self) -> Spread:
+        """How far augmentations move an embedding, E ‖f(a(x)) − f(x)‖."""
+        return self.families[ALL].invariance
+
+    @property
+    def gamma(self) -> Spread:
+        """The paper's γ_f."""
+        return self.families[ALL].gamma
+
+    @property
+    def wahba(self) -> Spread:
+        """The paper's W_f."""
+        return self.families[ALL].wahba
+
+    @property
+    def gram_defect(self) -> Spread:
+        """How much augmentations change the angles between embeddings."""
+        return self.families[ALL].gram_defect
+
+    def table(self) -> str:
+        """The measures by family, mean ± deviation over augmentations, as text."""
+        rows = [(name, *_cells(response), response.in_words()) for name, response in self.families.items()]
+        count = len(self.families[ALL].augmentations)
+        about = f"{self.images:,} images, {count} augmentations of {self.policy}, d = {self.dimension}"
+        return text_table(f"{self.model}: {about}", HEADER, rows)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def figure(self) -> "Figure":
+        """The measures by family as a picture."""
+        from care.report import response_figure  # matplotlib takes a while to load
+
+        return response_figure({self.model: self.values()})
+
+    def values(self) -> dict[str, dict[str, list[float | None]]]:
+        """Family → measure → one value per augmentation, None where it moved nothing."""
+        words = ("augmentations", "in_words")
+        records = {family: response.to_json() for family, response in self.families.items()}
+        return {family: {k: v for k, v in record.items() if k not in words} for family, record in records.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, ready for `json.dump`."""
+        families = {name: response.to_json() for name, response in self.families.items()}
+        about = {"model": self.model, "policy": self.policy, "images": self.images, "dimension": self.dimension}
+        return {**about, "families": families, "spectrum": list(self.spectrum)}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "Measurement":
+        """Undoes `to_json`."""
+        families = {name: Response.from_json(part) for name, part in record["families"].items()}
+        return cls(**{**record, "families": families, "spectrum": tuple(record["spectrum"])})
+
+
+def measure(
+    model: Callable[[Tensor], Tensor],
+    images: Tensor | Samples,
+    policy: Policy | str = "simclr",
+    *,
+    augmentations: int = 20,
+    families: bool = True,
+    form: BilinearForm = EUCLIDEAN,
+    name: str = "model",
+    seed: int = 0,
+    batch_size: int | None = None,
+    device: torch.device | str | None = None,
+    watch: Watch | None = None,
+) -> Measurement:
+    """How the embeddings `model(images)` respond to augmentations of `policy`.
+
+    `model` is any function of images [n, 3, size, size] in [0, 1] (or of point clouds) that returns embeddings [n, d];
+    a module is put into evaluation mode meanwhile. Embeddings are put on the unit sphere, or whatever space `form` has.
+    `images` are uint8 or in [0, 1]; the policy makes views of its own size of them. The same seed draws the same
+    augmentations for every model: measurements are paired. It runs where the model is, or on `device`.
+    """
+    samples = images if isinstance(images, Samples) else _samples(images)
+    words = policy if isinstance(policy, str) else "a policy of one's own"
+    policy = policy_named(policy) if isinstance(policy, str) else policy
+    where = torch.device(device) if device is not None else _device_of(model, samples)
+    observer = Observer(lambda x: {name: model(x)}, place(samples, where), policy, words, where, batch_size)
+    with frozen(model):
+        return measure_observed(observer, augmentations, families, form, seed, watch)[name]
+
+
+def measure_observed(
+    observer: Observer,
+    augmentations: int = 20,
+    families: bool = True,
+    form: BilinearForm = EUCLIDEAN,
+    seed: int = 0,
+    watch: Watch | None = None,
+) -> dict[str, Measurement]:
+    """`measure` for every output of an observed model at once."""
+    F = {output: form.embed(z) for output, z in observer.still().items()}
+    return measure_outputs(observer, F, augmentations, families, form, seed, watch)
+
+
+def measure_outputs(
+    observer: Observer,
+    F: Embeddings,
+    augmentations: int = 20,
+    families: bool = True,
+    form: BilinearForm = EUCLIDEAN,
+    seed: int = 0,
+    watch: Watch | None = None,
+    keep: Keep | None = None,
+) -> dict[str, Measurement]:
+    """`measure_observed` where F holds f(x) of every output, in the space of `form`.
+
+    `keep` is handed what every augmentation did, as it is done.
+    """
+    found = respond_to_families(observer, F, augmentations, families, form, seed, watch, keep)
+    return {output: _measurement(output, observer, z, found[output]) for output, z in F.items()}
+
+
+def _measurement(name: str, observer: Observer, F: Tensor, families: Mapping[str, Response]) -> Measurement:
+    n, d = F.shape
+    return Measurement(name, observer.policy_name, n, d, families, tuple(spectrum(F).tolist()))
+
+
+def _cells(response: Response) -> list[str]:
+    columns = ("invariance", "heldout_ratio", "heldout_ratio_o", "composition", "gamma", "wahba", "gram_defect")
+    return [str(getattr(response, name)) for name in columns]
+
+
+def _device_of(model: object, samples: Samples) -> torch.device:
+    weights = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    return samples.inputs.device if weights is None else weights.device
+
+
+def _samples(inputs: Tensor) -> Samples:
+    """Unlabeled samples; images in [0, 1] are rounded to 8 bits, which is what nearly all of them were."""
+    if inputs.is_floating_point() and inputs.ndim == 4:
+        if inputs.min() < 0 or inputs.max() > 1:
+            raise ValueError("images must be in [0, 1], before any normalization; put that into the model")
+        inputs = (255 * inputs).round().to(torch.uint8)
+    labels = torch.full((len(inputs),), -1, device=inputs.device)
+    return Samples(inputs, labels, ())

@@ -1,0 +1,58 @@
+"""The figures of one evaluation, or of several side by side."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from care.evaluate.evaluation import Evaluation
+from care.evaluate.families import ALL
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Log = Sequence[Mapping[str, Any]]
+
+
+def figures(evaluations: Mapping[str, Evaluation], logs: Mapping[str, Log]) -> dict[str, "Figure"]:
+    """Figures by name, for every output that all models have; `logs` are those of the models that were trained here."""
+    from care.report import (  # matplotlib takes a while to load
+        cosine_figure,
+        positive_cosine_figure,
+        response_figure,
+        spectrum_figure,
+        wahba_figure,
+    )
+
+    first = next(iter(evaluations.values()))
+    shared = [output for output in first.outputs if all(output in e.outputs for e in evaluations.values())]
+    found = {}
+    for output in shared:
+        measured = {name: e.measurement(output) for name, e in evaluations.items()}
+        found[f"responses-{output}"] = response_figure({name: m.values() for name, m in measured.items()})
+        found[f"spectrum-{output}"] = spectrum_figure({name: m.spectrum for name, m in measured.items()})
+        wahba = {name: m.wahba.values for name, m in measured.items()}
+        found[f"wahba-{output}"] = wahba_figure(wahba, first.measurement(output).families[ALL].augmentations)
+        found[f"cosines-{output}"] = cosine_figure({n: e.arrays[f"cosine/{output}"] for n, e in evaluations.items()})
+        if all(f"pictures/{output}" in e.arrays for e in evaluations.values()):
+            found[f"neighbors-{output}"] = _neighbors(evaluations, output)
+    positive = f"positive/{shared[0]}"
+    histograms = {name: e.arrays[positive] for name, e in evaluations.items() if positive in e.arrays}
+    curves = {name: _positive_curve(log) for name, log in logs.items() if _positive_curve(log)}
+    if histograms:
+        found["positive-cosines"] = positive_cosine_figure(histograms, curves)
+    return found
+
+
+def _neighbors(evaluations: Mapping[str, Evaluation], output: str) -> "Figure":
+    from care.report import neighbors_figure
+
+    first = next(iter(evaluations.values())).arrays
+    results = {name: e.arrays[f"pictures/{output}"] for name, e in evaluations.items()}
+    right = {name: e.arrays[f"pictures/{output}/right"] for name, e in evaluations.items()}
+    known = next(iter(evaluations.values())).record["knn"] is not None
+    return neighbors_figure(
+        first["pictures/queries"], first["pictures/jittered"], results, right=right if known else None
+    )
+
+
+def _positive_curve(log: Log) -> list[tuple[int, float]]:
+    return [(record["epoch"], record["positive_cosine"]) for record in log if record.get("positive_cosine") is not None]

@@ -1,0 +1,159 @@
+"""Whether the embedding of an augmented image can be predicted from that of the image and the augmentation.
+
+Predictions [V, n, d] have rows f̂(a_v(x_i)), one for each of V augmentations and n images, however they were made: by
+rotations fitted on other images (`predict_by_rotation`), by a learned map, or not at all (`predict_by_identity`, the
+query as it is). Show `prediction_measures` of the latter and `chance` beside all others.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.geometry import Euclidean, Group, crossfit_predictions, crossfit_rotations
+
+# Cosines are made in blocks of at most this many (64 MiB in float64).
+PAIRS_AT_ONCE = 2**23
+
+MEASURES = ("mrr", "hit_at_1", "hit_at_5", "parameter_error", "gain")
+
+# Cosines closer than this are tied. They are taken in float64, where equal embeddings can differ by their rounding;
+# in float32 it would tie embeddings a thousandth apart.
+TIE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """How close predictions come to the view they are of, as means over images and augmentations.
+
+    Among the V views of its own image, ranked by cosine to the prediction: `mrr`, the mean of 1 / rank of the view that
+    was predicted, and `hit_at_1` and `hit_at_5`, how often it is among the first one and five. `parameter_error` (PRE)
+    is between the parameters asked for and those of the nearest of all images' views, as the mean of |difference| in
+    standard deviations; None without parameters. `gain` (EquiMod) is cos(f(a(x)), f̂) − cos(f(a(x)), f(x)): what
+    predicting brings over not predicting. `per_augmentation` has the mean of each over images.
+    """
+
+    mrr: float
+    hit_at_1: float
+    hit_at_5: float
+    parameter_error: float | None
+    gain: float | None
+    per_augmentation: dict[str, Float[Tensor, " V"]]
+
+    def to_json(self) -> dict[str, float | None]:
+        """The means as plain numbers; None for those that do not exist."""
+        return {name: getattr(self, name) for name in MEASURES}
+
+
+def predict_by_rotation(
+    F: Float[Tensor, "n d"], F_a: Float[Tensor, "V n d"], group: Group = "SO"
+) -> Float[Tensor, "V n d"]:
+    """R_v f(x_i) with R_v fitted to F → F_a[v] on other images, as in `heldout_ratio`.
+
+    That ratio is ‖predictions − F_a‖² / ‖F_a − F‖².
+    """
+    return crossfit_predictions(F, crossfit_rotations(F, F_a, group))
+
+
+def predict_by_identity(F: Float[Tensor, "n d"], V: int) -> Float[Tensor, "V n d"]:
+    """f(x_i) for every augmentation: no prediction at all, what any other must beat."""
+    return F.expand(V, *F.shape)
+
+
+def prediction_measures(
+    predictions: Float[Tensor, "V n d"],
+    F: Float[Tensor, "n d"],
+    F_a: Float[Tensor, "V n d"],
+    parameters: Float[Tensor, "V p"] | None = None,
+) -> Prediction:
+    """Compare the predictions with F_a, whose rows are f(a_v(x_i)).
+
+    Views that are tied, as all are for an invariant encoder, count as if put in random order: the values are expected
+    ones, and that encoder comes out at `chance`. Row v of `parameters` are the numbers of augmentation v; columns are
+    divided by their standard deviation over the augmentations, and constant ones are left out.
+    """
+    if len(F_a) < 2:
+        raise ValueError(f"ranking views needs at least 2 augmentations, got {len(F_a)}")
+    for points in (predictions, F, F_a):
+        if not torch.isfinite(points).all():
+            raise ValueError("embeddings and predictions must be finite: they hold NaN or infinity")
+    predictions, F, F_a = (Euclidean().embed(points.double()) for points in (predictions, F, F_a))
+    measures = _ranks(predictions, F_a)
+    difference = None if parameters is None else _parameter_differences(parameters)
+    if difference is not None:
+        measures["parameter_error"] = _nearest_error(predictions, F_a, difference)
+    measures["gain"] = (F_a * (predictions - F)).sum(-1).mean(1)
+    return _summary(measures)
+
+
+def chance(V: int, parameters: Float[Tensor, "V p"] | None = None) -> Prediction:
+    """What random order gives: MRR (1 + 1/2 + … + 1/V) / V, H@k min(k, V) / V, and the error of a random view.
+
+    There is no gain by chance.
+    """
+    device = torch.device("cpu") if parameters is None else parameters.device
+    none_better, all_tied = torch.zeros(V, device=device).double(), torch.full((V,), V, device=device).double()
+    measures = _expected_scores(none_better, all_tied)
+    difference = None if parameters is None else _parameter_differences(parameters)
+    if difference is not None:
+        measures["parameter_error"] = difference.mean(1)
+    return _summary(measures)
+
+
+def _ranks(predictions: Float[Tensor, "V n d"], F_a: Float[Tensor, "V n d"]) -> dict[str, Float[Tensor, " V"]]:
+    """MRR, H@1 and H@5 of each augmentation."""
+    V, n, _ = F_a.shape
+    scores = []
+    for images in torch.arange(n, device=F_a.device).split(max(1, PAIRS_AT_ONCE // V**2)):
+        cosine = torch.einsum("vid,uid->vui", predictions[:, images], F_a[:, images])
+        excess = cosine - cosine.diagonal().mT[:, None, :]  # over the view that is wanted, u = v
+        better, tied = (excess > TIE).sum(1), (excess.abs() <= TIE).sum(1)
+        scores.append(_expected_scores(better.double(), tied.double()))
+    return {name: torch.cat([score[name] for score in scores], dim=1).mean(1) for name in scores[0]}
+
+
+def _expected_scores(better: Float[Tensor, "..."], tied: Float[Tensor, "..."]) -> dict[str, Float[Tensor, "..."]]:
+    """E[1 / rank], P(rank = 1) and P(rank ≤ 5) of one of `tied` views in random order, with `better` ones before them.
+
+    Its rank is better + 1 … better + tied with equal probability, and Σ 1/rank is a difference of digammas.
+    """
+    return {
+        "mrr": (torch.digamma(better + tied + 1) - torch.digamma(better + 1)) / tied,
+        "hit_at_1": (1 - better).clamp_min(0).minimum(tied) / tied,
+        "hit_at_5": (5 - better).clamp_min(0).minimum(tied) / tied,
+    }
+
+
+def _nearest_error(
+    predictions: Float[Tensor, "V n d"], F_a: Float[Tensor, "V n d"], difference: Float[Tensor, "V V"]
+) -> Float[Tensor, " V"]:
+    """E_i difference(v, u) where view u of any image is nearest to the prediction of v; the mean over ties."""
+    V, n, d = F_a.shape
+    bank = F_a.reshape(V * n, d)
+    errors = []
+    for prediction, error_of in zip(predictions, difference, strict=True):
+        total = F_a.new_zeros(())
+        for rows in prediction.split(max(1, PAIRS_AT_ONCE // (V * n))):
+            cosine = rows @ bank.mT
+            nearest = cosine >= cosine.amax(1, keepdim=True) - TIE
+            views = nearest.view(-1, V, n).sum(2).double()
+            total = total + (views @ error_of / views.sum(1)).sum()
+        errors.append(total / n)
+    return torch.stack(errors)
+
+
+def _parameter_differences(parameters: Float[Tensor, "V p"]) -> Float[Tensor, "V V"] | None:
+    """Mean over parameters of |θ_u − θ_v| / standard deviation; None when no parameter varies."""
+    theta = parameters.double()
+    theta = theta[:, (theta != theta[:1]).any(0)]
+    if not theta.shape[1]:
+        return None
+    theta = theta / theta.std(0, correction=0)
+    return (theta[:, None] - theta[None]).abs().mean(-1)
+
+
+def _summary(measures: dict[str, Tensor]) -> Prediction:
+    means: dict[str, Any] = {name: float(measures[name].mean()) if name in measures else None for name in MEASURES}
+    return Prediction(**means, per_augmentation=measures)

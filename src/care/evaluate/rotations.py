@@ -1,0 +1,93 @@
+"""Do augmentations act on the embeddings as rotations? The geometry, and the arrays and predictions that go with it."""
+
+from collections import defaultdict
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.evaluate.families import ALL, Watch, families_of
+from care.evaluate.measure import measure_outputs
+from care.evaluate.observer import Embeddings, Observer
+from care.evaluate.prediction import Prediction, chance, predict_by_identity, prediction_measures
+from care.evaluate.response import Act
+from care.evaluate.targets import parameter_targets
+from care.geometry import BilinearForm, crossfit_predictions
+
+PREDICTED = (ALL, "color")  # the families whose views are ranked
+IMAGES = 500  # whose views are ranked: every view is compared with every view of every image
+
+
+class Kept:
+    """What is kept of every augmentation while it is at hand: cosines of all images, predictions of the first few."""
+
+    def __init__(self, F: Embeddings) -> None:
+        self.F = F
+        self.cosines: dict[str, list[Tensor]] = defaultdict(list)
+        self.positives: dict[str, list[Tensor]] = defaultdict(list)
+        self.views: dict[tuple[str, str], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        self.before: dict[str, Tensor] = {}
+
+    def __call__(self, output: str, family: str, i: int, act: Act) -> None:
+        """Called by `measure_outputs`."""
+        F = self.F[output]
+        if family == ALL:
+            self.cosines[output].append(_cosine(F, act.F_a))
+            if i % 2:
+                self.positives[output].append(_cosine(self.before[output], act.F_a))
+            self.before[output] = act.F_a
+        if family in PREDICTED:
+            predicted = crossfit_predictions(F, act.R)
+            self.views[output, family].append((predicted[:IMAGES], act.F_a[:IMAGES]))
+
+
+def rotate(
+    observer: Observer, still: Embeddings, form: BilinearForm, augmentations: int, seed: int, watch: Watch
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The measurement of every output, how well rotations predict views, and the cosines of pairs."""
+    F = {output: form.embed(z) for output, z in still.items()}
+    kept = Kept(F)
+    measured = measure_outputs(observer, F, augmentations, True, form, seed, watch, kept)
+    predicted = _predictions(observer, kept, augmentations, seed)
+    found = {
+        "measurements": {output: m.to_json() for output, m in measured.items()},
+        "prediction": {
+            f"{output} {family}": {name: prediction.to_json() for name, prediction in by.items()}
+            for (output, family), by in predicted.items()
+        },
+        "positive_cosine": {output: torch.cat(c).mean().item() for output, c in kept.positives.items()},
+    }
+    arrays = {f"cosine/{output}": torch.stack(c).float() for output, c in kept.cosines.items()}
+    arrays |= {f"positive/{output}": torch.cat(c).float() for output, c in kept.positives.items()}
+    arrays |= {
+        f"prediction/{output} {family}/{name}": values
+        for (output, family), by in predicted.items()
+        for name, values in by["rotation"].per_augmentation.items()
+    }
+    return found, arrays
+
+
+def _predictions(
+    observer: Observer, kept: Kept, augmentations: int, seed: int
+) -> dict[tuple[str, str], dict[str, Prediction]]:
+    """(output, family) → what rotations predict, what no prediction is worth, and chance."""
+    found = {}
+    for part in families_of(observer.policy, augmentations):
+        targets = parameter_targets(part.draw(observer.samples.source, seed))
+        theta = torch.stack(list(targets.values()), dim=1).to(observer.device) if targets else None
+        for (output, family), views in kept.views.items():
+            if family != part.name or len(views) < 2:
+                continue
+            predicted, F_a = (torch.stack(column) for column in zip(*views, strict=True))
+            F = kept.F[output][:IMAGES]
+            found[output, family] = {
+                "rotation": prediction_measures(predicted, F, F_a, theta),
+                "identity": prediction_measures(predict_by_identity(F, len(F_a)), F, F_a, theta),
+                "chance": chance(len(F_a), theta),
+            }
+    return found
+
+
+def _cosine(a: Float[Tensor, "n d"], b: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    return torch.nn.functional.cosine_similarity(a, b)

@@ -1,0 +1,71 @@
+"""An evaluation as tables for people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from care.evaluate.evaluation import Evaluation
+from care.tables import text_table
+
+
+def summary(evaluation: Evaluation) -> str:
+    """Classes, geometry of every output, prediction, retrieval and sensitivity, as text."""
+    measured = [evaluation.measurement(output).table() for output in evaluation.outputs]
+    parts = [_classes(evaluation), *measured, _prediction(evaluation), _retrieval(evaluation), _sensitivity(evaluation)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _classes(evaluation: Evaluation) -> str:
+    about, probe, knn = (evaluation.record[name] for name in ("about", "probe", "knn"))
+    title = f"{about['model']} on {about['data']} ({about['test_images']:,} {about['split']} images)"
+    rows = [(f"kNN, k = {k}", f"{100 * accuracy:.2f} %", "") for k, accuracy in (knn or {}).items()]
+    if probe is not None:
+        top5 = sum(probe["top5"]) / len(probe["top5"])
+        top1 = f"{100 * probe['mean']:.2f} ± {100 * probe['deviation']:.2f} %"
+        words = f"linear probe ({probe['on']} features, {len(probe['top1'])} seeds)"
+        rows.insert(0, (words, top1, f"{100 * top5:.2f} %"))
+    if not rows:
+        return f"{title}: no labels, so no probe and no kNN"
+    return text_table(title, ("classifier", "top-1", "top-5"), rows)
+
+
+def _prediction(evaluation: Evaluation) -> str:
+    header = ("predicting the view of an image", "by", "MRR", "H@1", "H@5", "PRE")
+    rows = [
+        (where, name, *(_number(scores[measure]) for measure in ("mrr", "hit_at_1", "hit_at_5", "parameter_error")))
+        for where, by in evaluation.record["prediction"].items()
+        for name, scores in by.items()
+    ]
+    return text_table("the view that is meant, among the views of the same image", header, rows) if rows else ""
+
+
+def _retrieval(evaluation: Evaluation) -> str:
+    found: Mapping[str, Mapping[str, Any]] = evaluation.record["retrieval"] or {}
+    header = (
+        "5 neighbors of jittered queries",
+        "hue distance",
+        "without jitter",
+        "chance",
+        "overlap",
+        "class precision",
+    )
+    names = ("hue_distance", "hue_distance_before", "hue_distance_chance", "overlap", "class_precision")
+    rows = [(output, *(_number(r[name]) for name in names)) for output, r in found.items()]
+    return text_table("retrieval after color jitter", header, rows) if rows else ""
+
+
+def _sensitivity(evaluation: Evaluation) -> str:
+    parts = []
+    for kind, title in (
+        ("sensitivity", "R² of the augmentation, from pairs"),
+        ("factors", "R² of what made the image"),
+    ):
+        found: Mapping[str, Mapping[str, float | None]] = evaluation.record[kind] or {}
+        names = list(next(iter(found.values()), {}))
+        if names:
+            rows = [(output, *(_number(r2[name]) for name in names)) for output, r2 in found.items()]
+            parts.append(text_table(title, ("", *names), rows))
+    return "\n\n".join(parts)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

@@ -1,0 +1,99 @@
+"""What features may still know: the drawn augmentation, or the numbers that made a generated sample, as targets."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from care.augment import ImageParameters, Parameters, PointParameters
+from care.data import Samples
+from care.data.silhouettes import SILHOUETTES
+
+# A picture this dark, flat or gray cannot be told from one with factor 0, whose logarithm is infinite.
+SMALLEST_FACTOR = 0.01
+
+
+class Target(NamedTuple):
+    """Numbers to regress, t columns that make up one quantity, and the rows in which a sample shows them."""
+
+    values: Float[Tensor, "n t"]
+    known: Bool[Tensor, " n"]
+
+
+def parameter_targets(p: Parameters) -> dict[str, Float[Tensor, " n"]]:
+    """The drawn augmentations as numbers that mean something, by name; what all of them share is left out.
+
+    Of images: the center of the crop (`crop x`, `crop y`) as a fraction of the image, the logarithms of its share of
+    the area and of width / height (`crop area`, `crop aspect`), of the factors `brightness`, `contrast` and
+    `saturation`, the `hue` shift in turns, the width of the `blur` in pixels (0 without one), and whether it does
+    `flip`, `gray` and `solarize`. Of point clouds: the entries of the rotation (`rotation 0 0` …) and the logarithm of
+    the `scale`.
+    """
+    if isinstance(p, ImageParameters):
+        targets = _crop_targets(p) | _color_targets(p)
+    elif isinstance(p, PointParameters):
+        targets = {f"rotation {i} {j}": p.rotation[:, i, j] for i in range(3) for j in range(3)}
+        targets["scale"] = p.scale.log()
+    else:
+        raise ValueError(f"targets are known for augmentations of images and of point clouds, not {type(p).__name__}")
+    columns = torch.stack(list(targets.values()), dim=1)
+    varies = (columns != columns[:1]).any(0).tolist()
+    return {name: column for (name, column), kept in zip(targets.items(), varies, strict=True) if kept}
+
+
+def factor_targets(samples: Samples) -> dict[str, Target]:
+    """The factors of generated samples by name, every number as it is, but for the two angles of `shapes`.
+
+    A number that jumps where the picture does not cannot be regressed, so `hue` becomes cos and sin of 2π · hue, and
+    `angle` those of 2π · symmetry · angle, with the symmetry of the shape. Shapes that look the same at every angle
+    are not `known` to have one.
+    """
+    repeats = _repeats(samples)
+    targets = {}
+    for name, values in samples.factors.items():
+        if name in repeats:
+            targets[name] = Target(_on_the_circle(repeats[name] * values), repeats[name] > 0)
+        else:
+            known = torch.ones(len(values), dtype=torch.bool, device=values.device)
+            targets[name] = Target(values.reshape(len(values), -1), known)
+    return targets
+
+
+def _repeats(samples: Samples) -> dict[str, Int[Tensor, " n"]]:
+    """How often a picture looks the same while one of its angles goes round once: 0 stands for always."""
+    if samples.classes != tuple(SILHOUETTES):
+        return {}
+    labels = samples.labels
+    symmetries = torch.tensor([silhouette.symmetry for silhouette in SILHOUETTES.values()], device=labels.device)
+    return {"hue": torch.ones_like(labels), "angle": torch.where(labels >= 0, symmetries[labels], 0)}
+
+
+def _crop_targets(p: ImageParameters) -> dict[str, Float[Tensor, " n"]]:
+    (rows, columns), height, width = p.source, p.height.float(), p.width.float()
+    return {
+        "crop x": (p.left + width / 2) / columns,
+        "crop y": (p.top + height / 2) / rows,
+        "crop area": (height * width / (rows * columns)).log(),
+        "crop aspect": (width / height).log(),
+    }
+
+
+def _color_targets(p: ImageParameters) -> dict[str, Float[Tensor, " n"]]:
+    """Everything of an augmentation of images that is not its crop; the flip is here too."""
+    return {
+        "flip": p.flip.float(),
+        "brightness": p.brightness.clamp_min(SMALLEST_FACTOR).log(),
+        "contrast": p.contrast.clamp_min(SMALLEST_FACTOR).log(),
+        "saturation": p.saturation.clamp_min(SMALLEST_FACTOR).log(),
+        "hue": p.hue,
+        "gray": p.gray.float(),
+        "blur": torch.where(p.blur, p.sigma, 0.0),
+        "solarize": p.solarize.float(),
+    }
+
+
+def _on_the_circle(turns: Float[Tensor, " n"]) -> Float[Tensor, "n 2"]:
+    angle = 2 * math.pi * turns
+    return torch.stack([angle.cos(), angle.sin()], dim=1)

@@ -1,0 +1,67 @@
+"""Which measures differ between two models, and by how much."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from care.report.look import BAD, GOOD, INK, LABEL, NEUTRAL, SMALL, Number, headline, literal, tidy
+
+Difference = tuple[str, Number, Number, Number, Literal["lower", "higher"]]
+
+
+def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
+    """A row per measure: (name, difference, low, high, which direction is better), with low … high its 95 % interval.
+
+    To the right is always better. Each row has its own scale, on which the end of the interval that is farther from
+    zero is at ±1: whether it crosses zero can be seen, and the numbers stand beside it. Green or red where the
+    interval excludes zero, gray where it does not; a difference that is None or NaN is called undefined.
+    """
+    if not rows:
+        raise ValueError("there is nothing to draw: pass at least one difference")
+    figure = Figure(figsize=(6.4, 0.27 * len(rows) + 0.85 + 0.2 * bool(title)), layout="constrained")
+    ax = figure.subplots()
+    tidy(ax)
+    ax.grid(visible=False)
+    ax.axvline(0, color=INK, linewidth=0.9)
+    for y, row in enumerate(rows):
+        _draw_row(ax, y, row)
+    ax.set(xlim=(-1.08, 1.08), ylim=(len(rows) - 0.4, -0.6))
+    arrows = {"lower": "↓", "higher": "↑"}
+    ax.set_yticks(range(len(rows)), [f"{literal(name)} {arrows[better]}" for name, *_, better in rows], fontsize=LABEL)
+    ax.set_xticks([-0.6, 0, 0.6], ["← worse", "no difference", "better →"])
+    ax.tick_params(length=0)
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel("each row has its own scale", fontsize=SMALL, color="0.4")
+    ax.text(1.02, 1.02, "difference  [95 % interval]", transform=ax.transAxes, fontsize=SMALL, color="0.4")
+    headline(ax, literal(title))
+    return figure
+
+
+def _draw_row(ax: Axes, y: int, row: Difference) -> None:
+    _, difference, low, high, better = row
+    color, text = NEUTRAL, "undefined"
+    if difference is not None and low is not None and high is not None and math.isfinite(difference + low + high):
+        sign = 1 if better == "higher" else -1
+        scale = sign * max(abs(low), abs(high), abs(difference)) or 1
+        color = _color(sign * low, sign * high)
+        ax.plot([low / scale, high / scale], [y, y], color=color, linewidth=2.2, solid_capstyle="round")
+        ax.plot([difference / scale], [y], "o", color=color, markersize=5.5, markeredgecolor="white")
+        text = "{}  [{}, {}]".format(*(_signed(value, high - low or difference) for value in (difference, low, high)))
+    ax.text(1.02, y, text, transform=ax.get_yaxis_transform(), fontsize=SMALL, color=INK, va="center")
+
+
+def _color(one: float, other: float) -> str:
+    """By the interval between two ends that are positive where the second model is better."""
+    if min(one, other) > 0:
+        return GOOD
+    return BAD if max(one, other) < 0 else NEUTRAL
+
+
+def _signed(value: float, width: float) -> str:
+    """The value with its sign, as precise as two digits of the width of its interval."""
+    decimals = 0 if width == 0 else max(0, 1 - math.floor(math.log10(abs(width))))
+    text = f"{value:+.{decimals}f}" if decimals <= 5 else f"{value:+.1e}"
+    return text.replace("-", "−") if value else "0"

@@ -1,0 +1,111 @@
+"""What models find near a query whose colors were changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, UInt8
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from care.report.look import GOOD, INK, LABEL, dark, literal, model_colors, shortened
+
+ACROSS = 12  # neighbors side by side; models that do not fit go below
+CELL = 0.7  # inches
+GAP = 0.3  # cells between blocks
+CAPTION = 0.2  # cells below a picture
+
+
+@dataclass(frozen=True)
+class Block:
+    """Pictures under one title: a row per query, and perhaps a caption and a frame for each."""
+
+    title: str
+    color: str
+    pictures: UInt8[Tensor, "q k 3 h w"] | Float[Tensor, "q k 3 h w"]
+    captions: Sequence[Sequence[str]] | None = None
+    right: Bool[Tensor, "q k"] | None = None
+
+    @property
+    def width(self) -> int:
+        """In pictures."""
+        return self.pictures.shape[1]
+
+
+def neighbors_figure(
+    queries: UInt8[Tensor, "q 3 h w"],
+    jittered: UInt8[Tensor, "q 3 h w"] | Float[Tensor, "q 3 h w"],
+    results: Mapping[str, UInt8[Tensor, "q k 3 height width"]],
+    labels: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    right: Mapping[str, Bool[Tensor, "q k"]] | None = None,
+    query_labels: Sequence[str] | None = None,
+) -> Figure:
+    """A row per query: the original, the jittered picture that was the query, and the neighbors each model found.
+
+    `labels` (model → query → neighbor) and `query_labels` are written below the pictures. `right` frames a neighbor:
+    green where it is true, gray where it is not. Models that do not fit side by side continue below.
+    """
+    if not results or len(queries) == 0:
+        raise ValueError("there is nothing to draw: pass at least one query and the neighbors one model found for it")
+    above = [[label] for label in query_labels] if query_labels else None
+    start = [Block("original", INK, queries[:, None], above), Block("query", INK, jittered[:, None])]
+    found = [
+        Block(name, dark(color), results[name], (labels or {}).get(name), (right or {}).get(name))
+        for name, color in model_colors(results).items()
+    ]
+    pitch = 1 + CAPTION * bool(labels or query_labels) + 0.06
+    bands = [start + band for band in _bands(found)]
+    width = max(sum(block.width + GAP for block in band) for band in bands) - GAP
+    figure = Figure(figsize=(CELL * width, len(bands) * (CELL * pitch * len(queries) + 0.35)), layout="constrained")
+    for ax, band in zip(figure.subplots(len(bands), 1, squeeze=False)[:, 0], bands, strict=True):
+        _draw_band(ax, band, pitch)
+        ax.set(xlim=(0, width), ylim=(pitch * len(queries), 0), aspect="equal", anchor="W")
+        ax.set_axis_off()
+    return figure
+
+
+def _bands(blocks: list[Block]) -> list[list[Block]]:
+    """The blocks in lines of at most ACROSS pictures, at least one block in each."""
+    bands: list[list[Block]] = [[]]
+    for block in blocks:
+        if bands[-1] and sum(b.width for b in bands[-1]) + block.width > ACROSS:
+            bands.append([])
+        bands[-1].append(block)
+    return bands
+
+
+def _draw_band(ax: Axes, band: list[Block], pitch: float) -> None:
+    left = 0.0
+    for block in band:
+        title = literal(shortened(block.title, max(9, 9 * block.width)))
+        ax.annotate(
+            title, (left + block.width / 2, 0), (0, 4), textcoords="offset points", ha="center", fontsize=LABEL,
+            color=block.color,
+        )  # fmt: skip
+        for i in range(len(block.pictures)):
+            for j in range(block.width):
+                _draw_picture(ax, block, i, j, left + j, pitch * i)
+        left += block.width + GAP
+
+
+def _draw_picture(ax: Axes, block: Block, i: int, j: int, x: float, y: float) -> None:
+    """Picture j of query i in the unit cell whose upper left corner is (x, y), its own proportions kept."""
+    pixels = _rgb(block.pictures[i, j])
+    height, width = (0.47 * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
+    box = (x + 0.5 - width, x + 0.5 + width, y + 0.5 + height, y + 0.5 - height)
+    ax.imshow(pixels, extent=box)
+    if block.captions is not None:
+        caption = literal(shortened(block.captions[i][j], 15))
+        ax.text(x + 0.5, y + 1 + CAPTION / 2, caption, fontsize=5, color=INK, ha="center", va="center")
+    if block.right is not None:
+        color, line = (GOOD, 1.8) if block.right[i, j] else ("0.75", 0.9)
+        corner = (box[0], box[3])
+        ax.add_patch(Rectangle(corner, 2 * width, 2 * height, fill=False, edgecolor=color, linewidth=line))
+
+
+def _rgb(picture: UInt8[Tensor, "3 h w"] | Float[Tensor, "3 h w"]) -> np.ndarray:
+    """Rows, columns, channels: bytes as they are, numbers cut to [0, 1]."""
+    pixels = picture.detach().cpu().permute(1, 2, 0)
+    return (pixels.clamp(0, 1) if pixels.is_floating_point() else pixels).numpy()

@@ -1,0 +1,141 @@
+"""`care evaluate`, `care measure` and `care compare`, from the command to the files."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from care import export
+from care.cli import app
+from care.train import prepare, train
+from train.small import small_config, small_data
+
+QUICK = ["--images", "60", "--augmentations", "2", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("evaluated")
+    train(prepare(small_config(small_data(folder / "data", n=100), epochs=1), folder / "mine"))
+    return folder / "mine"
+
+
+@pytest.fixture(scope="module")
+def output(run):
+    result = CliRunner().invoke(app, ["evaluate", str(run), *QUICK, "--probe-epochs", "2", "--seeds", "2"])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_evaluate_leaves_tables_and_pictures(run, output):
+    assert "linear probe (cached features, 2 seeds)" in output
+    assert "held-out SO" in output
+    record = json.loads((run / "evaluation" / "evaluation.json").read_text())
+    assert record["about"]["test_images"] == 20
+    assert record["about"]["augmentations"] == 2
+    assert set(record["measurements"]) == {"head", "backbone"}
+    for name in (
+        "responses-head",
+        "wahba-head",
+        "cosines-backbone",
+        "neighbors-head",
+        "spectrum-head",
+        "positive-cosines",
+    ):
+        for ending in ("png", "svg"):
+            assert (run / "evaluation" / f"{name}.{ending}").stat().st_size > 3000
+
+
+@pytest.mark.usefixtures("output")
+def test_compare_puts_them_side_by_side(run, tmp_path):
+    shutil.copytree(run, tmp_path / "same")
+    result = CliRunner().invoke(app, ["compare", str(run), str(tmp_path / "same"), "--out", str(tmp_path / "both")])
+    assert result.exit_code == 0, result.output
+    assert "difference [95 %]" in result.output
+    assert "compared with mine" in result.output
+    found = json.loads((tmp_path / "both" / "comparison.json").read_text())
+    assert found["differences"]["same"][0]["name"] == "linear probe, top-1"
+    assert {row["difference"] for row in found["differences"]["same"]} <= {0.0, None}
+    assert (tmp_path / "both" / "differences-same.svg").exists()
+
+
+@pytest.mark.usefixtures("output")
+def test_a_run_without_its_evaluation_cannot_be_compared(run, tmp_path):
+    result = CliRunner().invoke(app, ["compare", str(run), str(tmp_path)])
+    assert result.exit_code == 2
+    assert "holds no evaluation" in result.output
+
+
+@pytest.mark.parametrize("model", ["run", "torchscript", "random"])
+def test_measure_takes_anybodys_model(run, tmp_path, model):
+    what = {
+        "run": lambda: str(run),
+        "torchscript": lambda: str(export.export(run, "torchscript", tmp_path / "model.pt")[0]),
+        "random": lambda: "timm/test_resnet@random",
+    }[model]()
+    result = CliRunner().invoke(
+        app,
+        [
+            "measure",
+            what,
+            "--data",
+            str(run.parent / "data"),
+            *QUICK,
+            "--size",
+            "32",
+            "--no-families",
+            "--out",
+            str(tmp_path / "m"),
+        ],
+    )
+    assert result.exit_code == 0, result.output
+    assert "held-out SO" in result.output
+    record = json.loads((tmp_path / "m" / "measurement.json").read_text())
+    assert list(record) == (["head", "backbone"] if model == "run" else ["features"])
+    assert list(next(iter(record.values()))["families"]) == ["all"]
+
+
+def test_a_run_and_its_export_measure_the_same(run, tmp_path):
+    file, _ = export.export(run, "torchscript", tmp_path / "model.pt")
+    records = []
+    for what in (str(run), str(file)):
+        CliRunner().invoke(
+            app,
+            [
+                "measure",
+                what,
+                "--data",
+                str(run.parent / "data"),
+                *QUICK,
+                "--size",
+                "32",
+                "--no-families",
+                "--out",
+                str(tmp_path),
+            ],
+        )
+        records.append(json.loads((tmp_path / "measurement.json").read_text()))
+    ours, theirs = records[0]["backbone"]["families"]["all"], records[1]["features"]["families"]["all"]
+    torch.testing.assert_close(torch.tensor(ours["gamma"]), torch.tensor(theirs["gamma"]), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["evaluate", "timm/test_resnet@random"], "--data NAME"),
+        (["evaluate", "no-such-run", "--data", "shapes"], "does not exist"),
+        (["measure", "timm/resnet5"], "did you mean"),
+        (["measure", "timm/test_resnet@random", "--mean", "a,b,c"], "three numbers"),
+        (["measure", "timm/test_resnet@random", "--policy", "mine"], "mine"),
+        (["compare", "one"], "at least two runs"),
+        (["compare", "one", "one"], "given twice"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(command, message):
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2, result.output
+    assert message in result.output
+    assert "Traceback" not in result.output

@@ -1,0 +1,196 @@
+"""`care.measure` on encoders whose response to augmentations is known beforehand."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+import torch
+
+import care
+from care.augment import ImagePolicy, PointPolicy
+from care.data import Samples, generate_chains
+from care.evaluate import Measurement, Spread
+from care.evaluate.families import families_of
+from care.evaluate.observer import Observer
+
+FLIPS = ImagePolicy(size=6, kernel_size=1).only("flip").certain()
+
+
+def pictures(n=400, size=6):
+    return torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+def clouds(n=300):
+    return generate_chains(n, seed=0, points=8).points
+
+
+def flatten(x):
+    """Turning a cloud turns every point; flipping a picture swaps pixels: both orthogonal on what is flattened."""
+    return x.flatten(1) - 0.5 * (x.ndim == 4)
+
+
+def lengths(clouds):
+    return clouds.norm(dim=2)
+
+
+def scrambled(clouds):
+    """An encoder whose output for a turned cloud has nothing to do with that for the cloud."""
+    W = torch.randn(24, 16, generator=torch.Generator().manual_seed(1))
+    return torch.cos(1000 * clouds.flatten(1) @ W)
+
+
+def test_an_equivariant_encoder_of_clouds_has_no_error():
+    m = care.measure(flatten, clouds(), PointPolicy(), augmentations=3)
+    for name in ("heldout_ratio", "composition", "gamma", "gram_defect"):
+        assert getattr(m, name).mean < 1e-9, name
+    assert m.wahba.mean < 1e-3
+    assert m.invariance.mean > 1
+    assert m.families["all"].in_words() == "a rotation"
+
+
+def test_an_encoder_that_scrambles_is_no_rotation():
+    m = care.measure(scrambled, clouds(2000), PointPolicy(), augmentations=3)
+    assert 0.95 < m.heldout_ratio.mean < 1.1
+    assert 0.95 < m.composition.mean < 1.1
+    assert m.families["all"].in_words() == "no rotation"
+
+
+def test_an_invariant_encoder_is_called_invariant():
+    m = care.measure(lengths, clouds(), PointPolicy(), augmentations=3)
+    assert math.isnan(m.heldout_ratio.mean)
+    assert math.isnan(m.gamma.mean)
+    assert m.families["all"].in_words() == "invariant"
+    assert "invariant" in m.table()
+    assert m.to_json()["families"]["all"]["heldout_ratio"] == [None] * 3
+    assert m.heldout_ratio.mean != 0
+
+
+def test_a_reflection_is_in_o_and_not_in_so():
+    """Flipping 3×3 pixels of 3 channels swaps 9 pairs: an odd permutation, of determinant −1."""
+    policy = ImagePolicy(size=3, kernel_size=1).only("flip").certain()
+    m = care.measure(flatten, pictures(size=3), policy, augmentations=2)
+    flip = m.families["flip"]
+    assert flip.heldout_ratio_o.mean < 1e-9
+    assert flip.heldout_ratio.mean > 0.01
+
+
+def test_families_are_told_apart():
+    """An encoder that keeps the mean color of a picture does not see flips, and rotates by none of the others."""
+    m = care.measure(lambda x: x.mean((2, 3)) - 0.4, pictures(), ImagePolicy(size=6), augmentations=2)
+    assert list(m.families) == ["all", "crop", "flip", "color", "gray", "blur"]
+    assert m.families["flip"].in_words() == "invariant"
+    assert m.families["color"].invariance.mean > 0.05
+    assert len(m.families["gray"].gamma.values) == 1
+    assert m.families["gray"].composition.values == ()
+
+
+def test_the_measures_are_those_of_geometry():
+    policy, x = ImagePolicy(size=6, kernel_size=1), pictures()
+    W = torch.randn(108, 12, generator=torch.Generator().manual_seed(0))
+    drawn = []
+
+    def model(images):
+        drawn.append(images)
+        return images.flatten(1) @ W
+
+    m = care.measure(model, x, policy, augmentations=2, families=False, batch_size=len(x))
+    F, F_a, F_a2, F_b, F_ba = (torch.nn.functional.normalize(images.flatten(1) @ W) for images in drawn[:5])
+    torch.testing.assert_close(drawn[0], x / 255)
+    assert m.gamma.values[0] == pytest.approx(care.geometry.relative_equivariance(F, F_a).item())
+    assert m.wahba.values[1] == pytest.approx(care.geometry.wahba_error(F, F_a2).item())
+    assert m.composition.values[0] == pytest.approx(care.geometry.composition_defect(F, F_a, F_b, F_ba).item())
+    cosine = (F * F_a).sum(1)
+    assert m.families["all"].cosine.values[0] == pytest.approx(cosine.mean().item(), abs=1e-6)
+    assert m.families["all"].cosine_variance.values[0] == pytest.approx(cosine.numpy().var(), abs=1e-6)
+    assert m.spectrum[0] == pytest.approx(torch.linalg.matrix_norm(F - F.mean(0), 2).item() / 20)
+
+
+def test_measurements_are_repeatable_and_paired():
+    policy = ImagePolicy(size=6, kernel_size=1)
+    small = [flatten, flatten, lambda x: x.flatten(1)[:, ::9]]
+    first, again, other = (care.measure(model, pictures(60), policy, augmentations=2, batch_size=31) for model in small)
+    assert first.to_json() == again.to_json()
+    assert [r.augmentations for r in first.families.values()] == [r.augmentations for r in other.families.values()]
+    assert first.gamma != other.gamma
+
+
+def test_batches_do_not_matter():
+    one, many = (care.measure(flatten, pictures(), FLIPS, augmentations=1, batch_size=b) for b in (1000, 33))
+    assert one.wahba.values == pytest.approx(many.wahba.values, abs=1e-4)
+
+
+def test_json_and_back():
+    m = care.measure(lengths, clouds(50), PointPolicy(), augmentations=2)
+    text = json.dumps(m.to_json(), allow_nan=False)
+    assert str(Measurement.from_json(json.loads(text))) == str(m)
+
+
+def test_every_sample_can_have_an_augmentation_of_its_own():
+    x, policy = pictures(10), ImagePolicy(size=6, kernel_size=1)
+    samples = Samples(x, torch.zeros(10, dtype=torch.int64), ("one",))
+    observer = Observer(lambda v: {"f": v.flatten(1)}, samples, policy, "", torch.device("cpu"), 3)
+    p = policy.sample(10, (6, 6), torch.Generator().manual_seed(0))
+    torch.testing.assert_close(observer.under_each(p)["f"], care.augment.apply(x, p).flatten(1))
+
+
+def test_a_module_is_frozen_and_left_as_it_was():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(108))
+    model[1].eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    first, again = (care.measure(model, pictures(50), FLIPS, augmentations=1) for _ in range(2))
+    assert first.to_json() == again.to_json()
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert model.training
+    assert not model[1].training
+    assert model[2].training
+
+
+def test_a_module_is_left_as_it_was_after_an_error():
+    model = torch.nn.BatchNorm2d(3)
+    with pytest.raises(ValueError, match="one row per input"):
+        care.measure(model, pictures(4), FLIPS)
+    assert model.training
+
+
+def test_families_are_drawn_for_certain():
+    for family in families_of(dataclasses.replace(care.augment.byol(32), center=1.0), 20)[1:]:
+        drawn = family.policy.sample(50, (32, 32), torch.Generator().manual_seed(0))
+        assert all(drawn.steps(i) for i in range(50)), family.name
+        names = {step.split()[0] for i in range(50) for step in drawn.steps(i)}
+        assert names <= ({"brightness", "contrast", "saturation", "hue"} if family.name == "color" else {family.name})
+        assert family.count == (1 if family.name in ("flip", "gray", "solarize") else 20)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("model", "images", "message"),
+    [
+        (lambda x: x, pictures(4), "one row per input; model is"),
+        (lambda x: x.flatten(1) * math.nan, pictures(4), "must be finite"),
+        (flatten, 2 * torch.rand(4, 3, 6, 6), "before any normalization"),
+        (flatten, torch.rand(4, 6), "inputs must be uint8 images"),
+    ],
+)
+def test_mistakes_are_told(model, images, message):
+    with pytest.raises(ValueError, match=message):
+        care.measure(model, images, FLIPS, augmentations=1)
+
+
+def test_no_augmentations_are_a_mistake():
+    with pytest.raises(ValueError, match="at least one augmentation"):
+        care.measure(flatten, pictures(4), FLIPS, augmentations=0)
+
+
+def test_it_tells_how_far_it_is():
+    seen = []
+    care.measure(flatten, pictures(20), FLIPS, augmentations=3, watch=lambda *words: seen.append(words))
+    assert seen[-1][1] == seen[-1][2] == len(seen)
+
+
+def test_a_spread_in_words():
+    assert str(Spread(())) == "–"
+    assert str(Spread((math.nan, math.nan))) == "invariant"
+    assert str(Spread((0.5,))) == "0.5"
+    assert Spread((1.0, math.nan, 3.0)).mean == 2
+    assert Spread((1.0, math.nan, 3.0)).std == pytest.approx(math.sqrt(2))

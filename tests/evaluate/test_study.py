@@ -1,0 +1,247 @@
+"""Every part of an evaluation on models whose answers are known beforehand, and what becomes of it on disk."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from care.augment import ImagePolicy, PointPolicy
+from care.data import Samples, generate_chains, generate_shapes
+from care.evaluate import Evaluation, Settings, Study, compare_evaluations, evaluate_model, figures, summary
+from care.evaluate.augmented_probe import augmented_probe
+from care.evaluate.observer import Observer
+from care.evaluate.probe import Protocol
+from care.geometry import Euclidean
+
+QUICK = Settings(augmentations=3, probe_epochs=30, seeds=2)
+
+
+def shapes(n, seed):
+    made = generate_shapes(n, seed, size=8)
+    return Samples(made.images, made.labels, made.classes, made.factors, "shapes")
+
+
+def study(embed, train=None, test=None, **changes):
+    known = {
+        "model": "planted",
+        "embed": embed,
+        "train": train or shapes(400, 0),
+        "test": test or shapes(200, 1),
+        "policy": ImagePolicy(size=8),
+        "policy_name": "planted",
+        "form": Euclidean(),
+        "device": torch.device("cpu"),
+    }
+    return Study(**(known | changes))
+
+
+def colors(images):
+    """The mean color of a picture, and nothing else."""
+    return {"features": images.mean((2, 3)) - 0.3}
+
+
+def pixels(images):
+    return {"head": images.flatten(1)[:, ::8] - 0.3, "backbone": images.flatten(1) - 0.3}
+
+
+@pytest.fixture(scope="module")
+def by_color():
+    return evaluate_model(study(colors), QUICK)
+
+
+@pytest.fixture(scope="module")
+def by_pixel():
+    return evaluate_model(study(pixels), QUICK)
+
+
+def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
+    record = by_color.record
+    assert record["factors"]["features"]["hue"] > 0.5
+    assert record["factors"]["features"]["angle"] < 0.1
+    assert record["factors"]["features"]["x"] < 0.1
+    assert record["sensitivity"]["features"]["brightness"] > 0.2
+    assert record["sensitivity"]["features"]["flip"] < 0.1
+    assert (
+        record["retrieval"]["features"]["hue_distance"] < 0.7 * record["retrieval"]["features"]["hue_distance_chance"]
+    )
+    assert by_color.measurement("features").families["flip"].in_words() == "invariant"
+
+
+def flags(n):
+    """Red, green and blue pictures, by class."""
+    labels = torch.arange(n) % 3
+    images = 200 * torch.nn.functional.one_hot(labels, 3).to(torch.uint8)[:, :, None, None].expand(-1, -1, 8, 8)
+    return Samples(images.contiguous(), labels, ("red", "green", "blue"))
+
+
+def test_labels_in_the_picture_are_found():
+    samples = flags(150)
+    settings = Settings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,))
+    record = evaluate_model(study(lambda x: {"features": x.flatten(1)}, samples, samples), settings).record
+    assert record["knn"]["20"] == 1.0
+    assert record["probe"]["mean"] == 1.0
+    assert record["probe"]["on"] == "cached"
+
+
+def test_clouds_that_rotate_are_predicted_exactly():
+    made = generate_chains(300, seed=0, points=8)
+    samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
+    embed = lambda x: {"features": x.flatten(1)}  # noqa: E731
+    evaluation = evaluate_model(study(embed, samples, samples, policy=PointPolicy()), QUICK)
+    found = evaluation.record["prediction"]["features all"]
+    assert found["rotation"]["mrr"] == pytest.approx(1)
+    assert found["rotation"]["parameter_error"] == pytest.approx(0)
+    assert found["identity"]["mrr"] == pytest.approx(found["chance"]["mrr"], abs=0.1)
+    assert evaluation.record["retrieval"] is None
+    assert evaluation.measurement("features").heldout_ratio.mean < 1e-9
+
+
+def test_without_labels_there_is_no_probe():
+    bare = Samples(shapes(60, 1).inputs, torch.full((60,), -1), ())
+    evaluation = evaluate_model(study(colors, bare, bare), QUICK)
+    assert evaluation.record["probe"] is None
+    assert evaluation.record["knn"] is None
+    assert evaluation.record["retrieval"]["features"]["class_precision"] is None
+    assert "no labels" in summary(evaluation)
+
+
+def test_it_is_repeatable_saved_and_read_back(by_color, tmp_path):
+    again = evaluate_model(study(colors), QUICK)
+    assert {k: v for k, v in again.record.items() if k != "seconds"} == {
+        k: v for k, v in by_color.record.items() if k != "seconds"
+    }
+    by_color.save(tmp_path / "evaluation")
+    read = Evaluation.load(tmp_path / "evaluation")
+    assert read.record == by_color.record
+    assert all(torch.equal(read.arrays[name], values) for name, values in by_color.arrays.items())
+    assert summary(read) == summary(by_color)
+
+
+@pytest.mark.parametrize("file", ["evaluation.json", "arrays.safetensors"])
+def test_a_damaged_evaluation_is_told(by_color, tmp_path, file):
+    by_color.save(tmp_path)
+    data = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(data[: len(data) // 2])
+    with pytest.raises(ValueError, match="damaged"):
+        Evaluation.load(tmp_path)
+    (tmp_path / file).unlink()
+    with pytest.raises(ValueError, match=f"{file} is missing"):
+        Evaluation.load(tmp_path)
+
+
+def test_the_summary_and_the_figures_show_all_of_it(by_pixel):
+    text = summary(by_pixel)
+    for words in (
+        "linear probe",
+        "kNN, k = 200",
+        "head: 200 images",
+        "backbone: 200 images",
+        "MRR",
+        "hue distance",
+        "crop x",
+    ):
+        assert words in text
+    pictures = figures({"planted": by_pixel}, {"planted": [{"epoch": 1, "positive_cosine": 0.5}]})
+    kinds = {name.split("-")[0] for name in pictures}
+    assert kinds == {"responses", "spectrum", "wahba", "cosines", "neighbors", "positive"}
+    assert len(pictures) == 11
+
+
+def test_arrays_agree_with_the_record(by_pixel):
+    record, arrays = by_pixel.record, by_pixel.arrays
+    assert arrays["right/probe"].double().mean().item() == pytest.approx(record["probe"]["mean"])
+    assert arrays["right/knn20"].double().mean().item() == pytest.approx(record["knn"]["20"])
+    cosine = by_pixel.measurement("head").families["all"].cosine
+    assert arrays["cosine/head"].mean(1).tolist() == pytest.approx(cosine.values, abs=1e-6)
+    assert arrays["positive/head"].mean().item() == pytest.approx(record["positive_cosine"]["head"], abs=1e-6)
+
+
+def test_comparing_with_oneself_shows_no_difference(by_pixel):
+    comparison = compare_evaluations({"one": by_pixel, "same": by_pixel})
+    assert all(d.difference == d.low == d.high == 0 for d in comparison.differences["same"].values())
+    assert "*" not in comparison.table()
+    json.dumps(comparison.to_json(), allow_nan=False)
+
+
+def test_comparing_shows_what_differs(by_pixel):
+    """The same pictures through an encoder that is told the answer."""
+    labels = shapes(400, 0).labels, shapes(200, 1).labels
+
+    def told(images):
+        right = labels[0] if len(images) == 400 else labels[1][: len(images)]
+        still = torch.nn.functional.one_hot(right, 10).float()
+        return {"head": pixels(images)["head"], "backbone": still + 0 * images.mean((1, 2, 3))[:, None]}
+
+    other = evaluate_model(
+        study(told, batch_size=400), Settings(augmentations=3, probe_epochs=30, seeds=2, learning_rates=(0.1,))
+    )
+    comparison = compare_evaluations({"pixels": by_pixel, "told": other})
+    knn = comparison.differences["told"]["classes", "kNN, k = 20"]
+    truth = other.record["knn"]["20"] - by_pixel.record["knn"]["20"]
+    assert knn.difference == pytest.approx(truth)
+    assert 0 < knn.low < truth < knn.high
+    head = comparison.differences["told"]["head", "γ_f"]
+    assert head.difference == head.low == head.high == 0
+    assert any(name == "kNN, k = 20" and better == "higher" for name, *_, better in comparison.rows("told"))
+
+
+def test_different_images_are_not_compared(by_color):
+    other = evaluate_model(study(colors), Settings(augmentations=2, probe="none", images=100))
+    with pytest.raises(ValueError, match=r"test_images: 100 .*; augmentations: 2"):
+        compare_evaluations({"a": by_color, "b": other})
+
+
+class Normalized(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(192)
+
+    def forward(self, images):
+        return self.norm(images.flatten(1))
+
+
+@pytest.mark.parametrize("drifting", [False, True])
+def test_batchnorm_drifts_only_if_asked_to(drifting):
+    module = Normalized().eval()
+    train, test = shapes(120, 0), shapes(60, 1)
+    observers = [
+        Observer(lambda x: {"f": module(x)}, s, ImagePolicy(size=8), "", torch.device("cpu")) for s in (train, test)
+    ]
+    seen = []
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    augmented_probe(
+        *observers,
+        Protocol(epochs=2, seeds=(0,), batch_size=50),
+        module if drifting else None,
+        tick=lambda *_: seen.append(module.norm.running_mean.clone()),
+    )
+    moved = (seen[-1] - before["norm.running_mean"]).abs().max()
+    assert (moved > 0.1) == drifting
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+    assert not module.norm.training
+
+
+def test_an_augmented_probe_learns():
+    samples, policy = flags(120), ImagePolicy(size=8, kernel_size=1).only("crop", "flip")
+    observer = Observer(lambda x: {"f": x.flatten(1)}, samples, policy, "", torch.device("cpu"))
+    protocol = Protocol(epochs=20, seeds=(0, 1), learning_rates=(0.05,), batch_size=60)
+    assert augmented_probe(observer, observer, protocol).mean == 1.0
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"probe": "best"}, "probe must be one of paper, imagenet100, none"),
+        ({"probe_on": "x"}, "probe_on must be one of"),
+    ],
+)
+def test_unknown_settings_are_told(changes, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**changes)
+
+
+def test_two_learning_rates_on_augmented_images_are_refused():
+    with pytest.raises(ValueError, match="one learning rate"):
+        evaluate_model(study(colors), Settings(probe_on="augmented", learning_rates=(0.1, 0.2), augmentations=1))

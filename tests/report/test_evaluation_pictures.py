@@ -1,0 +1,227 @@
+"""Cosines, spectra and neighbors: what is drawn is what was given, read back from the figure."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.cbook import is_math_text
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle, StepPatch
+from matplotlib.text import Text
+
+from care.report.cosines import cosine_figure, positive_cosine_figure
+from care.report.look import GOOD, model_colors
+from care.report.neighbors import neighbors_figure
+from care.report.responses import response_figure
+from care.report.spectrum import effective_rank, spectrum_figure
+
+ODD = ["a$x$b", "_under_score", "<tag> & co", "plain"]
+
+
+def save(figure, folder):
+    for ending in ("png", "svg"):
+        figure.savefig(folder / f"figure.{ending}", dpi=120)
+        assert (folder / f"figure.{ending}").stat().st_size > 2000
+
+
+def steps(ax):
+    return [patch for patch in ax.patches if isinstance(patch, StepPatch)]
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def circle(names, generator, augmentations=4, n=500):
+    return {
+        name: (
+            torch.randn(augmentations, 1, generator=generator) + torch.randn(1, n, generator=generator) / (2 + i)
+        ).cos()
+        for i, name in enumerate(names)
+    }
+
+
+def test_densities_are_histograms_over_the_same_bins(generator):
+    models = circle(["SimCLR", "CARE"], generator)
+    *left, _ = cosine_figure(models).axes
+    for ax, (name, cosines) in zip(left, models.items(), strict=True):
+        pooled, *single = steps(ax)
+        assert pooled.get_fill()
+        assert {to_hex(patch.get_edgecolor()) for patch in single} == {model_colors(models)[name]}
+        for patch, values in zip([pooled, *single], [cosines.flatten(), *cosines], strict=True):
+            theirs, edges = np.histogram(values.double(), bins=50, range=(-1, 1), density=True)
+            np.testing.assert_allclose(patch.get_data().values, theirs, atol=1e-9)
+            np.testing.assert_allclose(patch.get_data().edges, edges, atol=1e-9)
+            assert max(theirs) <= ax.get_ylim()[1]
+        assert f"mean σ² {np.var(cosines.double().numpy(), axis=1).mean():#.3g}" in texts(ax)
+
+
+def test_the_variances_of_an_augmentation_are_joined(generator):
+    models = circle(["SimCLR", "CARE", "third"], generator)
+    ax = cosine_figure(models).axes[-1]
+    expected = np.stack([np.var(c.double().numpy(), axis=1) for c in models.values()])
+    joined = [line.get_xdata() for line in ax.lines if to_hex(line.get_color()) == to_hex("0.8")]
+    np.testing.assert_allclose(joined, expected.T)
+    dots = [line for line in ax.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose([line.get_xdata() for line in dots], expected)
+    assert [to_hex(line.get_color()) for line in dots] == list(model_colors(models).values())
+    assert [set(line.get_ydata()) for line in dots] == [{0}, {1}, {2}]
+
+
+@pytest.mark.parametrize("augmentations", [1, 3])
+def test_one_angle_for_all_points_has_no_variance(augmentations, tmp_path):
+    figure = cosine_figure({"exact": torch.full((augmentations, 10), 0.5)})
+    assert "mean σ² 0" in texts(figure.axes[0])
+    save(figure, tmp_path)
+
+
+def test_positive_cosines_are_shares_of_all_pairs(generator):
+    cosines = {f"m{i}": torch.rand(1000, generator=generator) * 2 - 1 for i in range(5)}
+    curves = {"m1": [(1, 0.5), (2, None), (3, 0.75)], "m4": [(1, math.nan)], "m3": []}
+    *panels, last = positive_cosine_figure(cosines, curves).axes
+    for ax, (name, values) in zip(panels, cosines.items(), strict=True):
+        (patch,) = steps(ax)
+        theirs, _ = np.histogram(values, bins=50, range=(-1, 1))
+        np.testing.assert_allclose(patch.get_data().values, theirs / 1000, atol=1e-9)
+        assert to_hex(patch.get_facecolor()) == model_colors(cosines)[name]
+        assert f"mean {values.double().mean():#.3g}" in texts(ax)
+    (line,) = last.lines
+    assert [list(d) for d in line.get_data()] == [[1, 3], [0.5, 0.75]]
+    assert to_hex(line.get_color()) == model_colors(cosines)["m1"]
+    assert texts(last) == ["m1"]
+
+
+def test_rounding_beyond_one_is_counted():
+    ax = positive_cosine_figure({"m": torch.tensor([1.0000001, -1.0000001])}, {}).axes[0]
+    values = steps(ax)[0].get_data().values
+    assert (values[0], values[-1], sum(values)) == (0.5, 0.5, 1.0)
+
+
+@pytest.mark.parametrize("curve", [{}, {"m": [(1, None)]}], ids=str)
+def test_without_a_curve_there_is_no_panel_for_it(curve):
+    assert len(positive_cosine_figure({"m": torch.zeros(3)}, curve).axes) == 1
+
+
+def test_curves_alone(tmp_path):
+    figure = positive_cosine_figure({}, {"m": [(0, 0.1), (1, 0.3)]})
+    assert len(figure.axes) == 1
+    save(figure, tmp_path)
+
+
+def test_effective_rank_is_the_exponential_of_the_entropy(generator):
+    s = torch.rand(20, generator=generator, dtype=torch.float64)
+    p = s**2 / (s**2).sum()
+    entropy = torch.distributions.Categorical(probs=p).entropy()
+    assert effective_rank(s.tolist()) == pytest.approx(entropy.exp().item())
+    assert effective_rank([3.0] * 7 + [0.0] * 5) == pytest.approx(7)
+    assert math.isnan(effective_rank([0.0, 0.0]))
+
+
+def test_spectra_are_drawn_relative_to_the_first():
+    (ax,) = spectrum_figure({"m": [1.0, 4.0, 2.0, 0.0], "flat": [3.0] * 3, "dead": [0.0, 0.0]}).axes
+    assert [list(line.get_ydata()) for line in ax.lines] == [[1, 0.5, 0.25], [1, 1, 1], []]
+    assert [list(line.get_xdata()) for line in ax.lines] == [[1, 2, 3], [1, 2, 3], []]
+    assert texts(ax)[1:] == ["flat\neffective rank 3.00 of 3", "dead\ncollapsed"]
+    assert ax.get_yscale() == "log"
+    assert ax.get_ylim()[0] <= 0.25
+
+
+def test_neighbors_show_every_picture_in_its_place(generator, caplog):
+    def random(*shape):
+        return torch.randint(256, (*shape, 3, 8, 8), dtype=torch.uint8, generator=generator)
+
+    queries, jittered, results = random(2), random(2) / 200 - 0.1, {"SimCLR": random(2, 3), "CARE": random(2, 2)}
+    (ax,) = neighbors_figure(queries, jittered, results).axes
+    images = {}
+    for image in ax.images:
+        left, _, _, top = image.get_extent()
+        images[int(top), left] = image.get_array()
+    rows = [[picture for (row, _), picture in sorted(images.items(), key=lambda i: i[0]) if row == r] for r in (0, 1)]
+    for i in (0, 1):
+        expected = [queries[i], jittered[i].clamp(0, 1), *results["SimCLR"][i], *results["CARE"][i]]
+        assert len(rows[i]) == 7
+        for shown, picture in zip(rows[i], expected, strict=True):
+            np.testing.assert_array_equal(shown, picture.permute(1, 2, 0).numpy())
+    assert texts(ax) == ["original", "query", "SimCLR", "CARE"]
+    assert not caplog.records  # matplotlib logs colors out of range
+
+
+def test_right_neighbors_are_framed_in_green(generator):
+    pictures = torch.zeros(2, 3, 3, 8, 8, dtype=torch.uint8)
+    right = torch.tensor([[True, False, False], [False, True, True]])
+    labels = [["a", "b", "$c$"], ["_d", "e", "a very long name of a flower"]]
+    (ax,) = neighbors_figure(
+        pictures[:, 0], pictures[:, 0], {"m": pictures}, {"m": labels}, {"m": right}, ["rose", "tulip"]
+    ).axes
+    green = [to_hex(p.get_edgecolor()) == to_hex(GOOD) for p in ax.patches if isinstance(p, Rectangle)]
+    assert green == right.flatten().tolist()
+    assert texts(ax)[1:3] == ["rose", "tulip"]
+    assert texts(ax)[-6:] == ["a", "b", r"\$c\$", "_d", "e", "a very long na…"]
+
+
+def test_pictures_keep_their_proportions():
+    wide = torch.zeros(1, 3, 8, 16, dtype=torch.uint8)
+    (ax,) = neighbors_figure(wide, wide, {"m": wide[:, None]}).axes
+    for image in ax.images:
+        left, right, bottom, top = image.get_extent()
+        assert right - left == pytest.approx(2 * (bottom - top))
+    assert ax.get_aspect() == 1
+
+
+def test_models_that_do_not_fit_go_below(tmp_path):
+    pictures = torch.zeros(2, 5, 3, 8, 8, dtype=torch.uint8)
+    figure = neighbors_figure(pictures[:, 0], pictures[:, 0], {f"m{i}": pictures for i in range(5)})
+    assert [len(ax.images) for ax in figure.axes] == [2 * 12, 2 * 12, 2 * 7]
+    save(figure, tmp_path)
+
+
+def test_a_model_has_one_color_in_every_figure(generator):
+    names = ["SimCLR", "CARE", "third"]
+    cosines = circle(names, generator)
+    spectrum = spectrum_figure({name: [2.0, 1.0] for name in names}).axes[0]
+    densities = cosine_figure(cosines).axes[:3]
+    histograms = positive_cosine_figure({n: c[0] for n, c in cosines.items()}, {"third": [(1, 0.5)]}).axes
+    responses = response_figure({n: {"all": {"wahba": [1.0]}} for n in names}).axes[0]
+    colors = list(model_colors(names).values())
+    assert [to_hex(line.get_color()) for line in spectrum.lines] == colors
+    assert [to_hex(steps(ax)[1].get_edgecolor()) for ax in densities] == colors
+    assert [to_hex(steps(ax)[0].get_facecolor()) for ax in histograms[:3]] == colors
+    assert to_hex(histograms[3].lines[0].get_color()) == colors[2]
+    assert [to_hex(line.get_color()) for line in responses.lines if line.get_marker() == "o"] == colors
+
+
+def test_odd_names_can_be_saved(generator, tmp_path):
+    cosines = circle(ODD, generator)
+    pictures = torch.zeros(1, 2, 3, 8, 8, dtype=torch.uint8)
+    figures = [
+        cosine_figure(cosines),
+        positive_cosine_figure({n: c[0] for n, c in cosines.items()}, {n: [(1, 0.5)] for n in ODD}),
+        spectrum_figure({name: [2.0, 1.0] for name in ODD}),
+        neighbors_figure(pictures[:, 0], pictures[:, 0], dict.fromkeys(ODD, pictures), query_labels=["a$x$b"]),
+    ]
+    for figure, times in zip(figures, (1, 2, 1, 2), strict=True):
+        named = [text.get_text() for text in figure.findobj(Text) if text.get_text().startswith("a")]
+        assert len(named) == times
+        assert not any(is_math_text(text) for text in named)
+        save(figure, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: cosine_figure({}), "nothing to draw"),
+        (lambda: cosine_figure({"m": torch.zeros(2, 0)}), "the cosines of m must be one or more finite numbers"),
+        (lambda: cosine_figure({"m": torch.full((1, 2), math.nan)}), "the cosines of m must be one or more finite"),
+        (lambda: cosine_figure({"m": torch.zeros(2, 3), "n": torch.zeros(1, 3)}), "different numbers of augmentations"),
+        (lambda: positive_cosine_figure({}, {}), "nothing to draw"),
+        (lambda: positive_cosine_figure({"m": torch.zeros(0)}, {}), "the cosines of m must be one or more finite"),
+        (lambda: spectrum_figure({}), "nothing to draw"),
+        (lambda: spectrum_figure({"m": []}), "nothing to draw"),
+        (lambda: neighbors_figure(*[torch.zeros(1, 3, 2, 2, dtype=torch.uint8)] * 2, {}), "nothing to draw"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_sentence(draw, message, unchecked):
+    with pytest.raises(ValueError, match=message) as error:
+        draw()
+    assert "\n" not in str(error.value)

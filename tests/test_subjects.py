@@ -1,0 +1,330 @@
+"""Each kind of model, embedded by its name, against the plain forward pass of the same weights."""
+
+import socket
+import sys
+import time
+import warnings
+
+import onnx
+import pytest
+import timm
+import torch
+from onnx import TensorProto, helper
+from safetensors.torch import save_file
+from torch import nn
+
+import care
+from care.export import export
+from care.methods import build_encoder
+from care.models import build_backbone
+from care.subjects import load_subject
+from care.train import Run, prepare, train
+from train.small import small_config, small_data
+
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+class ChannelMeans(nn.Module):
+    """The function that hand-made files hold."""
+
+    def forward(self, images):
+        return images.mean((2, 3))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("subjects")
+    train(prepare(small_config(small_data(folder / "data"), epochs=1), folder / "mine"))
+    return folder / "mine"
+
+
+@pytest.fixture
+def images(generator):
+    return torch.rand(5, 3, 32, 32, generator=generator)
+
+
+def normalized(images, mean, std):
+    return torch.stack([(images[:, c] - mean[c]) / std[c] for c in range(3)], dim=1)
+
+
+def script(model, file, example):
+    with warnings.catch_warnings(action="ignore"):
+        torch.jit.trace(model, example).save(str(file))
+    return str(file)
+
+
+def onnx_means(file, shape, outputs=1):
+    """An ONNX file of the channel means for inputs of this shape, in which words are sizes left open."""
+    nodes = [helper.make_node("GlobalAveragePool", ["x"], ["pooled"])]
+    nodes += [helper.make_node("Flatten", ["pooled"], [f"y{i}"]) for i in range(outputs)]
+    made = [helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, None) for i in range(outputs)]
+    graph = helper.make_graph(nodes, "means", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], made)
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)]), file)
+    return str(file)
+
+
+def publish(cache, name, tensors):
+    """Put weights into a cache of the model hub, as a download would."""
+    folder = cache / f"models--timm--{name}"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("0" * 40)
+    (folder / "snapshots" / ("0" * 40)).mkdir(parents=True)
+    save_file(tensors, folder / "snapshots" / ("0" * 40) / "model.safetensors")
+
+
+@pytest.fixture
+def no_hub(monkeypatch, tmp_path):
+    """No network, whatever this machine has, and an empty cache of the hub; returns (the cache, who was asked)."""
+    from huggingface_hub import constants
+
+    asked = []
+
+    def nobody(host, *_, **__):
+        asked.append(host)
+        raise socket.gaierror(-2, "this test has no network")
+
+    monkeypatch.setattr(socket, "getaddrinfo", nobody)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", False)
+    return tmp_path / "hub", asked
+
+
+@pytest.mark.parametrize("file", ["", "model.safetensors"])
+def test_a_run_gives_its_head_and_its_backbone(run, images, file):
+    subject, encoder = load_subject(str(run / file)), care.load(run)
+    assert (subject.name, subject.outputs, subject.size) == ("mine", ("head", "backbone"), 32)
+    found = subject.embed(images)
+    torch.testing.assert_close(found["head"], encoder(images), rtol=0, atol=0)
+    torch.testing.assert_close(found["backbone"], encoder.features(images), rtol=0, atol=0)
+
+
+def test_both_outputs_take_one_pass(run, images):
+    subject, passes = load_subject(str(run)), []
+    subject.encoder.backbone.register_forward_hook(lambda *_: passes.append(1))
+    subject.embed(images)
+    assert len(passes) == 1
+
+
+def test_a_run_on_point_clouds_and_its_export(tmp_path, generator):
+    config = small_config("chains", model="deepset", policy="rotations", chunk_policy="rotations")
+    encoder = build_encoder(config, (16,)).eval()
+    (tmp_path / "clouds").mkdir()
+    run = Run(tmp_path / "clouds")
+    run.save_encoder(encoder, config, (16,))
+    (run.folder / "config.toml").write_text(config.to_toml())
+    exported, _ = export(run.folder, "onnx")
+    subjects = [load_subject(str(path)) for path in (run.folder, exported)]
+    clouds = torch.randn(5, 16, 3, generator=generator)
+    assert [(subject.name, subject.size) for subject in subjects] == [("clouds", None), ("encoder", None)]
+    torch.testing.assert_close(subjects[0].embed(clouds)["head"], encoder(clouds))
+    torch.testing.assert_close(subjects[1].embed(clouds)["features"], encoder.features(clouds))
+
+
+@pytest.mark.parametrize("to", ["timm", "torchscript"])
+def test_what_we_export_is_the_backbone_of_the_run(run, images, tmp_path, to):
+    file, _ = export(run, to, tmp_path / {"timm": "b.safetensors", "torchscript": "b.pt"}[to])
+    encoder = care.load(run)
+    if to == "timm":
+        subject = load_subject(f"timm/test_resnet@{file}", encoder.mean.tolist(), encoder.std.tolist())
+    else:
+        subject = load_subject(str(file))
+    assert subject.outputs == ("features",)
+    torch.testing.assert_close(subject.embed(images)["features"], encoder.features(images), rtol=1e-4, atol=1e-5)
+
+
+def test_random_weights_are_the_same_every_time(images):
+    state = torch.get_rng_state()
+    first = load_subject("timm/test_efficientnet@random")
+    assert torch.equal(state, torch.get_rng_state())
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        second = load_subject("timm/test_efficientnet@random")
+    assert (first.name, first.size) == ("test_efficientnet@random", 160)
+    assert first.normalization == "mean 0.485, 0.456, 0.406; std 0.229, 0.224, 0.225"
+    assert not any(parameter.requires_grad for parameter in first.encoder.parameters())
+    torch.testing.assert_close(first.embed(images), second.embed(images), rtol=0, atol=0)
+    plain = first.encoder.backbone.eval()(normalized(images, *IMAGENET))
+    torch.testing.assert_close(first.embed(images)["features"], plain)
+
+
+@pytest.mark.parametrize("channels", [None, ((0.1, 0.2, 0.3), (0.5, 0.6, 0.7))])
+def test_published_weights_and_timms_normalization(no_hub, images, channels):
+    with torch.random.fork_rng():
+        model = timm.create_model("test_efficientnet", num_classes=7).eval()
+    publish(no_hub[0], "test_efficientnet.r160_in1k", model.state_dict())
+    mean, std = channels or (None, None)
+    subject = load_subject("timm/test_efficientnet.r160_in1k", mean, std)
+    assert subject.name == "test_efficientnet.r160_in1k"
+    model.reset_classifier(0)
+    torch.testing.assert_close(subject.embed(images)["features"], model(normalized(images, *(channels or IMAGENET))))
+
+
+def test_local_weights_without_their_classifier(tmp_path, images):
+    model = timm.create_model("test_efficientnet", num_classes=7).eval()
+    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    subject = load_subject(f"timm/test_efficientnet@{tmp_path / 'w.safetensors'}")
+    model.reset_classifier(0)
+    assert (subject.name, subject.size) == ("test_efficientnet@w", 160)
+    torch.testing.assert_close(subject.embed(images)["features"], model(normalized(images, *IMAGENET)))
+
+
+def test_a_stem_for_small_images_is_recognized(tmp_path, images):
+    backbone, _ = build_backbone("resnet18", (32, 32))
+    save_file(backbone.state_dict(), tmp_path / "small.safetensors")
+    subject = load_subject(f"timm/resnet18@{tmp_path / 'small.safetensors'}", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    assert (subject.size, subject.normalization) == (None, "none")
+    torch.testing.assert_close(subject.embed(images)["features"], backbone.eval()(images))
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".ts", ".torchscript"])
+def test_torchscript_of_others(tmp_path, images, suffix):
+    file = script(ChannelMeans(), tmp_path / f"theirs{suffix}", images)
+    plain, shifted = load_subject(file), load_subject(file, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
+    assert (plain.name, plain.size, plain.normalization) == ("theirs", None, "none")
+    torch.testing.assert_close(plain.embed(images)["features"], images.mean((2, 3)))
+    expected = normalized(images, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)).mean((2, 3))
+    torch.testing.assert_close(shifted.embed(images)["features"], expected)
+
+
+def test_frozen_torchscript_is_read(tmp_path, images):
+    model = timm.create_model("test_resnet", num_classes=0).eval()
+    with warnings.catch_warnings(action="ignore"):
+        torch.jit.freeze(torch.jit.trace(model, images)).save(str(tmp_path / "frozen.pt"))
+    found = load_subject(str(tmp_path / "frozen.pt")).embed(images)["features"]
+    torch.testing.assert_close(found, model(images).detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"), [((2, 3, 32, 32), 32), ((5, 3, 32, 32), 32), ((8, 3, 32, 32), 32), (("n", "c", "h", "w"), None)]
+)
+def test_onnx_of_others_whatever_its_batch(tmp_path, images, shape, size):
+    file = onnx_means(tmp_path / "theirs.onnx", shape)
+    subject = load_subject(file, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
+    assert (subject.name, subject.size) == ("theirs", size)
+    expected = normalized(images, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)).mean((2, 3))
+    torch.testing.assert_close(subject.embed(images)["features"], expected)
+
+
+@pytest.mark.parametrize("what", ["{run}", "timm/test_resnet@random"])
+def test_all_of_a_model_moves(run, images, what):
+    subject = load_subject(what.format(run=run))
+    subject.embed(images)
+    assert subject.to("meta") is subject
+    assert {vectors.device.type for vectors in subject.embed(images.to("meta")).values()} == {"meta"}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("what", ["{run}", "timm/test_resnet@random", "{tmp}/means.onnx"])
+def test_a_gpu_gives_the_same(run, images, tmp_path, what):
+    onnx_means(tmp_path / "means.onnx", (2, 3, 32, 32))
+    subject = load_subject(what.format(run=run, tmp=tmp_path))
+    expected = subject.embed(images)
+    for output, vectors in subject.to("cuda").embed(images.cuda()).items():
+        assert vectors.is_cuda
+        torch.testing.assert_close(vectors.cpu(), expected[output], rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x, r"gives \[5, 3, 32, 32\] for 5 inputs: export its pooled features"),
+        (lambda x: x.mean(3), r"gives \[5, 3, 32\] for 5 inputs"),
+        (lambda x: x.mean((2, 3)).flatten()[None], r"gives \[1, 15\] for 5 inputs"),
+        (lambda x: (x.mean((2, 3)), x.mean()), "gives tuple for 5 inputs"),
+        (lambda x: x.mean((2, 3)) / 0, "not finite"),
+    ],
+)
+def test_outputs_that_are_no_vectors(tmp_path, images, function, message):
+    with warnings.catch_warnings(action="ignore"):
+        torch.jit.trace(function, images).save(str(tmp_path / "f.pt"))
+    subject = load_subject(str(tmp_path / "f.pt"))
+    for _ in range(2):  # not only the first time
+        with pytest.raises(ValueError, match=message):
+            subject.embed(images)
+
+
+def test_without_a_hub_it_is_told_at_once(no_hub):
+    from huggingface_hub import constants
+
+    started = time.monotonic()
+    with pytest.raises(
+        ValueError, match=r"weights of timm/test_resnet cannot be had: .*this test has no network.*set HF_HOME"
+    ):
+        load_subject("timm/test_resnet")
+    with pytest.raises(ValueError, match=r"weights of timm/hf-hub:org/name@v1 cannot be had"):
+        load_subject("timm/hf-hub:org/name@v1")
+    assert time.monotonic() - started < 10  # the hub's own client would try for a minute and a half
+    assert len(no_hub[1]) == 2  # one question each
+    assert constants.HF_HUB_DISABLE_TELEMETRY
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("what", "settings", "message"),
+    [
+        ("nowhere", {}, "nowhere does not exist; a model is a run folder, timm/NAME"),
+        ("{tmp}", {}, "has the run finished"),
+        ("{tmp}/notes.txt", {}, "notes.txt cannot be read; a model is"),
+        ("{tmp}/pickled.pt", {}, "a pickled checkpoint is not read"),
+        ("{tmp}/old.pt", {}, "a pickled checkpoint is not read"),
+        ("{tmp}/broken.onnx", {}, "cannot be run by onnxruntime: "),
+        ("{tmp}/two.onnx", {}, "one output"),
+        ("{tmp}/tall.onnx", {}, "square images"),
+        ("{tmp}/gray.onnx", {}, "square images"),
+        ("{tmp}/theirs.safetensors", {}, "given as timm/NAME@"),
+        ("{run}", {"mean": (0, 0, 0), "std": (1, 1, 1)}, "leave out mean and std"),
+        ("timm/resnot18", {}, "no model 'resnot18'; did you mean resnet18"),
+        ("timm/dinov2", {}, "did you mean .*dinov2"),
+        ("timm/resnot18@random", {}, "did you mean resnet18"),
+        ("timm/test_resnet.nope", {}, "no weights 'test_resnet.nope'; there are test_resnet.r160_in1k"),
+        ("timm/coatnet_0_224", {}, "timm/coatnet_0_224@random has random ones"),
+        ("timm/test_resnet@nowhere.safetensors", {}, "is no .safetensors file"),
+        ("timm/test_resnet@{tmp}/pickled.pt", {}, "is no .safetensors file"),
+        ("timm/test_resnet@{tmp}/broken.safetensors", {}, "is damaged"),
+        (
+            "timm/test_resnet@{tmp}/theirs.safetensors",
+            {},
+            "does not fit the model, by 91 weights: conv1.0.weight .* is missing",
+        ),
+        ("timm/test_resnet@{tmp}/more.safetensors", {}, "by 1 weights: mystery is not in the model"),
+        ("timm/test_resnet@{tmp}/shape.safetensors", {}, r"by 1 weights: bn1.weight should be \[\d+\] and is \[1\]"),
+        ("timm/test_resnet@random", {"mean": (0, 0, 0)}, "three numbers each"),
+        ("timm/test_resnet@random", {"mean": (0, 0, 0), "std": (1, 1)}, "three numbers each"),
+        ("timm/test_resnet@random", {"mean": (0, 0, 0), "std": (1, 1, 0)}, "positive"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(run, mistakes, what, settings, message):
+    with pytest.raises(ValueError, match=message):
+        load_subject(what.format(tmp=mistakes, run=run), **settings)
+
+
+@pytest.fixture(scope="module")
+def mistakes(tmp_path_factory):
+    """A folder of files that are not what they should be."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    torch.save({"w": torch.zeros(2)}, folder / "pickled.pt")
+    torch.save({"w": torch.zeros(2)}, folder / "old.pt", _use_new_zipfile_serialization=False)
+    for name in ("notes.txt", "broken.onnx", "broken.safetensors"):
+        (folder / name).write_text("nothing of the kind")
+    onnx_means(folder / "two.onnx", (1, 3, 8, 8), outputs=2)
+    onnx_means(folder / "tall.onnx", (1, 3, 16, 8))
+    onnx_means(folder / "gray.onnx", (1, 1, 8, 8))
+    save_file({"w": torch.zeros(2)}, folder / "theirs.safetensors")
+    state = timm.create_model("test_resnet", num_classes=0).state_dict()
+    save_file({**state, "mystery": torch.zeros(2)}, folder / "more.safetensors")
+    save_file({**state, "bn1.weight": torch.zeros(1)}, folder / "shape.safetensors")
+    return folder
+
+
+def test_onnx_without_onnxruntime(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    (tmp_path / "m.onnx").touch()
+    with pytest.raises(ValueError, match=r"needs onnxruntime: install care-ssl\[onnx\]"):
+        load_subject(str(tmp_path / "m.onnx"))
+
+
+def test_onnx_of_another_size_is_told(tmp_path, images):
+    subject = load_subject(onnx_means(tmp_path / "m.onnx", (5, 3, 32, 32)))
+    with pytest.raises(ValueError, match="takes images of 32 pixels"):
+        subject.embed(images[..., :16, :16])
