@@ -1,5 +1,6 @@
 """Tables as plain text, for terminals and for `print`."""
 
+import math
 from collections.abc import Sequence
 
 from rich import box
@@ -12,7 +13,7 @@ WIDE = 400  # a table is as wide as it needs to be; whoever prints it may wrap i
 
 def text_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column is to the left and all others to the right."""
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column, name in enumerate(header):
         table.add_column(Text(name), justify="left" if column == 0 else "right", no_wrap=True)
     for row in rows:
@@ -20,4 +21,12 @@ def text_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]])
     console = Console(width=WIDE, color_system=None)
     with console.capture() as capture:
         console.print(table)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip()
+    return title + "\n" + "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip()
+
+
+def number(value: float, digits: int = 3) -> str:
+    """`value` to so many digits, and with an exponent only if it is below 10⁻³ or at least 10⁵: 0.00394, 72.5, 1750."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:.0f}"
+    exponent = math.floor(math.log10(abs(value)))
+    return f"{value:.{max(0, digits - 1 - exponent)}f}" if -4 < exponent < 5 else f"{value:.{digits - 1}e}"

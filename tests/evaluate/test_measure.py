@@ -191,6 +191,7 @@ def test_it_tells_how_far_it_is():
 def test_a_spread_in_words():
     assert str(Spread(())) == "–"
     assert str(Spread((math.nan, math.nan))) == "invariant"
-    assert str(Spread((0.5,))) == "0.5"
+    assert str(Spread((0.5,))) == "0.500"
+    assert str(Spread((60.0, 85.0))) == "72.5 ± 18"
     assert Spread((1.0, math.nan, 3.0)).mean == 2
     assert Spread((1.0, math.nan, 3.0)).std == pytest.approx(math.sqrt(2))

@@ -89,10 +89,11 @@ def test_compiled_views_equal_separate_passes():
         together = split_batchnorm(copy.deepcopy(separate))
         together.compile(backend="aot_eager", fullgraph=True)
         views = list(torch.randn(4, 6, 3, 32, 32, dtype=torch.float64))
-        a, b = [separate(view) for view in views], forward_views(together, views)
-        torch.testing.assert_close(torch.cat(a), torch.cat(b))
-        torch.cat(a).square().sum().backward()
-        torch.cat(b).square().sum().backward()
+        for _ in range(2):  # the second pass meets what the first left in the running statistics
+            a, b = [separate(view) for view in views], forward_views(together, views)
+            torch.testing.assert_close(torch.cat(a), torch.cat(b))
+            torch.cat(a).square().sum().backward()
+            torch.cat(b).square().sum().backward()
         for p, q in zip(separate.parameters(), together.parameters()):
             torch.testing.assert_close(p.grad, q.grad)
         for name, buffer in separate.named_buffers():

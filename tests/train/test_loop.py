@@ -135,7 +135,7 @@ def test_a_second_run_into_the_same_folder_is_refused(data, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_before_anything_is_saved(data, tmp_path):
-    with pytest.raises(FloatingPointError, match=r"loss.* not finite at step \d+ \(epoch 1\)"):
+    with pytest.raises(FloatingPointError, match=r"loss.* not finite at step \d+"):
         run(small_config(data, optimizer="sgd", learning_rate=1e30), tmp_path / "run")
     assert not (tmp_path / "run" / "checkpoints").exists()
     assert not (tmp_path / "run" / "model.safetensors").exists()

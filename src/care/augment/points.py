@@ -1,6 +1,8 @@
 """Augmentations of 3-D point clouds as values: rotation, scale, jitter."""
 
+import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -60,14 +62,21 @@ class PointPolicy:
 
     def sample(self, n: int, source: tuple[int], generator: torch.Generator) -> PointParameters:
         """Draw n independent augmentations for clouds of `source` = (p,) points, on the generator's device."""
-        device = generator.device
-        changed = torch.rand(n, generator=generator, device=device) >= self.identity
-        quaternion = torch.randn(n, 4, generator=generator, device=device)
-        low, high = torch.tensor(self.scale, device=device).log()
-        scale = (low + torch.rand(n, generator=generator, device=device) * (high - low)).exp()
-        noise = torch.randn(n, *source, 3, generator=generator, device=device) * self.jitter
+        return self.from_numbers(self.random_numbers(n, source, generator), source)
+
+    def random_numbers(self, n: int, source: tuple[int], generator: torch.Generator) -> tuple[Tensor, ...]:
+        """All that is random about n augmentations: uniform numbers, quaternions, uniform numbers, normal noise."""
+        uniform, normal = (partial(f, generator=generator, device=generator.device) for f in (torch.rand, torch.randn))
+        return uniform(n), normal(n, 4), uniform(n), normal(n, *source, 3)
+
+    def from_numbers(self, numbers: tuple[Tensor, ...], source: tuple[int]) -> PointParameters:
+        """The augmentations that `random_numbers` stand for. Nothing here is random: it can be compiled."""
+        changed, quaternion, u, noise = numbers[0] >= self.identity, *numbers[1:]
+        low, high = (math.log(end) for end in self.scale)
+        scale, noise = (low + u * (high - low)).exp(), noise * self.jitter
         turned = changed if self.rotate else torch.zeros_like(changed)
         rotation = rotation_from_quaternion(quaternion)
+        device = rotation.device
         return PointParameters(
             rotation=torch.where(turned[:, None, None], rotation, torch.eye(3, device=device)),
             scale=torch.where(changed, scale, 1.0),

@@ -95,7 +95,15 @@ class ImagePolicy:
 
     def sample(self, n: int, source: tuple[int, int], generator: torch.Generator) -> ImageParameters:
         """Draw n independent augmentations for images of `source` = (height, width), on the generator's device."""
-        uniform = torch.rand(n, sum(DRAWS.values()), generator=generator, device=generator.device)
+        return self.from_numbers(self.random_numbers(n, source, generator), source)
+
+    def random_numbers(self, n: int, source: tuple[int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
+        """All that is random about n augmentations, as uniform numbers in [0, 1)."""
+        return (torch.rand(n, sum(DRAWS.values()), generator=generator, device=generator.device),)
+
+    def from_numbers(self, numbers: tuple[Tensor, ...], source: tuple[int, int]) -> ImageParameters:
+        """The augmentations that `random_numbers` stand for. Nothing here is random: it can be compiled."""
+        (uniform,) = numbers
         u = {name: columns.squeeze(1) if columns.shape[1] == 1 else columns
              for name, columns in zip(DRAWS, uniform.split(list(DRAWS.values()), dim=1), strict=True)}  # fmt: skip
         changed = u["identity"] >= self.identity

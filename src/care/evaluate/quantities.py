@@ -11,6 +11,7 @@ from torch import Tensor
 
 from care.evaluate.evaluation import Evaluation, rightly
 from care.evaluate.families import ALL
+from care.tables import number
 
 Better = Literal["lower", "higher"]
 
@@ -52,7 +53,7 @@ class Quantity:
     def __str__(self) -> str:
         if self.value is None or math.isnan(self.value):
             return "–"
-        return f"{100 * self.value:.2f} %" if self.percent else f"{self.value:.3g}"
+        return f"{100 * self.value:.2f} %" if self.percent else number(self.value)
 
 
 def quantities(evaluation: Evaluation) -> list[Quantity]:

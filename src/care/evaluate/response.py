@@ -12,6 +12,7 @@ from torch import Tensor
 
 from care import geometry
 from care.geometry import BilinearForm
+from care.tables import number
 
 # Embeddings that move less than this share of their length are as good as invariant: a rotation of that is of no use.
 HARDLY = 0.01
@@ -46,7 +47,7 @@ class Spread:
             return "–"
         if not self.known:
             return "invariant"
-        return f"{self.mean:.3g}" if len(self.known) == 1 else f"{self.mean:.3g} ± {self.std:.1g}"
+        return number(self.mean) + ("" if len(self.known) == 1 else f" ± {number(self.std, 1)}")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Wahba's problem: the rotation that best carries one set of points onto another."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from care.geometry.forms import Group, Minkowski, Symplectic
@@ -52,14 +52,26 @@ def _kabsch(covariance: Float[Tensor, "*#batch d d"], special: bool) -> Float[Te
     noise = torch.finfo(S.dtype).eps * S.shape[-1] * S[..., :1]
     free = noise >= S
     if free.any():
-        # R = U Q Vᵀ with Q = I on the determined directions. On the free ones, tr R = tr(Q VᵀU) is largest at the
-        # orthogonal factor of their block of UᵀV. The 2 keeps the two blocks' singular values apart.
-        block = torch.where(free[..., :, None] & free[..., None, :], U.mT @ Vh.mT, 0)
-        A, _, Bh = torch.linalg.svd(block + torch.diag_embed(2.0 * ~free))
-        U, Vh = U @ A, Bh @ Vh
+        U, Vh = _least_moving(U, Vh, free)
     if special:
         Vh = torch.cat([Vh[..., :-1, :], torch.linalg.det(U @ Vh).sign()[..., None, None] * Vh[..., -1:, :]], dim=-2)
     return U @ Vh
+
+
+def _least_moving(
+    U: Float[Tensor, "*batch d d"], Vh: Float[Tensor, "*batch d d"], free: Bool[Tensor, "*batch d"]
+) -> tuple[Float[Tensor, "*batch d d"], Float[Tensor, "*batch d d"]]:
+    """U and Vᵀ with the free directions, which come last, chosen so that U Vᵀ moves them as little as possible.
+
+    R = U Q Vᵀ with Q = I on the determined directions. On the free ones, tr R = tr(Q VᵀU) is largest at the orthogonal
+    factor of their block of UᵀV. The 2 keeps that block's singular values apart from those of determined directions,
+    which are in it where other members of the batch have more free ones.
+    """
+    most = int(free.sum(-1).max())
+    last_U, last_Vh, free = U[..., -most:], Vh[..., -most:, :], free[..., -most:]
+    block = torch.where(free[..., :, None] & free[..., None, :], last_U.mT @ last_Vh.mT, 0)
+    A, _, Bh = torch.linalg.svd(block + torch.diag_embed(2.0 * ~free))
+    return torch.cat([U[..., :-most], last_U @ A], dim=-1), torch.cat([Vh[..., :-most, :], Bh @ last_Vh], dim=-2)
 
 
 def checked_points(source: Tensor, target: Tensor, at_least: int = 1) -> tuple[Tensor, Tensor]:

@@ -37,12 +37,17 @@ class Method(nn.Module):
         siamese = tuple(self.gather(z[i]) for i in self.plan.siamese)
         return self.loss.terms(siamese, [z[i] for i in self.plan.chunked])
 
-    def after_step(self, momentum: float) -> None:
+    def after_step(self, momentum: float | Tensor) -> None:
         """What a method does after the optimizer's step: nothing here."""
 
 
 @torch.no_grad()
-def follow(target: nn.Module, online: nn.Module, momentum: float) -> None:
+def follow(target: nn.Module, online: nn.Module, momentum: float | Tensor) -> None:
     """θ_target ← m θ_target + (1 − m) θ_online; BatchNorm's running statistics belong to the target alone."""
-    pairs = list(zip(target.parameters(), online.parameters(), strict=True))
-    torch._foreach_lerp_([t for t, _ in pairs], [o.detach() for _, o in pairs], 1 - momentum)
+    ours, theirs = ([parameter.detach() for parameter in network.parameters()] for network in (target, online))
+    if isinstance(momentum, Tensor):
+        way = list(torch._foreach_sub(theirs, ours))
+        torch._foreach_mul_(way, 1 - momentum)
+        torch._foreach_add_(ours, way)
+    else:
+        torch._foreach_lerp_(ours, theirs, 1 - momentum)

@@ -48,7 +48,7 @@ class MoCo(Method):
         return self.loss.terms((z[query], keys, self.queue), [z[i] for i in self.plan.chunked])
 
     @torch.no_grad()
-    def after_step(self, momentum: float) -> None:
+    def after_step(self, momentum: float | Tensor) -> None:
         """Move the momentum encoder, and let this step's keys of all processes replace the oldest in the queue."""
         follow(self.momentum_encoder, self.encoder, momentum)
         keys = Euclidean().embed(self.gather(torch.cat(self.keys)).to(self.queue.dtype))

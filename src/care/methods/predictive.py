@@ -44,7 +44,7 @@ class Predictive(Method):
                 targets = forward_views(self.momentum_encoder, [views[first], views[second]], self.joint)
         return self.loss.terms((*predictions, *targets), [z[i] for i in self.plan.chunked])
 
-    def after_step(self, momentum: float) -> None:
+    def after_step(self, momentum: float | Tensor) -> None:
         """Move the target."""
         if self.momentum_encoder is not None:
             follow(self.momentum_encoder, self.encoder, momentum)

@@ -22,9 +22,13 @@ class View:
     policy: ImagePolicy | PointPolicy
     draws: int
 
-    def sample(self, batch: int, source: tuple[int, ...], generator: torch.Generator) -> Parameters:
+    def random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
+        """All that is random about the view."""
+        return self.policy.random_numbers(self.draws, source, generator)  # type: ignore[arg-type]
+
+    def augmentations(self, batch: int, source: tuple[int, ...], numbers: tuple[Tensor, ...]) -> Parameters:
         """One augmentation per sample of a batch of `batch`, shared by neighbors where there are fewer draws."""
-        return self.policy.sample(self.draws, source, generator).repeat(batch // self.draws)  # type: ignore[arg-type]
+        return self.policy.from_numbers(numbers, source).repeat(batch // self.draws)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -39,20 +43,31 @@ class ViewPlan:
     chunked: tuple[int, ...]
 
     def draw(
-        self,
-        inputs: Tensor,
-        batch: int,
-        rows: slice,
-        generator: torch.Generator,
-        apply: Callable[[Tensor, Parameters], Tensor] = apply,
+        self, inputs: Tensor, batch: int, rows: slice, generator: torch.Generator, make: "Make | None" = None
     ) -> list[Tensor]:
         """The views of `inputs`, which are the `rows` of a global batch of `batch` samples.
 
         Augmentations are drawn for the whole batch and the rows cut out, so the result does not depend on how many
-        processes share the batch. `apply` may be a compiled form of `care.augment.apply`.
+        processes share the batch. `make` may be a compiled form of `make_views`.
         """
-        source = tuple(inputs.shape[2:]) if inputs.ndim == 4 else (inputs.shape[1],)
-        return [apply(inputs, view.sample(batch, source, generator)[rows]) for view in self.views]
+        numbers = [view.random_numbers(_source(inputs), generator) for view in self.views]
+        return (make or make_views)(self, inputs, batch, rows, numbers)
+
+
+Make = Callable[[ViewPlan, Tensor, int, slice, list[tuple[Tensor, ...]]], list[Tensor]]
+
+
+def make_views(
+    plan: ViewPlan, inputs: Tensor, batch: int, rows: slice, numbers: list[tuple[Tensor, ...]]
+) -> list[Tensor]:
+    """The views of `plan` that these random numbers stand for. Nothing here is random: it can be compiled."""
+    source = _source(inputs)
+    pairs = zip(plan.views, numbers, strict=True)
+    return [apply(inputs, view.augmentations(batch, source, drawn)[rows]) for view, drawn in pairs]
+
+
+def _source(inputs: Tensor) -> tuple[int, ...]:
+    return tuple(inputs.shape[2:]) if inputs.ndim == 4 else (inputs.shape[1],)
 
 
 def four_views(

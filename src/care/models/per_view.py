@@ -4,20 +4,20 @@ The authors' program sends every view through the encoder on its own, so BatchNo
 views is far faster for the convolutions, but would mix the statistics: here BatchNorm alone works view by view.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-Reduce = Callable[[Tensor], Tensor]
+from care.models.normalize import Reduce, normalize_parts
 
 
 class PerView(_BatchNorm):
     """BatchNorm on each of `groups` equal parts of the batch, as if they went through one after the other.
 
-    With `reduce`, a differentiable sum over all processes, the statistics are those of the part on all processes, which
+    With `reduce`, a sum over all processes, the statistics are those of the part on all processes, which
     hold equal shares of it.
     """
 
@@ -34,23 +34,12 @@ class PerView(_BatchNorm):
         return torch.cat([super(PerView, self).forward(part) for part in input.chunk(self.groups)])
 
     def _all_parts_at_once(self, x: Tensor) -> Tensor:
-        """(x − μ) / √(σ² + ε) · γ + β, with μ and σ² of each part and channel."""
-        parts = x.unflatten(0, (self.groups, -1)).to(torch.promote_types(x.dtype, torch.float32))
-        dims = [d for d in range(parts.ndim) if d not in (0, 2)]
-        count = self._total(torch.full((), parts[0].numel() // parts.shape[2], dtype=parts.dtype, device=x.device))
-        mean = self._total(parts.sum(dims, keepdim=True)) / count
-        variance = self._total((parts - mean).square().sum(dims, keepdim=True)) / count
-        self._update_running(mean.detach().flatten(1), (variance.detach() * count / (count - 1)).flatten(1))
-        parts = (parts - mean) * (variance + self.eps).rsqrt()
-        if self.affine:
-            shape = [1, 1, -1] + [1] * (x.ndim - 2)
-            parts = parts * self.weight.view(shape) + self.bias.view(shape)
-        normalized = parts.flatten(0, 1).to(x.dtype)
+        shift = None if self.running_mean is None else self.running_mean.detach().clone()  # it is about to change
+        arguments = (self.weight, self.bias, shift, self.groups, self.eps, self.reduce)
+        normalized, mean, variance = normalize_parts(x, *arguments)
+        self._update_running(mean.detach(), variance.detach())
         # Some of timm's BatchNorms include the activation that follows.
         return self.act(self.drop(normalized)) if hasattr(self, "act") else normalized  # type: ignore[operator]
-
-    def _total(self, x: Tensor) -> Tensor:
-        return x if self.reduce is None else self.reduce(x)
 
     def _update_running(self, means: Tensor, variances: Tensor) -> None:
         """Part by part, as separate passes would."""

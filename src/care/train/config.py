@@ -33,6 +33,7 @@ class Config(MethodSettings):
     device: str = "auto"
     precision: Precision = "auto"
     compile: bool = False
+    graph: bool = True
     evaluate_every: int = 1
 
     def __post_init__(self) -> None:

@@ -1,38 +1,30 @@
 """Training, from top to bottom."""
 
-import math
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from care import data
-from care.augment import Parameters, apply
 from care.data import Samples, batches, place
 from care.data.registry import heldout_split
 from care.geometry import form_named
 from care.methods import policy_for
-from care.methods.method import follow
-from care.randomness import derive, epoch_order, generator_for
+from care.randomness import epoch_order
 from care.train import checkpoint, distributed
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.monitor import Monitor
-from care.train.optimizers import set_learning_rate
 from care.train.progress import Progress
 from care.train.runs import Run, view_source
-from care.train.schedule import ema_momentum, learning_rate
-from care.train.state import State, build_state, precision
-
-# On a GPU, asking whether the loss is still finite makes the host wait: it is asked this often.
-STEPS_BETWEEN_CHECKS = 20
+from care.train.state import State, build_state
+from care.train.step import Step
 
 
 class Interrupted(Exception):
@@ -59,11 +51,6 @@ class Plan:
     def total_steps(self) -> int:
         """The steps of the whole run."""
         return self.config.epochs * self.steps_per_epoch
-
-    @cached_property
-    def apply(self) -> Callable[[Tensor, Parameters], Tensor]:
-        """How augmentations are applied: compiled if the network is."""
-        return torch.compile(apply, dynamic=False) if self.config.compile else apply
 
     @property
     def micro_batch(self) -> int:
@@ -93,26 +80,27 @@ def train(plan: Plan, progress: Progress | None = None) -> None:
         state.restore(saved)
         progress.say(*saved.skipped, f"resumed after step {saved.step}")
     if config.compile:
-        state.method.encoder.compile()
-    parallel = distributed.parallel(state.method, processes)
+        state.method.encoder.compile(dynamic=False)
+    step = Step(state, config, processes, plan.steps_per_epoch)
     policy, form = policy_for(config.chunk_policy, config.size), form_named(config.form)
     monitor = Monitor(plan.samples, plan.heldout, policy, form, config.seed)
     samples, steps = place(plan.samples, processes.device), plan.steps_per_epoch
 
-    with _signals() as stop_wanted:
+    with _signals() as stop_wanted, _fastest_convolutions():
         for epoch in range(state.step // steps, config.epochs):
             started, first_step = time.perf_counter(), state.step
             inputs = batches(samples, _indices(plan, epoch, state.step), processes.device)
             while state.step < (epoch + 1) * steps:
-                _step(plan, state, parallel, inputs, epoch)
+                step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
                 if distributed.any_process(stop_wanted()):
-                    _save(plan, state, epoch)
+                    _save(plan, state, step)
                     raise Interrupted
+            means = _means(state, plan)  # the host waits for the device here, so the clock is right
             seconds = time.perf_counter() - started
-            state.log = [*state.log, _record(plan, state, monitor, epoch)]
-            state.sums = {}
-            _save(plan, state, epoch)
+            state.log = [*state.log, _record(plan, state, means, monitor, epoch)]
+            state.clear()
+            _save(plan, state, step)
             if processes.first:
                 run.write_log(state.log)
                 run.add_speed(_speed(epoch, seconds, (state.step - first_step) * config.batch_size))
@@ -133,54 +121,6 @@ def load_samples(config: Config) -> tuple[Samples, Samples]:
     return (samples if config.limit is None else samples.limit(config.limit)), heldout
 
 
-def _step(plan: Plan, state: State, parallel: nn.Module, inputs: Iterator[Tensor], epoch: int) -> None:
-    """One step of the optimizer: Algorithm 1 of the paper, on `accumulate` micro-batches."""
-    config, processes, method = plan.config, plan.processes, state.method
-    method.train()
-    rate = learning_rate(
-        state.step,
-        plan.total_steps,
-        config.learning_rate,
-        config.warmup_epochs * plan.steps_per_epoch,
-        config.schedule,
-    )
-    set_learning_rate(state.optimizer, rate)
-    torch.manual_seed(derive(config.seed, "network", state.step, processes.rank))  # dropout, where a model has it
-    state.optimizer.zero_grad(set_to_none=True)
-    for micro in range(config.accumulate):
-        generator = generator_for(processes.device, config.seed, "augment", epoch, state.step, micro)
-        rows = processes.rows(plan.micro_batch)
-        views = method.plan.draw(next(inputs), plan.micro_batch, rows, generator, plan.apply)
-        with _gradients_averaged(parallel, processes, last=micro == config.accumulate - 1):
-            terms = _terms(parallel, views, precision(config, processes))
-            loss = method.loss.total(terms)
-            state.scaler.scale(loss / config.accumulate).backward()
-        for name, term in {"loss": loss, **terms}.items():
-            state.sums[name] = state.sums.get(name, 0) + term.detach().double() / config.accumulate
-    if processes.device.type == "cpu" or state.step % STEPS_BETWEEN_CHECKS == 0:
-        _check_finite(state, epoch)
-    state.scaler.step(state.optimizer)
-    state.scaler.update()
-    growing = ema_momentum(state.step, plan.total_steps, config.momentum)
-    method.after_step(growing if config.method == "byol" else config.momentum)
-    if state.average is not None:
-        follow(state.average, method.encoder, config.ema)
-    state.step += 1
-
-
-def _terms(parallel: nn.Module, views: list[Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    with torch.autocast(views[0].device.type, dtype, enabled=dtype != torch.float32):
-        terms: dict[str, Tensor] = parallel(*views)
-    return terms
-
-
-@contextmanager
-def _gradients_averaged(parallel: nn.Module, processes: Processes, last: bool) -> Iterator[None]:
-    """Gradients are averaged over processes once a step, with the last micro-batch."""
-    with nullcontext() if last or processes.count == 1 else parallel.no_sync():  # type: ignore[operator]
-        yield
-
-
 def _indices(plan: Plan, epoch: int, step: int) -> Iterator[Tensor]:
     """The rows of this process in every micro-batch that is left of the epoch after `step` steps of the run."""
     order = epoch_order(len(plan.samples), plan.config.seed, epoch)[: plan.steps_per_epoch * plan.config.batch_size]
@@ -189,10 +129,15 @@ def _indices(plan: Plan, epoch: int, step: int) -> Iterator[Tensor]:
         yield micro_batch[plan.processes.rows(plan.micro_batch)]
 
 
-def _record(plan: Plan, state: State, monitor: Monitor, epoch: int) -> dict[str, Any]:
-    """The log's line for a finished epoch: the mean terms of the loss over all processes, and the measures."""
-    config, count = plan.config, plan.processes.count
-    means = {name: (distributed.total(v) / count / plan.steps_per_epoch).item() for name, v in state.sums.items()}
+def _means(state: State, plan: Plan) -> dict[str, float]:
+    """The terms of the loss, averaged over the epoch and all processes."""
+    steps = plan.processes.count * plan.steps_per_epoch
+    return {name: (distributed.total(value) / steps).item() for name, value in state.sums.items()}
+
+
+def _record(plan: Plan, state: State, means: dict[str, float], monitor: Monitor, epoch: int) -> dict[str, Any]:
+    """The log's line for a finished epoch: the mean terms of the loss, and the measures."""
+    config = plan.config
     rate = float(state.optimizer.param_groups[0]["lr"])
     record: dict[str, Any] = {"epoch": epoch + 1, "step": state.step, **means, "learning_rate": rate}
     if plan.processes.first and ((epoch + 1) % config.evaluate_every == 0 or epoch + 1 == config.epochs):
@@ -204,18 +149,22 @@ def _speed(epoch: int, seconds: float, samples: int) -> dict[str, int | float]:
     return {"epoch": epoch + 1, "seconds": round(seconds, 3), "samples_per_second": round(samples / seconds, 1)}
 
 
-def _save(plan: Plan, state: State, epoch: int) -> None:
-    _check_finite(state, epoch)
+def _save(plan: Plan, state: State, step: Step) -> None:
+    step.finite.wait(state.sums, state.step)
     if plan.processes.first:
         state.save(plan.run)
     distributed.wait_for_all()
 
 
-def _check_finite(state: State, epoch: int) -> None:
-    bad = [name for name, value in state.sums.items() if not math.isfinite(value.item())]
-    if distributed.any_process(bool(bad)):
-        which = ", ".join(bad) or "a term on another process"
-        raise FloatingPointError(f"{which} is not finite at step {state.step} (epoch {epoch + 1})")
+@contextmanager
+def _fastest_convolutions() -> Iterator[None]:
+    """cuDNN tries its algorithms for every new shape and keeps the fastest: shapes do not change while training."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 @contextmanager

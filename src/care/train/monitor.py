@@ -57,7 +57,8 @@ class Monitor:
 
     def _look(self, encoder: Encoder, inputs: Samples, look: Parameters, device: torch.device) -> Float[Tensor, "n d"]:
         """The embeddings of all inputs under one augmentation."""
-        z = [encoder(apply(x, look.to(device).repeat(len(x)))).float() for x in _in_batches(inputs, device)]
+        # Not encoder(…), which may be compiled: for other batches and other modes it would be compiled again.
+        z = [encoder.forward(apply(x, look.to(device).repeat(len(x)))).float() for x in _in_batches(inputs, device)]
         return self.form.embed(torch.cat(z))
 
     def _knn(self, encoder: Encoder, device: torch.device) -> Tensor | None:

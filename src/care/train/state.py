@@ -1,6 +1,7 @@
 """Everything that changes while training: made, saved, restored."""
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,18 @@ class State:
         """The encoder to keep: the moving average where there is one."""
         return self.average if self.average is not None else self.method.encoder
 
+    def add(self, terms: Mapping[str, Tensor], weight: float) -> None:
+        """Add the terms of a loss to `sums`, in place: a CUDA graph does so again and again."""
+        for name, term in terms.items():
+            if name not in self.sums:
+                self.sums[name] = torch.zeros((), dtype=torch.float64, device=term.device)
+            self.sums[name].add_(term.detach().double(), alpha=weight)
+
+    def clear(self) -> None:
+        """Begin new sums, in the same memory."""
+        for value in self.sums.values():
+            value.zero_()
+
     def save(self, run: Run) -> None:
         """Write a checkpoint."""
         tensors, rest = flatten_state(
@@ -76,7 +89,10 @@ def build_state(config: Config, samples: Samples, processes: Processes) -> State
     method = method.to(processes.device)
     if processes.device.type == "cuda" and len(samples.source) == 2:
         method = method.to(memory_format=torch.channels_last)
-    optimizer = build_optimizer(method, config.optimizer, config.learning_rate, config.weight_decay)
+    # On a GPU the learning rate lives there, where a CUDA graph finds it.
+    on_gpu = processes.device.type == "cuda"
+    rate = torch.tensor(config.learning_rate, device=processes.device) if on_gpu else config.learning_rate
+    optimizer = build_optimizer(method, config.optimizer, rate, config.weight_decay)
     scaler = torch.amp.GradScaler(processes.device.type, enabled=precision(config, processes) == torch.float16)
     average = copy.deepcopy(method.encoder).requires_grad_(False) if config.ema else None
     return State(method, optimizer, scaler, average)

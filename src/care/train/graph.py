@@ -1,0 +1,48 @@
+"""Work on a GPU without the host launching each kernel of it."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+# Calls from the host before the graph is captured: they compile, choose algorithms and allocate.
+CALLS_BEFORE_CAPTURE = 3
+
+
+class Graph:
+    """A function of tensors on a GPU that is run a few times, then captured as a CUDA graph, and replayed from then on.
+
+    The random numbers of captured generators follow the seeds that they have when the graph is replayed.
+    """
+
+    def __init__(self, function: Callable[..., None], generators: Sequence[torch.Generator]) -> None:
+        self.function, self.generators = function, generators
+        self.stream, self.calls = torch.cuda.Stream(), 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.inputs: list[Tensor] = []
+
+    def __call__(self, *inputs: Tensor) -> None:
+        """Run the function, one way or the other."""
+        if self.calls < CALLS_BEFORE_CAPTURE:
+            self._run(inputs)
+        else:
+            self._replay(inputs)
+        self.calls += 1
+
+    def _run(self, inputs: tuple[Tensor, ...]) -> None:
+        """On a stream of its own, as capturing will: what is allocated and chosen there is good for the graph."""
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            self.function(*inputs)
+        torch.cuda.current_stream().wait_stream(self.stream)
+
+    def _replay(self, inputs: tuple[Tensor, ...]) -> None:
+        if self.graph is None:
+            self.inputs = [tensor.clone() for tensor in inputs]
+            self.graph = torch.cuda.CUDAGraph()
+            for generator in self.generators:
+                self.graph.register_generator_state(generator)
+            with torch.cuda.graph(self.graph, stream=self.stream):
+                self.function(*self.inputs)
+        torch._foreach_copy_(self.inputs, list(inputs))
+        self.graph.replay()

@@ -1,0 +1,102 @@
+"""One step of the optimizer: Algorithm 1 of the paper, and on a GPU as one CUDA graph."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import torch
+from torch import Tensor
+
+from care.methods.method import follow
+from care.methods.views import make_views
+from care.randomness import derive
+from care.train import distributed
+from care.train.config import Config
+from care.train.distributed import Processes
+from care.train.finite import FiniteCheck
+from care.train.graph import Graph
+from care.train.optimizers import set_learning_rate
+from care.train.schedule import ema_momentum, learning_rate
+from care.train.state import State, precision
+
+# How often a GPU is asked whether the loss is still finite.
+STEPS_BETWEEN_CHECKS = 20
+
+
+class Step:
+    """Called with the micro-batches of a step, it trains on them.
+
+    The host's part of a step is small: hand over the batch, the learning rate and the seeds. The rest (draw
+    augmentations, apply them, forward, backward, update) is the device's. On one GPU it is captured once as a CUDA
+    graph and replayed: launching its thousand kernels one by one takes the host longer than the GPU needs for them.
+    """
+
+    def __init__(self, state: State, config: Config, processes: Processes, steps_per_epoch: int) -> None:
+        self.state, self.config, self.processes = state, config, processes
+        self.parallel = distributed.parallel(state.method, processes)
+        self.total_steps, self.warmup_steps = config.epochs * steps_per_epoch, config.warmup_epochs * steps_per_epoch
+        self.make = torch.compile(make_views, dynamic=False) if config.compile else make_views
+        self.generators = [torch.Generator(processes.device) for _ in range(config.accumulate)]
+        self.graph = Graph(self._compute, self.generators) if _can_capture(state, config, processes) else None
+        # A graph reads what changes from step to step in memory; without one, the numbers are Python's.
+        self.momentum: Tensor | None = torch.zeros((), device=processes.device) if self.graph else None
+        self.finite = FiniteCheck(processes.device)
+
+    def __call__(self, inputs: list[Tensor], epoch: int) -> None:
+        """Train on the micro-batches `inputs`; FloatingPointError if the loss is, or lately was, not finite."""
+        state, config = self.state, self.config
+        state.method.train()
+        rate = learning_rate(state.step, self.total_steps, config.learning_rate, self.warmup_steps, config.schedule)
+        set_learning_rate(state.optimizer, rate)
+        torch.manual_seed(
+            derive(config.seed, "network", state.step, self.processes.rank)
+        )  # dropout, where there is any
+        for micro, generator in enumerate(self.generators):
+            generator.manual_seed(derive(config.seed, "augment", epoch, state.step, micro))
+        if self.momentum is not None:
+            self.momentum.fill_(self._momentum())
+        (self.graph or self._compute)(*inputs)
+        state.step += 1
+        if self.processes.device.type == "cpu" or state.step % STEPS_BETWEEN_CHECKS == 0:
+            self.finite.ask(state.sums, state.step)
+
+    def _compute(self, *inputs: Tensor) -> None:
+        """The device's part: no number of it is known to the host."""
+        state, method = self.state, self.state.method
+        state.optimizer.zero_grad(set_to_none=True)
+        for micro, (batch, generator) in enumerate(zip(inputs, self.generators, strict=True)):
+            micro_batch = self.config.batch_size // self.config.accumulate
+            rows = self.processes.rows(micro_batch)
+            views = method.plan.draw(batch, micro_batch, rows, generator, self.make)
+            with self._averaged(last=micro == len(inputs) - 1):
+                terms = self._terms(views)
+                loss = method.loss.total(terms)
+                state.scaler.scale(loss / len(inputs)).backward()
+            state.add({"loss": loss, **terms}, 1 / len(inputs))
+        state.scaler.step(state.optimizer)
+        state.scaler.update()
+        method.after_step(self._momentum() if self.momentum is None else self.momentum)
+        if state.average is not None:
+            follow(state.average, method.encoder, self.config.ema)
+
+    def _terms(self, views: list[Tensor]) -> dict[str, Tensor]:
+        dtype = precision(self.config, self.processes)
+        with torch.autocast(views[0].device.type, dtype, enabled=dtype != torch.float32):
+            terms: dict[str, Tensor] = self.parallel(*views)
+        return terms
+
+    def _momentum(self) -> float:
+        """BYOL's grows over training."""
+        if self.config.method != "byol":
+            return self.config.momentum
+        return ema_momentum(self.state.step, self.total_steps, self.config.momentum)
+
+    @contextmanager
+    def _averaged(self, last: bool) -> Iterator[None]:
+        """Gradients are averaged over processes once a step, with the last micro-batch."""
+        with nullcontext() if last or self.processes.count == 1 else self.parallel.no_sync():  # type: ignore[operator]
+            yield
+
+
+def _can_capture(state: State, config: Config, processes: Processes) -> bool:
+    """On one GPU, unless the loss is scaled: then the host looks at every step whether it overflowed."""
+    return config.graph and processes.device.type == "cuda" and processes.count == 1 and not state.scaler.is_enabled()
