@@ -11,7 +11,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torchvision.transforms.v2 import functional as tv
 
-from care.augment import ImagePolicy, PointPolicy, apply, compose, identity, simclr
+from care.augment import ImagePolicy, PointPolicy, apply, color, compose, identity, rows, simclr
+from care.augment.apply import augment_images
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
 EVERYTHING = ImagePolicy(size=32, solarize=0.5, identity=0.1)
@@ -130,8 +131,19 @@ def test_no_value_is_read_off_the_gpu(generator):
     """Fake tensors have shapes but no values: code that would read one raises on them."""
     p = EVERYTHING.sample(8, (32, 32), generator)
     with FakeTensorMode() as mode:
-        fake = dataclasses.replace(p, **{name: mode.from_tensor(t) for name, t in p._tensors()})
-        assert apply(torch.empty(8, 3, 32, 32, dtype=torch.uint8), fake).shape == (8, 3, 32, 32)
+        fake = dataclasses.replace(p, **{name: mode.from_tensor(t).to("cuda") for name, t in p._tensors()})
+        images = torch.empty(8, 3, 32, 32, dtype=torch.uint8, device="cuda")
+        assert augment_images(images, fake).shape == apply(images, fake).shape == (8, 3, 32, 32)
+
+
+def test_picking_rows_changes_nothing(generator, monkeypatch):
+    """A CPU computes what is needed, a GPU everything: the views are the same."""
+    images = torch.randint(256, (200, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    p = EVERYTHING.sample(200, (32, 32), generator)
+    picked = apply(images, p)
+    for module in (rows, color):
+        monkeypatch.setattr(module, "by_rows", lambda images: False)
+    torch.testing.assert_close(apply(images, p), picked, atol=2e-6, rtol=0)
 
 
 def test_compiles_without_graph_breaks():

@@ -12,6 +12,7 @@ from care.augment.crop import crop_and_resize
 from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import ImageParameters
 from care.augment.points import PointParameters, augment_points
+from care.augment.rows import change_rows
 from care.augment.values import Parameters
 
 
@@ -49,10 +50,10 @@ def augment_images(
     x = images.float() / 255 if images.dtype == torch.uint8 else images
     x = crop_and_resize(x, p.top, p.left, p.height, p.width, p.flip, p.size)
     x = jitter(x, p.order, p.brightness, p.contrast, p.saturation, p.hue)
-    x = torch.where(p.gray[:, None, None, None], grayscale(x), x)
+    x = change_rows(x, p.gray, lambda images, _: grayscale(images))
     if p.kernel_size > 1:
-        x = torch.where(p.blur[:, None, None, None], gaussian_blur(x, p.sigma, p.kernel_size), x)
-    x = torch.where(p.solarize[:, None, None, None] & (x >= p.threshold), 1 - x, x)
+        x = change_rows(x, p.blur, lambda images, i: gaussian_blur(images, p.sigma[i], p.kernel_size))
+    x = change_rows(x, p.solarize, lambda images, _: torch.where(images >= p.threshold, 1 - images, images))
     if images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous():
         x = x.contiguous(memory_format=torch.channels_last)
     return x

@@ -1,30 +1,30 @@
-"""Gaussian blur with one width per image, as a product with one matrix per axis."""
+"""Gaussian blur with one width per image, one axis after the other."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 
 def gaussian_blur(
-    images: Float[Tensor, "n c size size"], sigma: Float[Tensor, " n"], kernel_size: int
-) -> Float[Tensor, "n c size size"]:
-    """G · image · Gᵀ: the square images blurred on `kernel_size` pixels, with reflection at the borders."""
-    G = blur_matrix(sigma, images.shape[-1], kernel_size)[:, None].to(images.dtype)
-    return G @ (images @ G.mT)
+    images: Float[Tensor, "n c h w"], sigma: Float[Tensor, " n"], kernel_size: int
+) -> Float[Tensor, "n c h w"]:
+    """out_i = Σ_t g(t) in_{i + t} along both axes, with reflection at the borders.
 
-
-def blur_matrix(sigma: Float[Tensor, " n"], size: int, kernel_size: int) -> Float[Tensor, "n size size"]:
-    """G_ij = g(i − j) + g(i + j) [j > 0] + g(i + j − 2(size − 1)) [j < size − 1], each row scaled to sum 1.
-
-    g(t) = exp(−t²/2σ²) for |t| ≤ (kernel_size − 1)/2, else 0. The second and third term are pixel j seen in the mirror
-    of the near and the far border.
+    g(t) = exp(−t²/2σ²) for |t| ≤ (kernel_size − 1)/2, scaled to sum 1.
     """
     radius = kernel_size // 2
-    i = torch.arange(size, device=sigma.device)[None, :, None]
-    j = torch.arange(size, device=sigma.device)[None, None, :]
+    t = torch.arange(-radius, radius + 1, device=sigma.device)
+    weights = torch.exp(-0.5 * (t / sigma[:, None]).square())
+    weights = (weights / weights.sum(1, keepdim=True)).to(images.dtype)
+    padded = F.pad(images, (radius,) * 4, mode="reflect")
+    return _weighted(_weighted(padded, weights, dim=2), weights, dim=3)
 
-    def g(t: Tensor) -> Tensor:
-        return torch.exp(-0.5 * (t / sigma[:, None, None]).square()) * (t.abs() <= radius)
 
-    weights = g(i - j) + g(i + j) * (j > 0) + g(i + j - 2 * (size - 1)) * (j < size - 1)
-    return weights / weights.sum(-1, keepdim=True)
+def _weighted(images: Tensor, weights: Float[Tensor, "n taps"], dim: int) -> Tensor:
+    """Σ_t weights[:, t] · images shifted by t along `dim`, where images reach far enough."""
+    size = images.shape[dim] - weights.shape[1] + 1
+    total = images.narrow(dim, 0, size) * weights[:, 0, None, None, None]
+    for t in range(1, weights.shape[1]):
+        total = torch.addcmul(total, images.narrow(dim, t, size), weights[:, t, None, None, None])
+    return total
