@@ -6,7 +6,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from care.evaluate import knn_predict
 
 
-@pytest.mark.parametrize("k", [1, 5, 20, 1000])
+@pytest.mark.parametrize("k", [1, 5, 20, 200, 1000])
 def test_agrees_with_scikit_learn(k, generator):
     labels = torch.randint(4, (300,), generator=generator)
     centers = torch.randn(4, 8, generator=generator, dtype=torch.float64)

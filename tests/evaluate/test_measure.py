@@ -95,7 +95,7 @@ def test_the_measures_are_those_of_geometry():
         return images.flatten(1) @ W
 
     m = care.measure(model, x, policy, augmentations=2, families=False, batch_size=len(x))
-    F, F_a, F_a2, F_b, F_ba = (torch.nn.functional.normalize(images.flatten(1) @ W) for images in drawn[:5])
+    F, F_a, F_b, F_ba, F_a2 = (torch.nn.functional.normalize(images.flatten(1) @ W) for images in drawn[:5])
     torch.testing.assert_close(drawn[0], x / 255)
     assert m.gamma.values[0] == pytest.approx(care.geometry.relative_equivariance(F, F_a).item())
     assert m.wahba.values[1] == pytest.approx(care.geometry.wahba_error(F, F_a2).item())

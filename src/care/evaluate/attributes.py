@@ -1,5 +1,6 @@
 """What the features still know of color, position and whatever else an augmentation or a generator changed."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, apply
+from care.data import Samples
 from care.evaluate.families import Watch
 from care.evaluate.hue import Hues, mean_hue
 from care.evaluate.observer import Embeddings, Observer
@@ -27,33 +29,33 @@ def retrieve(observer: Observer, still: Embeddings, seed: int, watch: Watch) -> 
         return {"retrieval": None}, {}
     count = min(QUERIES, len(samples))
     queries = torch.arange(count) * len(samples) // count  # spread over all classes, should they be in order
-    asked = samples.take(queries)
-    draws = generator_for("cpu", seed, "retrieval")
-    jitter = _color_jitter(policy).sample(count, samples.source, draws)  # type: ignore[arg-type]
-    F_a = Observer(observer.embed, asked, policy, "", observer.device, observer.rows_at_once).under_each(jitter)
-    here, labels = queries.to(observer.device), samples.labels.to(observer.device)
-    hues, query_hues = _hues(observer, None), _hues(observer, (asked.inputs, jitter))
+    asked, source = samples.take(queries), samples.source
+    jitter = _color_jitter(policy).sample(count, source, generator_for("cpu", seed, "retrieval"))  # type: ignore[arg-type]
+    F_a = dataclasses.replace(observer, samples=asked).under_each(jitter)
+    hues = _hues(observer, samples.inputs, policy.unchanged(len(samples), source))  # type: ignore[arg-type]
+    query_hues = _hues(observer, asked.inputs, jitter)
+    labels = samples.labels.to(observer.device)
+    known = labels if labels.min() >= 0 else None
     found = {
-        output: retrieval(F, here, F_a[output], hues, query_hues, labels if labels.min() >= 0 else None, NEIGHBORS)
+        output: retrieval(F, queries.to(F.device), F_a[output], hues, query_hues, known, NEIGHBORS)
         for output, F in still.items()
     }
     watch("retrieval", 1, 1)
-    pictures = _pictures(observer, queries[:PICTURED], asked.inputs[:PICTURED], jitter[:PICTURED], found)
-    per_query = {f"retrieval/{o}/{name}": v for o, r in found.items() for name, v in r.per_query.items()}
-    return {"retrieval": {output: r.to_json() for output, r in found.items()}}, {**per_query, **pictures}
+    arrays = {f"retrieval/{output}/{name}": v for output, r in found.items() for name, v in r.per_query.items()}
+    arrays |= _pictures(samples, policy, queries[:PICTURED], jitter[:PICTURED], found)
+    return {"retrieval": {output: r.to_json() for output, r in found.items()}}, arrays
 
 
 def sense(observer: Observer, still: Embeddings, seed: int, watch: Watch) -> Found:
     """R² of the drawn parameters from pairs (h(x), h(a(x))), and of the factors of generated samples from h(x)."""
     samples = observer.samples
     drawn = observer.policy.sample(len(samples), samples.source, generator_for("cpu", seed, "sensitivity"))  # type: ignore[arg-type]
-    moved, targets = observer.under_each(drawn), _here(parameter_targets(drawn), observer)
+    moved, targets = observer.under_each(drawn), parameter_targets(drawn.to(observer.device))
     parameters = {output: parameter_sensitivity(H, moved[output], targets) for output, H in still.items()}
     watch("sensitivity", 1, 1)
-    found = {"sensitivity": {output: _finite(r2) for output, r2 in parameters.items()}, "factors": None}
+    found: dict[str, Any] = {"sensitivity": {output: _finite(r2) for output, r2 in parameters.items()}, "factors": None}
     if samples.factors:
-        known = {name: target._replace(values=target.values.to(observer.device), known=target.known.to(observer.device))
-                 for name, target in factor_targets(samples).items()}  # fmt: skip
+        known = factor_targets(samples.to(observer.device))
         found["factors"] = {output: _finite(factor_sensitivity(H, known)) for output, H in still.items()}
     return found, {}
 
@@ -64,42 +66,32 @@ def _color_jitter(policy: ImagePolicy) -> ImagePolicy:
     return jitter.only("color").certain()
 
 
-def _hues(observer: Observer, jittered: tuple[Tensor, ImageParameters] | None) -> Hues:
-    """The mean hue of every image, or of the jittered ones."""
-    parts = []
-    inputs = observer.samples.inputs if jittered is None else jittered[0]
-    still = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
-    for start in range(0, len(inputs), observer.rows_at_once):
-        block = inputs[start : start + observer.rows_at_once].to(observer.device)
-        p = still.repeat(len(block)) if jittered is None else jittered[1][start : start + len(block)]
-        parts.append(mean_hue(apply(block, p.to(observer.device))))
-    return Hues(*(torch.cat(column) for column in zip(*parts, strict=True)))
+def _hues(observer: Observer, inputs: Tensor, p: ImageParameters) -> Hues:
+    """The mean hue of each image under its augmentation."""
+    found, here, size = [], p.to(observer.device), observer.rows_at_once
+    for start in range(0, len(inputs), size):
+        block = inputs[start : start + size].to(observer.device)
+        found.append(mean_hue(apply(block, here[start : start + size])))
+    return Hues(*(torch.cat(column) for column in zip(*found, strict=True)))
 
 
 def _pictures(
-    observer: Observer, queries: Tensor, asked: Tensor, jitter: ImageParameters, found: dict[str, Retrieval]
+    samples: Samples, policy: ImagePolicy, queries: Tensor, jitter: ImageParameters, found: dict[str, Retrieval]
 ) -> dict[str, Tensor]:
-    """The first few queries, as they are and jittered, and what was found for them, as 8-bit views."""
-    policy, source, inputs = observer.policy, observer.samples.source, observer.samples.inputs
+    """A few queries, as they are and jittered, what was found for them, as 8-bit views, and what is of their class."""
 
-    def view(images: Tensor, p: ImageParameters) -> Tensor:
-        return (255 * apply(images.cpu(), p.to("cpu"))).round().to(torch.uint8)
+    def view(rows: Tensor, p: ImageParameters | None = None) -> Tensor:
+        images = samples.take(rows).inputs.cpu()
+        p = p or policy.unchanged(len(rows), samples.source)  # type: ignore[arg-type]
+        return (255 * apply(images, p)).round().to(torch.uint8)
 
-    def still(images: Tensor) -> Tensor:
-        return view(images, policy.unchanged(len(images), source))  # type: ignore[arg-type]
-
-    pictures = {"pictures/queries": still(asked), "pictures/jittered": view(asked, jitter)}
-    labels = observer.samples.labels.cpu()
+    pictures = {"pictures/queries": view(queries), "pictures/jittered": view(queries, jitter)}
+    labels = samples.labels.cpu()
     for output, r in found.items():
         rows = r.after[: len(queries)].cpu()
-        shown = still(inputs.index_select(0, rows.flatten().to(inputs.device)))
-        pictures[f"pictures/{output}"] = shown.unflatten(0, rows.shape)
+        pictures[f"pictures/{output}"] = view(rows.flatten()).unflatten(0, rows.shape)
         pictures[f"pictures/{output}/right"] = labels[rows] == labels[queries][:, None]
     return pictures
-
-
-def _here(targets: dict[str, Tensor], observer: Observer) -> dict[str, Tensor]:
-    return {name: values.to(observer.device) for name, values in targets.items()}
 
 
 def _finite(scores: dict[str, float]) -> dict[str, float | None]:

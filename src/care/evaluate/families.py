@@ -86,51 +86,39 @@ def respond_to_families(
 def _respond(
     observer: Observer, F: Embeddings, part: Family, form: BilinearForm, seed: int, steps: "_Steps", keep: Keep | None
 ) -> dict[str, Response]:
-    """The response of every output to one family. Only what compositions need is held on to."""
-    a = part.draw(observer.samples.source, seed)
+    """The response of every output to one family, augmentation by augmentation: none is held on to."""
+    source = observer.samples.source
+    a, b = part.draw(source, seed), part.draw_second(source, seed)
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
-    composed: list[dict[str, Act]] = []
+    defects: dict[str, list[Tensor]] = {output: [] for output in F}
     for i in range(part.count):
         acts = {output: act(F[output], form.embed(z), form) for output, z in observer.under(a[i]).items()}
         for output, done in acts.items():
             measures[output].append(done.measures)
             if keep is not None:
                 keep(output, part.name, i, done)
-        composed += [acts] if i < part.pairs else []
         steps.done()
-    defects = _compositions(observer, F, composed, part, a, form, seed, steps)
+        if i < part.pairs:
+            for output, defect in _compose(observer, F, acts, a[i], b[i], form).items():
+                defects[output].append(defect)
+            steps.done()
     names = [a.describe(i) for i in range(part.count)]
-    return {output: respond(names, measures[output], [defect[output] for defect in defects]) for output in F}
+    return {output: respond(names, measures[output], defects[output]) for output in F}
 
 
-def _compositions(
-    observer: Observer,
-    F: Embeddings,
-    composed: list[dict[str, Act]],
-    part: Family,
-    a: Parameters,
-    form: BilinearForm,
-    seed: int,
-    steps: "_Steps",
-) -> list[dict[str, Float[Tensor, ""]]]:
-    """The composition defect of (a, b, b∘a) for the first augmentations a, which did what is in `composed`.
-
-    b acts on what a gives, so f(b(x)) is of the un-augmented view.
-    """
+def _compose(
+    observer: Observer, F: Embeddings, acts: dict[str, Act], a: Parameters, b: Parameters, form: BilinearForm
+) -> dict[str, Float[Tensor, ""]]:
+    """The composition defect of (a, b, b∘a). b acts on what a gives, so f(b(x)) is of the un-augmented view."""
     still = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
-    b = part.draw_second(observer.samples.source, seed)
+    F_b, F_ba = observer.under(still, b), observer.under(a, b)
     group = "SO" if form.group == "O" else form.group
-    defects = []
-    for i, acts in enumerate(composed):
-        F_b, F_ba = (
-            {output: form.embed(z) for output, z in observer.under(first, b[i]).items()} for first in (still, a[i])
+    return {
+        output: composition_defect(
+            F[output], done.F_a, form.embed(F_b[output]), form.embed(F_ba[output]), group, done.R
         )
-        defects.append({
-            output: composition_defect(F[output], act.F_a, F_b[output], F_ba[output], group, act.R)
-            for output, act in acts.items()
-        })  # fmt: skip
-        steps.done()
-    return defects
+        for output, done in acts.items()
+    }
 
 
 def spectrum(F: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:
