@@ -24,7 +24,9 @@ MAY_IMPORT = {
     "demo": {"geometry", "losses", "augment", "data", "models"},
     "export": {"models", "train"},
     "subjects": {"models", "train"},
+    "bench": {"randomness", "tables", "augment", "data", "losses", "methods", "train"},
     "cli": {
+        "bench",
         "durable",
         "export",
         "subjects",

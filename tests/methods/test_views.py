@@ -11,7 +11,9 @@ BATCH, CHUNKS = 32, 4
 
 def drawn(plan, generator):
     """The parameters of every view as numbers [views, batch, columns]."""
-    return torch.stack([view.sample(BATCH, (32, 32), generator).to_vector() for view in plan.views])
+    numbers = (view.random_numbers((32, 32), generator) for view in plan.views)
+    drawn = zip(plan.views, numbers, strict=True)
+    return torch.stack([view.augmentations(BATCH, (32, 32), n).to_vector() for view, n in drawn])
 
 
 def distinct(rows):
