@@ -130,6 +130,7 @@ def test_a_run_and_its_export_measure_the_same(run, tmp_path):
         (["measure", "timm/resnet5"], "did you mean"),
         (["measure", "timm/test_resnet@random", "--mean", "a,b,c"], "three numbers"),
         (["measure", "timm/test_resnet@random", "--policy", "mine"], "mine"),
+        (["measure", "timm/test_resnet@random", "--data", "nothing"], "no data set is called 'nothing'"),
         (["compare", "one"], "at least two runs"),
         (["compare", "one", "one"], "given twice"),
     ],

@@ -12,7 +12,7 @@ from care.evaluate import Evaluation, Settings, Study, compare_evaluations, eval
 from care.evaluate.augmented_probe import augmented_probe
 from care.evaluate.observer import Observer
 from care.evaluate.probe import Protocol
-from care.geometry import Euclidean
+from care.geometry import Euclidean, Minkowski
 
 QUICK = Settings(augmentations=3, probe_epochs=30, seeds=2)
 
@@ -95,6 +95,16 @@ def test_clouds_that_rotate_are_predicted_exactly():
     assert found["identity"]["mrr"] == pytest.approx(found["chance"]["mrr"], abs=0.1)
     assert evaluation.record["retrieval"] is None
     assert evaluation.measurement("features").heldout_ratio.mean < 1e-9
+
+
+def test_the_form_is_that_of_the_head():
+    """On the hyperboloid the head is moved by another distance; the backbone has nothing to do with it."""
+    few = Settings(augmentations=1, probe="none", images=40)
+    embed = lambda x: {"head": x.mean((2, 3)), "backbone": x.mean((2, 3))}  # noqa: E731
+    plain, hyperbolic = (evaluate_model(study(embed, form=form), few) for form in (Euclidean(), Minkowski()))
+    moved = [[e.measurement(output).invariance.mean for output in ("head", "backbone")] for e in (plain, hyperbolic)]
+    assert moved[0][0] == moved[0][1] == moved[1][1]
+    assert moved[1][0] != moved[0][0]
 
 
 def test_without_labels_there_is_no_probe():

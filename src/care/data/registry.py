@@ -139,6 +139,8 @@ def heldout_split(name: str | Path, root: Path | None = None) -> str:
     for split in ("test", "val"):
         if split in there:
             return split
+    if not there and not isinstance(name, Path) and os.sep not in name:
+        raise ValueError(_not_prepared(name, "test", root))
     raise ValueError(f"{name} has neither a test nor a val split: --validation N cuts one from train")
 
 

@@ -9,14 +9,13 @@ from torch import Tensor
 
 from care.augment import ImagePolicy, Parameters
 from care.evaluate.observer import Embeddings, Observer, Policy
-from care.evaluate.response import Act, Response, act, respond
-from care.geometry import BilinearForm, Euclidean, composition_defect
+from care.evaluate.response import Act, Response, act, respond, rotations
+from care.geometry import composition_defect
 from care.randomness import generator_for
 
 ALL = "all"
 SINGLE = ("flip", "gray", "solarize")  # these families hold one augmentation, however often they are drawn
 PAIRS = 10  # compositions (a, b, b∘a) per family
-EUCLIDEAN = Euclidean()
 
 # What is under way, how much of it is done, and how much there is.
 Watch = Callable[[str, int, int], None]
@@ -66,7 +65,6 @@ def respond_to_families(
     F: Embeddings,
     augmentations: int,
     apart: bool = True,
-    form: BilinearForm = EUCLIDEAN,
     seed: int = 0,
     watch: Watch | None = None,
     keep: Keep | None = None,
@@ -78,13 +76,13 @@ def respond_to_families(
     steps = _Steps(watch, sum(part.count + part.pairs for part in parts))
     found: dict[str, dict[str, Response]] = {output: {} for output in F}
     for part in parts:
-        for output, response in _respond(observer, F, part, form, seed, steps, keep).items():
+        for output, response in _respond(observer, F, part, seed, steps, keep).items():
             found[output][part.name] = response
     return found
 
 
 def _respond(
-    observer: Observer, F: Embeddings, part: Family, form: BilinearForm, seed: int, steps: "_Steps", keep: Keep | None
+    observer: Observer, F: Embeddings, part: Family, seed: int, steps: "_Steps", keep: Keep | None
 ) -> dict[str, Response]:
     """The response of every output to one family, augmentation by augmentation: none is held on to."""
     source = observer.samples.source
@@ -92,14 +90,15 @@ def _respond(
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
     defects: dict[str, list[Tensor]] = {output: [] for output in F}
     for i in range(part.count):
-        acts = {output: act(F[output], form.embed(z), form) for output, z in observer.under(a[i]).items()}
+        moved = observer.points(observer.under(a[i]))
+        acts = {output: act(F[output], F_a, observer.form(output)) for output, F_a in moved.items()}
         for output, done in acts.items():
             measures[output].append(done.measures)
             if keep is not None:
                 keep(output, part.name, i, done)
         steps.done()
         if i < part.pairs:
-            for output, defect in _compose(observer, F, acts, a[i], b[i], form).items():
+            for output, defect in _compose(observer, F, acts, a[i], b[i]).items():
                 defects[output].append(defect)
             steps.done()
     names = [a.describe(i) for i in range(part.count)]
@@ -107,15 +106,14 @@ def _respond(
 
 
 def _compose(
-    observer: Observer, F: Embeddings, acts: dict[str, Act], a: Parameters, b: Parameters, form: BilinearForm
+    observer: Observer, F: Embeddings, acts: dict[str, Act], a: Parameters, b: Parameters
 ) -> dict[str, Float[Tensor, ""]]:
     """The composition defect of (a, b, b∘a). b acts on what a gives, so f(b(x)) is of the un-augmented view."""
     still = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
-    F_b, F_ba = observer.under(still, b), observer.under(a, b)
-    group = "SO" if form.group == "O" else form.group
+    F_b, F_ba = (observer.points(observer.under(first, b)) for first in (still, a))
     return {
         output: composition_defect(
-            F[output], done.F_a, form.embed(F_b[output]), form.embed(F_ba[output]), group, done.R
+            F[output], done.F_a, F_b[output], F_ba[output], rotations(observer.form(output)), done.R
         )
         for output, done in acts.items()
     }

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from care.augment import policy_named
 from care.data import Samples, place
-from care.evaluate.families import ALL, EUCLIDEAN, Keep, Watch, respond_to_families, spectrum
-from care.evaluate.observer import Embeddings, Observer, Policy, frozen
+from care.evaluate.families import ALL, Keep, Watch, respond_to_families, spectrum
+from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, frozen
 from care.evaluate.response import Response, Spread
 from care.geometry import BilinearForm
 from care.tables import text_table
@@ -127,22 +127,22 @@ def measure(
     words = policy if isinstance(policy, str) else "a policy of one's own"
     policy = policy_named(policy) if isinstance(policy, str) else policy
     where = torch.device(device) if device is not None else _device_of(model, samples)
-    observer = Observer(lambda x: {name: model(x)}, place(samples, where), policy, words, where, batch_size)
+    embed, placed = (lambda x: {name: model(x)}), place(samples, where)
+    observer = Observer(embed, placed, policy, words, where, batch_size, {name: form})
     with frozen(model):
-        return measure_observed(observer, augmentations, families, form, seed, watch)[name]
+        return measure_observed(observer, augmentations, families, seed, watch)[name]
 
 
 def measure_observed(
     observer: Observer,
     augmentations: int = 20,
     families: bool = True,
-    form: BilinearForm = EUCLIDEAN,
     seed: int = 0,
     watch: Watch | None = None,
 ) -> dict[str, Measurement]:
     """`measure` for every output of an observed model at once."""
-    F = {output: form.embed(z) for output, z in observer.still().items()}
-    return measure_outputs(observer, F, augmentations, families, form, seed, watch)
+    F = observer.points(observer.still())
+    return measure_outputs(observer, F, augmentations, families, seed, watch)
 
 
 def measure_outputs(
@@ -150,16 +150,15 @@ def measure_outputs(
     F: Embeddings,
     augmentations: int = 20,
     families: bool = True,
-    form: BilinearForm = EUCLIDEAN,
     seed: int = 0,
     watch: Watch | None = None,
     keep: Keep | None = None,
 ) -> dict[str, Measurement]:
-    """`measure_observed` where F holds f(x) of every output, in the space of `form`.
+    """`measure_observed` where F holds f(x) of every output, as points of its space.
 
     `keep` is handed what every augmentation did, as it is done.
     """
-    found = respond_to_families(observer, F, augmentations, families, form, seed, watch, keep)
+    found = respond_to_families(observer, F, augmentations, families, seed, watch, keep)
     return {output: _measurement(output, observer, z, found[output]) for output, z in F.items()}
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
@@ -10,11 +10,14 @@ from torch import Tensor, nn
 
 from care.augment import ImagePolicy, Parameters, PointPolicy, apply
 from care.data import Samples, batches
+from care.geometry import BilinearForm, Euclidean
 
 Policy = ImagePolicy | PointPolicy
 
 # Pixels times channels that are embedded at once on a CPU and on a GPU: 500 and 4,000 images of 32 pixels.
 NUMBERS_AT_ONCE = (1_536_000, 12_288_000)
+
+EUCLIDEAN = Euclidean()
 
 # Inputs → embeddings, by the name of the output: a model may be looked at in more than one place at once.
 Embed = Callable[[Tensor], Mapping[str, Tensor]]
@@ -31,6 +34,15 @@ class Observer:
     policy_name: str
     device: torch.device
     batch_size: int | None = None
+    forms: Mapping[str, BilinearForm] = field(default_factory=dict)
+
+    def form(self, output: str) -> BilinearForm:
+        """The form whose space an output lives in: the sphere, unless `forms` has another."""
+        return self.forms.get(output, EUCLIDEAN)
+
+    def points(self, embeddings: Mapping[str, Tensor]) -> Embeddings:
+        """The embeddings as points of their spaces."""
+        return {output: self.form(output).embed(z) for output, z in embeddings.items()}
 
     @property
     def rows_at_once(self) -> int:

@@ -112,7 +112,7 @@ class Act:
 
 def act(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"], form: BilinearForm) -> Act:
     """Measure one augmentation. Rotations are fitted in O(d), and again in SO(d) where one of them is a reflection."""
-    group = "SO" if form.group == "O" else form.group
+    group = rotations(form)
     R_o = geometry.crossfit_rotations(F, F_a, form.group)
     R = geometry.crossfit_rotations(F, F_a, group) if (torch.linalg.det(R_o) < 0).any() else R_o
     cosine = torch.nn.functional.cosine_similarity(F, F_a)
@@ -127,6 +127,11 @@ def act(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"], form: BilinearForm) 
         "cosine_variance": cosine.var(correction=0),
     }
     return Act(F_a, R, measures)
+
+
+def rotations(form: BilinearForm) -> geometry.Group:
+    """The group that augmentations are looked for in: SO(d), as in the paper, for the Euclidean form."""
+    return "SO" if form.group == "O" else form.group
 
 
 def respond(

@@ -13,7 +13,7 @@ from care.evaluate.observer import Embeddings, Observer
 from care.evaluate.prediction import Prediction, chance, predict_by_identity, prediction_measures
 from care.evaluate.response import Act
 from care.evaluate.targets import parameter_targets
-from care.geometry import BilinearForm, crossfit_predictions
+from care.geometry import crossfit_predictions
 
 PREDICTED = (ALL, "color")  # the families whose views are ranked
 IMAGES = 500  # whose views are ranked: every view is compared with every view of every image
@@ -43,12 +43,12 @@ class Kept:
 
 
 def rotate(
-    observer: Observer, still: Embeddings, form: BilinearForm, augmentations: int, seed: int, watch: Watch
+    observer: Observer, still: Embeddings, augmentations: int, seed: int, watch: Watch
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The measurement of every output, how well rotations predict views, and the cosines of pairs."""
-    F = {output: form.embed(z) for output, z in still.items()}
+    F = observer.points(still)
     kept = Kept(F)
-    measured = measure_outputs(observer, F, augmentations, True, form, seed, watch, kept)
+    measured = measure_outputs(observer, F, augmentations, True, seed, watch, kept)
     predicted = _predictions(observer, kept, augmentations, seed)
     found = {
         "measurements": {output: m.to_json() for output, m in measured.items()},

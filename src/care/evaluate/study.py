@@ -75,7 +75,8 @@ class Study:
 
     def observer(self, samples: Samples) -> Observer:
         """The model looking at `samples`."""
-        return Observer(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size)
+        forms = {"head": self.form}  # what the loss was on; a backbone's features are looked at by their angles
+        return Observer(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size, forms)
 
 
 def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None) -> Evaluation:
@@ -88,7 +89,7 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
         still = observer.still()
         parts = [
             classify(bank, observer, still, protocol, settings.probe_on, study.module, seed, tell),
-            rotate(observer, still, study.form, settings.augmentations, seed, tell),
+            rotate(observer, still, settings.augmentations, seed, tell),
             retrieve(observer, still, seed, tell),
             sense(observer, still, seed, tell),
         ]
