@@ -68,57 +68,30 @@ def test_a_run_without_its_evaluation_cannot_be_compared(run, tmp_path):
     assert "holds no evaluation" in result.output
 
 
-@pytest.mark.parametrize("model", ["run", "torchscript", "random"])
-def test_measure_takes_anybodys_model(run, tmp_path, model):
-    what = {
-        "run": lambda: str(run),
-        "torchscript": lambda: str(export.export(run, "torchscript", tmp_path / "model.pt")[0]),
-        "random": lambda: "timm/test_resnet@random",
-    }[model]()
-    result = CliRunner().invoke(
-        app,
-        [
-            "measure",
-            what,
-            "--data",
-            str(run.parent / "data"),
-            *QUICK,
-            "--size",
-            "32",
-            "--no-families",
-            "--out",
-            str(tmp_path / "m"),
-        ],
-    )
+def measured(run, what, out):
+    """What `care measure` writes and prints about a model on the data of the run."""
+    data = ["--data", str(run.parent / "data"), "--size", "32"]
+    result = CliRunner().invoke(app, ["measure", what, *data, *QUICK, "--no-families", "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert "held-out SO" in result.output
-    record = json.loads((tmp_path / "m" / "measurement.json").read_text())
-    assert list(record) == (["head", "backbone"] if model == "run" else ["features"])
-    assert list(next(iter(record.values()))["families"]) == ["all"]
+    return json.loads((out / "measurement.json").read_text())
+
+
+def test_measure_takes_anybodys_model(run, tmp_path):
+    record = measured(run, "timm/test_resnet@random", tmp_path)
+    assert list(record) == ["features"]
+    assert list(record["features"]["families"]) == ["all"]
+    assert (tmp_path / "responses-features.svg").exists()
 
 
 def test_a_run_and_its_export_measure_the_same(run, tmp_path):
     file, _ = export.export(run, "torchscript", tmp_path / "model.pt")
-    records = []
-    for what in (str(run), str(file)):
-        CliRunner().invoke(
-            app,
-            [
-                "measure",
-                what,
-                "--data",
-                str(run.parent / "data"),
-                *QUICK,
-                "--size",
-                "32",
-                "--no-families",
-                "--out",
-                str(tmp_path),
-            ],
-        )
-        records.append(json.loads((tmp_path / "measurement.json").read_text()))
-    ours, theirs = records[0]["backbone"]["families"]["all"], records[1]["features"]["families"]["all"]
-    torch.testing.assert_close(torch.tensor(ours["gamma"]), torch.tensor(theirs["gamma"]), rtol=1e-3, atol=1e-5)
+    ours, theirs = (
+        measured(run, str(run), tmp_path / "a")["backbone"],
+        measured(run, str(file), tmp_path / "b")["features"],
+    )
+    pair = [torch.tensor(m["families"]["all"]["gamma"]) for m in (ours, theirs)]
+    torch.testing.assert_close(*pair, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -7,9 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care import geometry
-from care.augment import ImagePolicy, Parameters, PointPolicy, apply
-from care.data import Samples, batches
-from care.evaluate import knn_predict
+from care.augment import ImagePolicy, PointPolicy
+from care.data import Samples
+from care.evaluate import Observer, knn_predict
+from care.evaluate.observer import Embed, frozen
+from care.evaluate.response import rotations
 from care.models import Encoder
 from care.randomness import generator_for
 
@@ -30,9 +32,10 @@ class Monitor:
     @torch.no_grad()
     def measure(self, encoder: Encoder, device: torch.device) -> dict[str, float | None]:
         """The measures by name; None where there is nothing to measure (no labels, an encoder that does not move)."""
-        training, _ = encoder.training, encoder.eval()
-        F, views = self._views(encoder, device)
-        group = "SO" if self.form.group == "O" else self.form.group
+        with frozen(encoder):
+            F, views = self._views(encoder, device)
+            knn = self._knn(encoder, device)
+        group = rotations(self.form)
         angles = F @ F.mT - torch.eye(len(F), device=F.device)
         found = {
             "positive_cosine": (views[0] * views[1]).sum(1).mean(),
@@ -41,43 +44,34 @@ class Monitor:
             "gram_defect": geometry.gram_defect(F, views, self.form).mean(),
             "gamma": geometry.relative_equivariance(F, views).mean(),
             "heldout_ratio": geometry.heldout_ratio(F, views, group).mean(),
-            "knn": self._knn(encoder, device),
+            "knn": knn,
         }
-        encoder.train(training)
         return {name: _number(value) for name, value in found.items()}
 
     def _views(self, encoder: Encoder, device: torch.device) -> tuple[Float[Tensor, "n d"], Float[Tensor, "a n d"]]:
         """f(x) and f(a(x)) of the test samples under each of the fixed augmentations."""
-        inputs = self.test.limit(min(TEST_SAMPLES, len(self.test)))
+        # Not encoder(…), which may be compiled: for other batches and other modes it would be compiled again.
+        observer = self._observer(lambda x: {"head": encoder.forward(x)}, self.test.limit(self._tested), device)
         generator = generator_for("cpu", self.seed, "monitor")
-        drawn = self.policy.sample(AUGMENTATIONS, inputs.source, generator)  # type: ignore[arg-type]
-        looks = [self.policy.unchanged(1, inputs.source), *(drawn[i] for i in range(AUGMENTATIONS))]  # type: ignore[arg-type]
-        F, *views = (self._look(encoder, inputs, look, device) for look in looks)
+        drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
+        looks = [observer.still(), *(observer.under(drawn[i]) for i in range(AUGMENTATIONS))]
+        F, *views = (observer.points(look)["head"] for look in looks)
         return F, torch.stack(views)
 
-    def _look(self, encoder: Encoder, inputs: Samples, look: Parameters, device: torch.device) -> Float[Tensor, "n d"]:
-        """The embeddings of all inputs under one augmentation."""
-        # Not encoder(…), which may be compiled: for other batches and other modes it would be compiled again.
-        z = [encoder.forward(apply(x, look.to(device).repeat(len(x)))).float() for x in _in_batches(inputs, device)]
-        return self.form.embed(torch.cat(z))
-
     def _knn(self, encoder: Encoder, device: torch.device) -> Tensor | None:
-        bank = self.bank.limit(min(BANK_SAMPLES, len(self.bank)))
-        test = self.test.limit(min(TEST_SAMPLES, len(self.test)))
+        bank, test = self.bank.limit(min(BANK_SAMPLES, len(self.bank))), self.test.limit(self._tested)
         if bank.labels.min() < 0 or test.labels.min() < 0:
             return None
-        features = [self._features(encoder, samples, device) for samples in (bank, test)]
-        right = knn_predict(features[0], bank.labels.to(device), features[1]) == test.labels.to(device)
-        return right.double().mean()
+        looks = (self._observer(lambda x: {"features": encoder.features(x)}, s, device).still() for s in (bank, test))
+        features, queries = (look["features"] for look in looks)
+        return (knn_predict(features, bank.labels.to(device), queries) == test.labels.to(device)).double().mean()
 
-    def _features(self, encoder: Encoder, samples: Samples, device: torch.device) -> Float[Tensor, "n features"]:
-        still = self.policy.unchanged(1, samples.source).to(device)  # type: ignore[arg-type]
-        found = [encoder.features(apply(x, still.repeat(len(x)))).float() for x in _in_batches(samples, device)]
-        return torch.cat(found)
+    @property
+    def _tested(self) -> int:
+        return min(TEST_SAMPLES, len(self.test))
 
-
-def _in_batches(samples: Samples, device: torch.device) -> list[Tensor]:
-    return list(batches(samples, torch.arange(len(samples)).split(BATCH), device))
+    def _observer(self, embed: Embed, samples: Samples, device: torch.device) -> Observer:
+        return Observer(embed, samples, self.policy, "", device, BATCH, {"head": self.form})
 
 
 def _number(value: Tensor | None) -> float | None:
