@@ -3,32 +3,29 @@
 import json
 import math
 import statistics
-import subprocess
-import sys
 import time
 from importlib.metadata import version
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
-from torch.testing._internal.distributed.fake_pg import FakeStore
 from typer.testing import CliRunner
 
 import care
-from care.augment import simclr
-from care.bench import Table, chosen_parts, clock, default_settings, process, scaling
-from care.bench.baseline import Baseline, PictureViews, torchvision_transform
+from care.augment import ImagePolicy
+from care.bench import Table, chosen_parts, clock, default_settings
+from care.bench.baseline import Baseline, PictureViews
 from care.bench.limit import forward_flops, step_flops
 from care.bench.loader import own_memory
-from care.bench.phases import PHASES, phase_seconds
+from care.bench.phases import PHASES, Phases, by_prefixes, one_by_one
 from care.bench.settings import CARE_SETTINGS, METHODS
-from care.bench.traffic import traffic, traffic_of
 from care.bench.training import build_step
 from care.cli import app
+from care.randomness import derive
 from care.train import distributed
 
 CPU = torch.device("cpu")
+CALM = {"flip": 0.0, "color": 0.0, "gray": 0.0, "blur": 0.0}
 TINY = default_settings("cpu", batch_size=8, size=16, seconds=0.01, images=20)
 
 
@@ -105,14 +102,14 @@ def test_a_step_counts_its_views():
 
 
 @pytest.mark.parametrize(
-    ("blocks", "kept"), [((3, 1, 2, 2.5, 1.5), 5), ((1, 9, 2, 0.1, 1), 2), ((0.5, 0.25, 1, 2, 3), 5)]
+    ("blocks", "kept"), [((3, 1, 2, 2.5, 1.5), 5), ((1, 9.5, 2, 0.1, 1), 2), ((0.5, 0.25, 1, 2, 3), 5)]
 )
 def test_times_are_medians_over_blocks(blocks, kept, monkeypatch):
     """A clock that shows what we want: one call to find out how many fill a block (here one), then the blocks."""
-    ticks = iter([tick for seconds in (1, *blocks) for tick in (0, seconds)])
+    ticks = iter([tick for seconds in (1, *blocks) for tick in (0.0, float(seconds))])
     monkeypatch.setattr(clock.time, "perf_counter", lambda: next(ticks))
     calls = []
-    timing = clock.time_calls(lambda: calls.append(None), CPU, seconds=5, warmup=3)
+    timing = clock.time_calls(lambda: calls.append(None), CPU, seconds=5.0, warmup=3)
     assert timing.median == statistics.median(blocks[:kept])
     assert (timing.fastest, timing.slowest, timing.calls) == (min(blocks[:kept]), max(blocks[:kept]), kept)
     assert len(calls) == 3 + 1 + kept
@@ -123,13 +120,32 @@ def test_blocks_are_whole_bursts():
 
 
 @pytest.mark.parametrize("method", ["CARE", "MoCo-v2 + CARE"])
-def test_phases_add_up_and_leave_nothing_behind(method):
-    step = build_step(TINY, distributed.start("cpu"), **METHODS[method])
-    phases = phase_seconds(step, TINY.random_images(8), whole=10.0, seconds=0.01)
-    assert tuple(phases) == PHASES
-    assert sum(phases.values()) == pytest.approx(10.0)
-    assert phases["update"] > 5
-    assert not getattr(step.state.method, "keys", [])
+def test_phases_are_those_of_a_step(method):
+    """After the same random numbers, one pass through the phases and one `Step` leave the same parameters."""
+    images, processes = TINY.random_images(8), distributed.start("cpu")
+    step, other = (build_step(TINY, processes, **METHODS[method]) for _ in range(2))
+    step([images], epoch=0)
+    phases = Phases(other, images)
+    phases.generator.manual_seed(derive(0, "augment", 0, 0, 0))
+    other.state.method.train()
+    phases.until("update")
+    for ours, theirs in zip(
+        step.state.method.state_dict().values(), other.state.method.state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_phases_are_timed_and_leave_nothing_behind():
+    step = build_step(TINY, distributed.start("cpu"), **METHODS["MoCo-v2 + CARE"])
+    phases = Phases(step, TINY.random_images(8))
+    assert min(one_by_one(phases, seconds=0.01).values()) > 0
+    before = next(step.state.method.encoder.parameters()).detach().clone()
+    found = by_prefixes(phases, 10.0, seconds=0.01, capture=lambda function, _: function)
+    assert tuple(found) == PHASES
+    assert sum(found.values()) == pytest.approx(10.0)
+    assert found["update"] > 5
+    assert torch.equal(next(step.state.method.encoder.parameters()), before)
+    assert not step.state.method.keys
 
 
 def test_the_baseline_trains_on_as_many_views():
@@ -137,90 +153,23 @@ def test_the_baseline_trains_on_as_many_views():
         baseline = Baseline(TINY, CPU, workers=0, **chosen)
         views = next(baseline.batches)
         assert [tuple(view.shape) for view in views] == [(8, 3, 16, 16)] * (4 if chosen else 2)
-        before = [p.clone() for p in baseline.encoder.parameters()]
+        stem = next(baseline.encoder.parameters())
+        before = stem.detach().clone()
         assert math.isfinite(baseline())
-        assert all(not torch.equal(a, b) for a, b in zip(before, baseline.encoder.parameters(), strict=True))
+        assert not torch.equal(stem, before)
 
 
 def test_the_baseline_augments_as_the_policy_says(generator):
     """A crop of everything and nothing else is the picture; with a certain flip, its mirror image."""
     image = torch.randint(256, (1, 3, 16, 16), dtype=torch.uint8, generator=generator)
-    policy = simclr(16).only("crop", "flip")
-    whole = {"scale": (1.0, 1.0), "ratio": (1.0, 1.0)}
-    plain, flipped = (
-        PictureViews(image, policy.__class__(size=16, flip=flip, color=0, gray=0, blur=0, **whole), 3)[0]
-        for flip in (0.0, 1.0)
+    plain, flipped, grays = (
+        PictureViews(image, ImagePolicy(size=16, scale=(1.0, 1.0), ratio=(1.0, 1.0), **CALM | certain), 3)[0]
+        for certain in ({}, {"flip": 1.0}, {"gray": 1.0})
     )
-    assert len(plain) == 3
-    assert all(torch.equal(view, image[0] / 255) for view in plain)
-    assert all(torch.equal(view, image[0].flip(-1) / 255) for view in flipped)
-    grays = torchvision_transform(policy.__class__(size=16, color=0, gray=1.0, blur=0, **whole))(image[0])
-    assert torch.equal(grays[0], grays[1])
-
-
-def test_bytes_by_hand():
-    """4 processes send 3/4 of what is gathered and twice 3/4 of what is summed."""
-    sent = traffic(4, batch=8, dimension=16, parameters=1000, channels=[3, 5], groups=2)
-    assert sent.embedding_bytes == 3 * 3 / 4 * (2 * 8 * 16 * 4)
-    assert sent.gradient_bytes == 2 * 3 / 4 * 4000
-    assert sent.batchnorm_bytes == 2 * (2 * 3 / 4 * 4 * ((2 * 2 * 3 + 1) + (2 * 2 * 5 + 1)))
-    assert set(vars(traffic(1, 8, 16, 1000, [3], 2)).values()) == {0}
-
-
-def test_bytes_are_those_of_the_messages(monkeypatch):
-    """Two processes, of which one is imagined: every message of a step is counted as it is sent."""
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
-    try:
-        sent = []
-        reduce, gather = dist.all_reduce, dist.all_gather
-        monkeypatch.setattr(dist, "all_reduce", lambda x, *a, **k: (sent.append(2 * x.nbytes // 2), reduce(x, *a, **k)))
-        monkeypatch.setattr(
-            dist, "all_gather", lambda parts, x: (sent.append(sum(p.nbytes for p in parts) // 2), gather(parts, x))
-        )
-        method = build_step(TINY, distributed.Processes(0, 2, CPU), **CARE_SETTINGS).state.method
-        sent.clear()
-        views = torch.rand(4, 8, 3, 16, 16)
-        method.loss.total(method(*views)).backward()
-        formula = traffic_of(method, processes=2, batch=16, dimension=128)
-    finally:
-        dist.destroy_process_group()
-    assert sum(sent) == formula.embedding_bytes + formula.batchnorm_bytes
-    assert formula.gradient_bytes == 4 * sum(p.numel() for p in method.parameters())
-
-
-def test_two_processes_measure_together():
-    row = scaling._together(TINY, number=2, threads=1)
-    assert row["samples_per_second"] == pytest.approx(2 * 8e3 / row["ms_per_step"])
-    assert min(row["gather_ms"], row["average_ms"], row["batchnorm_bytes"]) > 0
-
-
-def test_one_process_sends_nothing(monkeypatch, capsys):
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "1")
-    process.main("scaling", scaling._encoded(TINY), "unused")
-    row = json.loads(capsys.readouterr().out)
-    assert row["gather_ms"] is row["average_ms"] is None
-    assert row["gradient_bytes"] == 0
-
-
-def test_the_start_has_its_parts(monkeypatch, capsys):
-    monkeypatch.setattr(
-        scaling, "_run", lambda arguments, _: [(process.main(*arguments), json.loads(capsys.readouterr().out))[1]]
-    )
-    (row,) = scaling.measure_start(TINY, lambda *_: None).rows
-    parts = row["import_seconds"] + row["build_seconds"] + row["step_seconds"]
-    assert row["seconds"] == pytest.approx(parts)
-
-
-def test_a_process_that_fails_ends_the_others(monkeypatch):
-    """One fails at once, one would sleep for a minute."""
-    command = "import os, sys, time; time.sleep(60) if os.environ['WHO'] == '0' else sys.exit('out of luck')"
-    real = subprocess.Popen
-    monkeypatch.setattr(scaling.subprocess, "Popen", lambda _, **k: real([sys.executable, "-c", command], **k))
-    started = time.monotonic()
-    with pytest.raises(RuntimeError, match="out of luck"):
-        scaling._run([], [{"WHO": "0"}, {"WHO": "1"}])
-    assert time.monotonic() - started < 30
+    assert len(plain) == len(flipped) == len(grays) == 3
+    assert all(torch.allclose(view, image[0] / 255) for view in plain)
+    assert all(torch.allclose(view, image[0].flip(-1) / 255) for view in flipped)
+    assert all(torch.equal(view[0], view[1]) for view in grays)
 
 
 def test_numbers_that_are_missing_are_dashes():
@@ -256,7 +205,7 @@ def test_chunks_divide_any_batch(batch):
         (["--model", "resnet19"], "timm has no model 'resnet19'"),
         (["--size", "2"], "size must be at least 8"),
         (["--images", "10"], "does not fill one batch of 64"),
-        (["--device", "gpu0"], "device"),
+        (["--device", "gpu0"], "device must be auto, cpu, cuda or cuda:1, got 'gpu0'"),
     ],
 )
 def test_mistakes_are_told_in_one_line(args, message, tmp_path, monkeypatch):

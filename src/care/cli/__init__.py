@@ -7,6 +7,7 @@ import typer
 
 import care
 from care.cli.augment import augment
+from care.cli.bench import bench
 from care.cli.compare import compare
 from care.cli.data import app as data
 from care.cli.demo import demo
@@ -30,6 +31,7 @@ app.command()(evaluate)
 app.command()(measure)
 app.command()(compare)
 app.command()(export)
+app.command()(bench)
 app.add_typer(data, name="data")
 
 

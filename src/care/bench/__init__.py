@@ -1,0 +1,34 @@
+"""How fast training is, how far from the limit of the machine, and how much faster than what people have."""
+
+from collections.abc import Callable, Sequence
+
+from care.bench.augmenting import measure_augmenting
+from care.bench.loader import measure_loader
+from care.bench.results import Report, Table, Watch
+from care.bench.scaling import measure_scaling, measure_start
+from care.bench.settings import Settings, default_settings
+from care.bench.training import measure_training
+
+PARTS: dict[str, Callable[[Settings, Watch], Table]] = {
+    "train": measure_training,
+    "augment": measure_augmenting,
+    "loader": measure_loader,
+    "scaling": measure_scaling,
+    "start": measure_start,
+}
+ALL = "all"
+
+__all__ = ["ALL", "PARTS", "Report", "Settings", "Table", "chosen_parts", "default_settings", "measure_speed"]
+
+
+def chosen_parts(names: Sequence[str]) -> list[str]:
+    """The parts that `names` mean, in their usual order; none means all."""
+    for name in names:
+        if name not in (*PARTS, ALL):
+            raise ValueError(f"no part of the benchmark is called {name!r}; there are {', '.join(PARTS)} and {ALL}")
+    return [part for part in PARTS if not names or ALL in names or part in names]
+
+
+def measure_speed(parts: Sequence[str], settings: Settings, watch: Watch = lambda stage, done, total: None) -> Report:
+    """Measure the named parts one after the other; `watch` is told how far each is."""
+    return Report(settings, tuple(PARTS[part](settings, watch) for part in chosen_parts(parts)))

@@ -1,0 +1,117 @@
+"""Rows of `care bench loader`: batches streamed from a store on disk."""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from care.bench.clock import synchronize, time_calls
+from care.bench.results import Row, Table, Watch
+from care.bench.settings import CARE_SETTINGS, Settings
+from care.bench.training import build_step, warmup_calls
+from care.data import Samples, batches, open_store, write_store
+from care.data.readers import Example, Source
+from care.randomness import epoch_order
+from care.train import distributed
+from care.train.loop import _fastest_convolutions
+
+STAGES = 4
+NOTES = (
+    "MB are 10⁶ bytes of images. Memory growth is that of the process's own memory over all passes after the first;"
+    " pages of the mapped file are the system's and not counted.",
+)
+
+
+def measure_loader(settings: Settings, watch: Watch) -> Table:
+    """A first pass with the file dropped from the system's cache, then passes from the cache, in random order."""
+    device, rows = torch.device(settings.device), list[Row]()
+    with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
+        _write(settings, Path(folder) / "train")
+        watch("loader", 1, STAGES)
+        dropped = _drop_from_cache(Path(folder) / "train" / "images.bin")
+        samples = open_store(Path(folder) / "train")
+        name = "first pass, cache dropped" if dropped else "first pass"
+        rows.append({"name": name, **_pass(samples, settings, device, passes=1)})
+        watch("loader", 2, STAGES)
+        before = own_memory()
+        passes = max(1, round(settings.seconds / rows[0]["seconds_of_a_pass"]))
+        rows.append({"name": f"{passes} passes more", **_pass(samples, settings, device, passes)})
+        rows[1]["own_memory_growth_mb"] = _growth(before)
+        watch("loader", 3, STAGES)
+        if settings.on_gpu:
+            with _fastest_convolutions():
+                rows[1]["waiting_share"] = _waiting_share(samples, settings)
+        watch("loader", 4, STAGES)
+    size = samples.inputs.nbytes / 1e6
+    title = f"Streaming {len(samples):,} images of {settings.size} px, {size:,.0f} MB"
+    waiting = ("Waiting: 1 − (a CARE step on one resident batch) / (a CARE step fed from the store).",)
+    return Table("loader", title, tuple(rows), NOTES + (waiting if settings.on_gpu else ()))
+
+
+def own_memory() -> float | None:
+    """The anonymous memory of this process in MB, where the system tells (Linux): without mapped files."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    found = [line.split()[1] for line in lines if line.startswith("RssAnon:")]
+    return int(found[0]) * 1024 / 1e6 if found else None
+
+
+def _growth(before: float | None) -> float | None:
+    after = own_memory()
+    return None if before is None or after is None else after - before
+
+
+def _write(settings: Settings, folder: Path) -> None:
+    """Noise: disks and file systems that compress gain nothing from it."""
+    generator, shape = np.random.default_rng(0), (3, settings.size, settings.size)
+    examples = (Example(generator.integers(0, 256, shape, dtype=np.uint8), 0) for _ in range(settings.images))
+    source = Source("noise", ("noise",), settings.size, settings.size, settings.images, examples)
+    write_store(folder, "random", "train", source)
+
+
+def _drop_from_cache(file: Path) -> bool:
+    """Ask the system to forget what it keeps of a file in memory; whether it can be asked."""
+    if not hasattr(os, "posix_fadvise"):
+        return False
+    with file.open("rb") as opened:
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return True
+
+
+def _orders(samples: Samples, batch: int, passes: int | None) -> Iterator[Tensor]:
+    for epoch in count() if passes is None else range(passes):
+        full = len(samples) // batch * batch
+        yield from epoch_order(len(samples), 0, epoch)[:full].split(batch)
+
+
+def _pass(samples: Samples, settings: Settings, device: torch.device, passes: int) -> Row:
+    started, seen = time.perf_counter(), 0
+    for batch in batches(samples, _orders(samples, settings.batch_size, passes), device, resident=False):
+        seen += len(batch)
+    synchronize(device)
+    seconds = time.perf_counter() - started
+    return {
+        "samples_per_second": seen / seconds,
+        "mb_per_second": seen * samples.inputs[0].nbytes / seconds / 1e6,
+        "seconds_of_a_pass": seconds / passes,
+    }
+
+
+def _waiting_share(samples: Samples, settings: Settings) -> float:
+    """How much of a CARE step the device waits for data when they are streamed."""
+    processes = distributed.start(settings.device)
+    step = build_step(settings, processes, **CARE_SETTINGS)
+    resident = settings.random_images(settings.batch_size).to(processes.device)
+    alone = time_calls(lambda: step([resident], 0), processes.device, settings.seconds, warmup_calls(step))
+    streamed = batches(samples, _orders(samples, settings.batch_size, None), processes.device, resident=False)
+    fed = time_calls(lambda: step([next(streamed)], 0), processes.device, settings.seconds)
+    streamed.close()  # type: ignore[attr-defined]
+    return max(0.0, 1 - alone.median / fed.median)

@@ -1,0 +1,112 @@
+"""Rows of `care bench scaling` and `care bench start`: training in processes of their own."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from care.bench.results import Row, Table, Watch
+from care.bench.settings import Settings
+
+PAUSE = 0.05
+COMPILER_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+
+
+def measure_scaling(settings: Settings, watch: Watch) -> Table:
+    """CARE on several processes with the same batch each."""
+    numbers = sorted({1, *settings.processes})
+    threads = max(1, (os.cpu_count() or 1) // max(numbers))
+    rows: list[Row] = []
+    for number in numbers:
+        rows.append({"name": "CARE", "processes": number, "threads": threads, **_together(settings, number, threads)})
+        watch("scaling", len(rows), len(numbers))
+    alone = rows[0]["samples_per_second"]
+    rows = [{**row, "efficiency": row["samples_per_second"] / (row["processes"] * alone)} for row in rows]
+    return Table(
+        "scaling", f"Several processes, batch {settings.batch_size} each", tuple(rows), _notes(settings, threads)
+    )
+
+
+def _notes(settings: Settings, threads: int) -> tuple[str, ...]:
+    shared = (
+        "Each process has a GPU; nccl."
+        if settings.on_gpu
+        else f"All on this machine, gloo: {threads} thread(s) each, but caches and memory bandwidth are shared, and the"
+        " cores too where there are more processes than cores."
+    )
+    return (
+        shared,
+        "Efficiency: samples/s ÷ (processes × samples/s of one). Gathering (two views, forward and backward) and"
+        " averaging gradients are timed alone; in a step, averaging overlaps the backward pass.",
+        "Bytes are what a process sends with ring algorithms, by formula: see docs/scale.md.",
+    )
+
+
+def measure_start(settings: Settings, watch: Watch) -> Table:
+    """From starting Python to the end of the first step of CARE, with an empty and with a filled compiler cache."""
+    names = ("empty compiler cache", "filled compiler cache") if settings.compile else ("fresh process",)
+    rows = list[Row]()
+    with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
+        caches = {name: str(Path(folder) / name) for name in COMPILER_CACHES}
+        for name in names:
+            started = time.time()
+            (found,) = _run(["start", _encoded(settings), repr(started)], [{**os.environ, **caches}])
+            rows.append({"name": name, **found})
+            watch("start", len(rows), len(names))
+    return Table("start", "From nothing to the first step of CARE", tuple(rows))
+
+
+def _together(settings: Settings, number: int, threads: int) -> Row:
+    """What the first of `number` processes measures."""
+    with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
+        environments = [
+            {
+                **os.environ,
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "WORLD_SIZE": str(number),
+                "OMP_NUM_THREADS": str(threads),
+            }
+            for rank in range(number)
+        ]
+        return _run(["scaling", _encoded(settings), f"file://{folder}/meeting"], environments)[0]
+
+
+def _encoded(settings: Settings) -> str:
+    return json.dumps(dataclasses.asdict(settings))
+
+
+def _run(arguments: list[str], environments: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
+    """Run `care.bench.process` once per environment, at the same time; the JSON that each printed last."""
+    command = [sys.executable, "-m", "care.bench.process", *arguments]
+    with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
+        files = [(Path(folder) / f"{i}.out", Path(folder) / f"{i}.err") for i in range(len(environments))]
+        running = []
+        for (out, err), environment in zip(files, environments, strict=True):
+            with out.open("wb") as stdout, err.open("wb") as stderr:
+                running.append(subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr))
+        _wait(running)
+        for process, (_, err) in zip(running, files, strict=True):
+            if process.returncode > 0:
+                raise RuntimeError(f"a measuring process failed: {err.read_text()[-2000:]}")
+        return [json.loads(out.read_text().splitlines()[-1]) for out, _ in files]
+
+
+def _wait(running: Sequence["subprocess.Popen[bytes]"]) -> None:
+    """Until all have ended. One that fails, or an interrupt here, ends the others, which would wait for it for ever."""
+    try:
+        while any(process.poll() is None for process in running):
+            if any(process.poll() for process in running):
+                break
+            time.sleep(PAUSE)
+    finally:
+        for process in running:
+            if process.poll() is None:
+                process.terminate()
+            process.wait()

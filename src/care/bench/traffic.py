@@ -1,0 +1,54 @@
+"""How many bytes a process sends in a training step on several processes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from care.methods import Method
+
+FP32 = 4  # bytes of a gradient, and of BatchNorm's sums
+SIAMESE_VIEWS = 2
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that each of W processes sends in a step, with ring algorithms.
+
+    A gather of M bytes (of all processes together) sends M (W − 1)/W, a sum over processes of M bytes twice as many.
+    """
+
+    embedding_bytes: int
+    gradient_bytes: int
+    batchnorm_bytes: int
+
+
+def traffic(
+    processes: int,
+    batch: int,
+    dimension: int,
+    parameters: int,
+    channels: Sequence[int],
+    groups: int,
+    embedding_width: int = FP32,
+) -> Traffic:
+    """A step with a global batch of N = `batch`: each of two views gathers N d numbers and sums their gradients.
+
+    Gradients are P numbers. A BatchNorm of C channels sums 2 · groups · C + 1 numbers forward, and again backward.
+    """
+    ring = (processes - 1) / processes
+    gathered = SIAMESE_VIEWS * batch * dimension * embedding_width
+    sums = FP32 * sum(2 * groups * c + 1 for c in channels)
+    return Traffic(
+        embedding_bytes=round((1 + 2) * ring * gathered),
+        gradient_bytes=round(2 * ring * parameters * FP32),
+        batchnorm_bytes=round(2 * 2 * ring * sums),
+    )
+
+
+def traffic_of(method: Method, processes: int, batch: int, dimension: int, embedding_width: int = FP32) -> Traffic:
+    """The traffic of a method that sends all its views through one encoder."""
+    trained = sum(p.numel() for p in method.parameters() if p.requires_grad)
+    channels = [module.num_features for module in method.encoder.modules() if isinstance(module, _BatchNorm)]
+    groups = 1 if method.joint else len(method.plan.views)
+    return traffic(processes, batch, dimension, trained, channels, groups, embedding_width)

@@ -1,0 +1,147 @@
+"""Rows of `care bench train`: the training step of each method, and the same training as people write it."""
+
+import gc
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from care.bench.baseline import MOST_WORKERS, Baseline
+from care.bench.clock import Timing, synchronize, time_calls
+from care.bench.limit import peak_flops, step_flops
+from care.bench.phases import phase_seconds
+from care.bench.results import Row, Table, Watch
+from care.bench.settings import CARE_SETTINGS, METHODS, Settings
+from care.train import Config, distributed
+from care.train.distributed import Processes
+from care.train.graph import CALLS_BEFORE_CAPTURE
+from care.train.loop import _fastest_convolutions
+from care.train.state import build_state
+from care.train.step import Step
+
+AUTHORS = "authors' way"
+BASELINES: dict[str, dict[str, Any]] = {"SimCLR": {}, "CARE": CARE_SETTINGS}
+# Which loop, as people write it, does the same work.
+COMPARED_WITH = {"SimCLR": "SimCLR", "CARE": "CARE", "CARE, joint BatchNorm": "CARE"}
+
+NOTES = (
+    "A step is what `care train` runs, on noise that is already on the device; medians over 5 blocks of steps.",
+    "Phases, in ms: on a GPU, differences between prefixes of the step, each a CUDA graph; on a CPU, timed one by one"
+    " in steps of their own, so that they need not add up to ms/step.",
+    "The limit: 3 × the encoder's forward FLOPs × views (MoCo's keys 1 ×), at the rate of a large matrix product here.",
+    f"{AUTHORS}: DataLoader, torchvision v2 on PIL pictures (an augmentation per picture in every view: the same work),"
+    " a forward per view, Adam, our losses; without workers and with one per core (at most 16), the faster is shown.",
+)
+
+
+def measure_training(settings: Settings, watch: Watch) -> Table:
+    """Every method's step, then the baselines, in one process on one device."""
+    processes = distributed.start(settings.device)
+    rows: dict[str, Row] = {}
+    total = len(METHODS) + len(BASELINES)
+    with _fastest_convolutions():
+        peak = peak_flops(processes.device, min(settings.seconds, 1.0))
+        for name, chosen in METHODS.items():
+            rows[name] = {"name": name, **_ours(settings, processes, peak, chosen)}
+            watch("training steps", len(rows), total)
+        for name, chosen in BASELINES.items():
+            rows[f"{name}, {AUTHORS}"] = {"name": f"{name}, {AUTHORS}", **_theirs(settings, processes, peak, chosen)}
+            watch("training steps", len(rows), total)
+    for ours, theirs in COMPARED_WITH.items():
+        rates = (rows[name]["samples_per_second"] for name in (ours, f"{theirs}, {AUTHORS}"))
+        rows[ours]["ratio"] = next(rates) / next(rates)
+    return Table("train", f"Training, limit {peak / 1e12:.2f} TFLOP/s", tuple(rows.values()), NOTES)
+
+
+def build_step(settings: Settings, processes: Processes, **chosen: Any) -> Step:
+    """The step of a method as `care train` sets it up, for the batches of `processes`."""
+    config = settings.config(processes.count, **chosen)
+    state = build_state(config, settings.random_samples(processes.count), processes)
+    if config.compile:
+        state.method.encoder.compile(dynamic=False)
+    return Step(state, config, processes, steps_per_epoch=1)
+
+
+def warmup_calls(step: Step) -> int:
+    """How many calls it takes until a step is compiled and, where it will be, captured."""
+    return CALLS_BEFORE_CAPTURE + 2 if step.graph else 2
+
+
+def _ours(settings: Settings, processes: Processes, peak: float, chosen: dict[str, Any]) -> Row:
+    device = processes.device
+    with _memory(device) as memory:
+        step = build_step(settings, processes, **chosen)
+        images = settings.random_images(settings.batch_size).to(device)
+        timing = time_calls(lambda: step([images], epoch=0), device, settings.seconds, warmup_calls(step))
+    phases = phase_seconds(step, images, timing.median, settings.seconds)
+    row = _row(step.config, settings.size, timing, peak)
+    return row | {f"{name}_ms": 1e3 * value for name, value in phases.items()} | memory
+
+
+def _theirs(settings: Settings, processes: Processes, peak: float, chosen: dict[str, Any]) -> Row:
+    """The best of loading in this process and loading with workers."""
+    candidates = []
+    for workers, threads in _ways_to_load(processes.device):
+        with _memory(processes.device) as memory, _threads(threads):
+            step = Baseline(settings, processes.device, workers, **chosen)
+            # Loaded ahead are two batches per worker, and a worker's batch comes every so many steps.
+            warmup, multiple = 2 + 2 * workers, max(1, workers)
+            timing = time_calls(step, processes.device, settings.seconds, warmup, multiple)
+            del step
+        row = _row(settings.config(**chosen), settings.size, timing, peak)
+        candidates.append({"workers": workers, "threads": threads, **row, **memory})
+    best = min(candidates, key=lambda row: row["ms_per_step"])
+    tried = [{key: row[key] for key in ("workers", "threads", "samples_per_second")} for row in candidates]
+    return {**best, "tried": tried}
+
+
+def _ways_to_load(device: torch.device) -> list[tuple[int, int]]:
+    """(workers, threads of this process); on a CPU, workers take the cores that training would use."""
+    workers, threads = min(os.cpu_count() or 1, MOST_WORKERS), torch.get_num_threads()
+    return [(0, threads), (workers, threads), *([(workers, 1)] if device.type == "cpu" and threads > 1 else [])]
+
+
+@contextmanager
+def _threads(number: int) -> Iterator[None]:
+    """Compute with so many threads. Python warns of forking where there are threads: that is not the user's to mend."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _row(config: Config, size: int, timing: Timing, peak: float) -> Row:
+    flops = step_flops(config, size)
+    return {
+        "samples_per_second": config.batch_size / timing.median,
+        "ms_per_step": 1e3 * timing.median,
+        "fastest_ms": 1e3 * timing.fastest,
+        "slowest_ms": 1e3 * timing.slowest,
+        "steps": timing.calls,
+        "flops_per_step": flops,
+        "peak_flops": peak,
+        "share_of_limit": flops / (timing.median * peak),
+    }
+
+
+@contextmanager
+def _memory(device: torch.device) -> Iterator[dict[str, float | None]]:
+    """What the block allocates at most, in MB, on a GPU; nothing of an earlier row is left there."""
+    found: dict[str, float | None] = {"memory_mb": None}
+    gc.collect()
+    torch.compiler.reset()
+    if device.type != "cuda":
+        yield found
+        return
+    synchronize(device)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    yield found
+    found["memory_mb"] = (torch.cuda.max_memory_allocated(device) - before) / 1e6

@@ -1,0 +1,72 @@
+"""`care bench`: how fast is it here?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from care.bench import chosen_parts, default_settings, measure_speed
+from care.cli.mistakes import users_input
+from care.cli.watching import watching
+from care.durable import make_folder, write_atomically
+
+
+def bench(
+    parts: Annotated[
+        list[str] | None, typer.Argument(help="train, augment, loader, scaling, start, or all. Default: all.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    model: Annotated[
+        str | None, typer.Option(help="Any timm model. Default: resnet18 on a GPU, test_resnet on a CPU.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Images per step and process. Default: 256 on a GPU, 64 on a CPU.")
+    ] = None,
+    size: Annotated[int | None, typer.Option(help="Side of images and views in pixels. Default: 32.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Time per row. Default: 5 on a GPU, 2 on a CPU.")] = None,
+    processes: Annotated[
+        str | None, typer.Option(help="Numbers of processes for scaling, such as 1,2,4. Default: 1,2, or all GPUs.")
+    ] = None,
+    images: Annotated[
+        int | None, typer.Option(help="Images in the store for loader. Default: 50,000 on a GPU, 10,000 on a CPU.")
+    ] = None,
+    compile: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="As care train --compile. Default: on a GPU only.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where to write every number, as JSON.")] = Path("bench.json"),
+) -> None:
+    """Measure training, augmentations, loading, several processes and the start, on random images.
+
+    Training is compared with the limit of this machine, and with the same method as people write it: a DataLoader,
+    torchvision on one picture at a time, one forward pass per view.
+
+    Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold]
+    """
+    with users_input():
+        names = chosen_parts(parts or [])
+        settings = default_settings(
+            device,
+            model=model,
+            batch_size=batch_size,
+            size=size,
+            seconds=seconds,
+            processes=_numbers(processes),
+            images=images,
+            compile=compile,
+        )
+        settings.check()
+        make_folder(out.absolute().parent)
+    with watching() as watch:
+        report = measure_speed(names, settings, watch)
+    with users_input():
+        write_atomically(out, report.to_json().encode())
+    typer.echo(f"{report.text()}\n\n{out}")
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise ValueError(f"expected numbers of processes such as 1,2,4, got {text!r}") from error

@@ -1,0 +1,116 @@
+"""`care bench scaling` and `care bench start`: processes that measure, and the bytes between them."""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from care.bench import default_settings, process, scaling
+from care.bench.settings import CARE_SETTINGS
+from care.bench.traffic import traffic, traffic_of
+from care.bench.training import build_step
+from care.train import distributed
+
+CPU = torch.device("cpu")
+TINY = default_settings("cpu", batch_size=8, size=16, seconds=0.01, images=20)
+
+
+def test_bytes_by_hand():
+    """4 processes send 3/4 of what is gathered and twice 3/4 of what is summed."""
+    sent = traffic(4, batch=8, dimension=16, parameters=1000, channels=[3, 5], groups=2)
+    assert sent.embedding_bytes == 3 * 3 / 4 * (2 * 8 * 16 * 4)
+    assert sent.gradient_bytes == 2 * 3 / 4 * 4000
+    assert sent.batchnorm_bytes == 2 * (2 * 3 / 4 * 4 * ((2 * 2 * 3 + 1) + (2 * 2 * 5 + 1)))
+    assert set(vars(traffic(1, 8, 16, 1000, [3], 2)).values()) == {0}
+
+
+def test_bytes_are_those_of_the_messages(monkeypatch):
+    """Two processes, of which one is imagined: every message of a step is counted as it is sent."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        sent = []
+        reduce, gather = dist.all_reduce, dist.all_gather
+        monkeypatch.setattr(dist, "all_reduce", lambda x, *a, **k: (sent.append(2 * x.nbytes // 2), reduce(x, *a, **k)))
+        monkeypatch.setattr(
+            dist, "all_gather", lambda parts, x: (sent.append(sum(p.nbytes for p in parts) // 2), gather(parts, x))
+        )
+        method = build_step(TINY, distributed.Processes(0, 2, CPU), **CARE_SETTINGS).state.method
+        sent.clear()
+        views = torch.rand(4, 8, 3, 16, 16)
+        method.loss.total(method(*views)).backward()
+        formula = traffic_of(method, processes=2, batch=16, dimension=128)
+    finally:
+        dist.destroy_process_group()
+    assert sum(sent) == formula.embedding_bytes + formula.batchnorm_bytes
+    assert formula.gradient_bytes == 4 * sum(p.numel() for p in method.parameters())
+
+
+def forked(arguments, environments):
+    """`scaling._run` in copies of this process: a new one takes seconds to import torch."""
+    context = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / str(i) for i in range(len(environments))]
+        pairs = zip(files, environments, strict=True)
+        with warnings.catch_warnings(
+            action="ignore", category=DeprecationWarning
+        ):  # of forking where there are threads
+            copies = [context.Process(target=in_copy, args=(arguments, *pair)) for pair in pairs]
+            for copy in copies:
+                copy.start()
+        for copy in copies:
+            copy.join()
+            assert copy.exitcode == 0
+        return [json.loads(file.read_text()) for file in files]
+
+
+def in_copy(arguments, file, environment):
+    os.environ.update(environment)
+    with file.open("w") as out, contextlib.redirect_stdout(out):
+        process.main(*arguments)
+
+
+def test_two_processes_measure_together(monkeypatch):
+    monkeypatch.setattr(scaling, "_run", forked)
+    row = scaling._together(TINY, number=2, threads=1)
+    assert row["samples_per_second"] == pytest.approx(2 * 8e3 / row["ms_per_step"])
+    assert min(row["gather_ms"], row["average_ms"], row["batchnorm_bytes"]) > 0
+
+
+def test_one_process_sends_nothing(monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    process.main("scaling", scaling._encoded(TINY), "unused")
+    row = json.loads(capsys.readouterr().out)
+    assert row["gather_ms"] is row["average_ms"] is None
+    assert row["gradient_bytes"] == 0
+
+
+def test_the_start_has_its_parts(monkeypatch, capsys):
+    monkeypatch.setattr(
+        scaling, "_run", lambda arguments, _: [(process.main(*arguments), json.loads(capsys.readouterr().out))[1]]
+    )
+    (row,) = scaling.measure_start(TINY, lambda *_: None).rows
+    parts = row["import_seconds"] + row["build_seconds"] + row["step_seconds"]
+    assert row["seconds"] == pytest.approx(parts)
+
+
+def test_a_process_that_fails_ends_the_others(monkeypatch):
+    """One fails at once, one would sleep for a minute."""
+    command = "import os, sys, time; time.sleep(60) if os.environ['WHO'] == '0' else sys.exit('out of luck')"
+    real = subprocess.Popen
+    monkeypatch.setattr(scaling.subprocess, "Popen", lambda _, **k: real([sys.executable, "-c", command], **k))
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match="out of luck"):
+        scaling._run([], [{"WHO": "0"}, {"WHO": "1"}])
+    assert time.monotonic() - started < 30
