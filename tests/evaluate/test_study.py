@@ -77,11 +77,14 @@ def flags(n):
 
 def test_labels_in_the_picture_are_found():
     samples = flags(150)
-    settings = Settings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,))
-    record = evaluate_model(study(lambda x: {"features": x.flatten(1)}, samples, samples), settings).record
+    settings = Settings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,), logistic=1.0)
+    evaluation = evaluate_model(study(lambda x: {"features": x.flatten(1)}, samples, samples), settings)
+    assert "logistic regression, penalty 1" in summary(evaluation)
+    record = evaluation.record
     assert record["knn"]["20"] == 1.0
     assert record["probe"]["mean"] == 1.0
     assert record["probe"]["on"] == "cached"
+    assert record["logistic"] == {"penalty": 1.0, "accuracy": 1.0, "converged": True}
 
 
 def test_clouds_that_rotate_are_predicted_exactly():

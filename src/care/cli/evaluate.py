@@ -43,6 +43,9 @@ def evaluate(
         list[float] | None, typer.Option(help="Of the probe. Give several: held-out training images choose.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many probes to train.")] = 5,
+    logistic: Annotated[
+        float | None, typer.Option(help="Also the exact logistic regression with this penalty, such as 1.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed draws the same augmentations.")] = 0,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Images at once. Default: what fits.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
@@ -64,6 +67,7 @@ def evaluate(
             probe_epochs=probe_epochs,
             learning_rates=tuple(learning_rate) if learning_rate else None,
             seeds=seeds,
+            logistic=logistic,
             seed=seed,
         )
         study = _study(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)

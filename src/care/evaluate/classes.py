@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from care.evaluate.augmented_probe import augmented_probe
 from care.evaluate.families import Watch
 from care.evaluate.knn import knn_predict
+from care.evaluate.logistic import logistic_regression
 from care.evaluate.observer import Embeddings, Observer, features_of
 from care.evaluate.probe import Protocol, linear_probe
 
@@ -23,17 +24,26 @@ def classify(
     protocol: Protocol | None,
     probe_on: ProbeOn,
     module: nn.Module | None,
+    logistic: float | None,
     seed: int,
     watch: Watch,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """kNN and probe accuracy on the observed images with `bank` to learn from; nothing where labels are missing."""
+    """kNN and probe accuracy on the observed images with `bank` to learn from; nothing where labels are missing.
+
+    With `logistic`, a penalty, also that of the exact logistic regression: what a probe trained for ever would become.
+    """
     labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(observer.device)
     if labels.min() < 0 or test_labels.min() < 0:
-        return {"knn": None, "probe": None}, {}
+        return {"knn": None, "probe": None, "logistic": None}, {}
     features, test_features = features_of(bank.still()), features_of(still)
     right = {f"knn{k}": knn_predict(features, labels, test_features, k) == test_labels for k in NEIGHBORS}
     knn = {name.removeprefix("knn"): hits.double().mean().item() for name, hits in right.items()}
-    found: dict[str, Any] = {"knn": knn, "probe": None}
+    found: dict[str, Any] = {"knn": knn, "probe": None, "logistic": None}
+    if logistic is not None:
+        exact = logistic_regression(features, labels, logistic)
+        right["logistic"] = exact.predict(test_features) == test_labels
+        accuracy = right["logistic"].double().mean().item()
+        found["logistic"] = {"penalty": logistic, "accuracy": accuracy, "converged": exact.converged}
     if protocol is not None:
         tick = partial(watch, "linear probe")
         if probe_on == "cached":

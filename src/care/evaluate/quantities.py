@@ -71,6 +71,9 @@ def _classes(evaluation: Evaluation) -> Iterator[Quantity]:
         top1, top5 = record["probe"]["mean"], sum(record["probe"]["top5"]) / len(record["probe"]["top5"])
         yield Quantity("classes", "linear probe, top-1", top1, "higher", rightly(evaluation, "probe"), percent=True)
         yield Quantity("classes", "linear probe, top-5", top5, "higher", rightly(evaluation, "probe5"), percent=True)
+    if record["logistic"] is not None:
+        accuracy, units = record["logistic"]["accuracy"], rightly(evaluation, "logistic")
+        yield Quantity("classes", "logistic regression", accuracy, "higher", units, percent=True)
     for k, accuracy in (record["knn"] or {}).items():
         yield Quantity("classes", f"kNN, k = {k}", accuracy, "higher", rightly(evaluation, f"knn{k}"), percent=True)
 

@@ -27,6 +27,7 @@ class Settings:
 
     `probe` names the protocol of the linear probe; it is trained on "cached" features of the images as they are, on
     features of "augmented" images, or, as in the authors' program, with BatchNorm statistics "drifting" meanwhile.
+    `logistic` is the penalty of an exact logistic regression, the probe's cross-check; None leaves it out.
     """
 
     images: int | None = None
@@ -36,6 +37,7 @@ class Settings:
     probe_epochs: int | None = None
     learning_rates: tuple[float, ...] | None = None
     seeds: int = 5
+    logistic: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -88,7 +90,7 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
     with frozen(study.module):
         still = observer.still()
         parts = [
-            classify(bank, observer, still, protocol, settings.probe_on, study.module, seed, tell),
+            classify(bank, observer, still, protocol, settings.probe_on, study.module, settings.logistic, seed, tell),
             rotate(observer, still, settings.augmentations, seed, tell),
             retrieve(observer, still, seed, tell),
             sense(observer, still, seed, tell),

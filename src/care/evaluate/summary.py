@@ -23,6 +23,9 @@ def _classes(evaluation: Evaluation) -> str:
         top1 = f"{100 * probe['mean']:.2f} ± {100 * probe['deviation']:.2f} %"
         words = f"linear probe ({probe['on']} features, {len(probe['top1'])} seeds)"
         rows.insert(0, (words, top1, f"{100 * top5:.2f} %"))
+    if (exact := evaluation.record["logistic"]) is not None:
+        words = f"logistic regression, penalty {exact['penalty']:g}" + ("" if exact["converged"] else ", not converged")
+        rows.append((words, f"{100 * exact['accuracy']:.2f} %", ""))
     if not rows:
         return f"{title}: no labels, so no probe and no kNN"
     return text_table(title, ("classifier", "top-1", "top-5"), rows)
