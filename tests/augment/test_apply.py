@@ -136,10 +136,13 @@ def test_no_value_is_read_off_the_gpu(generator):
         assert augment_images(images, fake).shape == apply(images, fake).shape == (8, 3, 32, 32)
 
 
-def test_picking_rows_changes_nothing(generator, monkeypatch):
-    """A CPU computes what is needed, a GPU everything: the views are the same."""
+@pytest.mark.parametrize("changes", [{}, {"gray": 1.0}, {"gray": 0.0, "blur": 1.0}, {"color": 1.0, "identity": 0.0}])
+def test_picking_rows_changes_nothing(changes, generator, monkeypatch):
+    """A CPU computes what is needed, a GPU everything: the views are the same, be it some, all or none of them."""
     images = torch.randint(256, (200, 3, 32, 32), dtype=torch.uint8, generator=generator)
-    p = EVERYTHING.sample(200, (32, 32), generator)
+    p = dataclasses.replace(EVERYTHING, **{"identity": 0.0, **changes} if changes else {}).sample(
+        200, (32, 32), generator
+    )
     picked = apply(images, p)
     for module in (rows, color):
         monkeypatch.setattr(module, "by_rows", lambda images: False)

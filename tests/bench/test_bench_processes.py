@@ -1,15 +1,9 @@
 """`care bench scaling` and `care bench start`: processes that measure, and the bytes between them."""
 
-import contextlib
 import json
-import multiprocessing
-import os
 import subprocess
 import sys
-import tempfile
 import time
-import warnings
-from pathlib import Path
 
 import pytest
 import torch
@@ -56,32 +50,7 @@ def test_bytes_are_those_of_the_messages(monkeypatch):
     assert formula.gradient_bytes == 4 * sum(p.numel() for p in method.parameters())
 
 
-def forked(arguments, environments):
-    """`scaling._run` in copies of this process: a new one takes seconds to import torch."""
-    context = multiprocessing.get_context("fork")
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / str(i) for i in range(len(environments))]
-        pairs = zip(files, environments, strict=True)
-        with warnings.catch_warnings(
-            action="ignore", category=DeprecationWarning
-        ):  # of forking where there are threads
-            copies = [context.Process(target=in_copy, args=(arguments, *pair)) for pair in pairs]
-            for copy in copies:
-                copy.start()
-        for copy in copies:
-            copy.join()
-            assert copy.exitcode == 0
-        return [json.loads(file.read_text()) for file in files]
-
-
-def in_copy(arguments, file, environment):
-    os.environ.update(environment)
-    with file.open("w") as out, contextlib.redirect_stdout(out):
-        process.main(*arguments)
-
-
-def test_two_processes_measure_together(monkeypatch):
-    monkeypatch.setattr(scaling, "_run", forked)
+def test_two_processes_measure_together():
     row = scaling._together(TINY, number=2, threads=1)
     assert row["samples_per_second"] == pytest.approx(2 * 8e3 / row["ms_per_step"])
     assert min(row["gather_ms"], row["average_ms"], row["batchnorm_bytes"]) > 0

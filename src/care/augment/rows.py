@@ -22,7 +22,7 @@ def change_rows(images: Float[Tensor, "n c h w"], rows: Bool[Tensor, " n"], chan
     if len(chosen) == 0:
         return images
     if len(chosen) == len(images):
-        return change(images, slice(None)).expand_as(images)
+        return images.copy_(change(images, slice(None)))
     changed = change(images.index_select(0, chosen), chosen)
     return images.index_copy_(0, chosen, changed.expand(-1, *images.shape[1:]))
 
