@@ -12,7 +12,7 @@ from care.data import Samples
 from care.evaluate.families import Watch
 from care.evaluate.hue import Hues, mean_hue
 from care.evaluate.observer import Embeddings, Observer
-from care.evaluate.retrieval import Retrieval, retrieval
+from care.evaluate.retrieval import retrieval
 from care.evaluate.sensitivity import factor_sensitivity, parameter_sensitivity
 from care.evaluate.targets import factor_targets, parameter_targets
 from care.randomness import generator_for
@@ -42,7 +42,9 @@ def retrieve(observer: Observer, still: Embeddings, seed: int, watch: Watch) -> 
     }
     watch("retrieval", 1, 1)
     arrays = {f"retrieval/{output}/{name}": v for output, r in found.items() for name, v in r.per_query.items()}
-    arrays |= _pictures(samples, policy, queries[:PICTURED], jitter[:PICTURED], found)
+    shown = torch.arange(min(PICTURED, count)) * count // min(PICTURED, count)
+    after = {output: r.after.cpu()[shown] for output, r in found.items()}
+    arrays |= _pictures(samples, policy, queries[shown], jitter[shown], after)
     return {"retrieval": {output: r.to_json() for output, r in found.items()}}, arrays
 
 
@@ -76,7 +78,7 @@ def _hues(observer: Observer, inputs: Tensor, p: ImageParameters) -> Hues:
 
 
 def _pictures(
-    samples: Samples, policy: ImagePolicy, queries: Tensor, jitter: ImageParameters, found: dict[str, Retrieval]
+    samples: Samples, policy: ImagePolicy, queries: Tensor, jitter: ImageParameters, after: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """A few queries, as they are and jittered, what was found for them, as 8-bit views, and what is of their class."""
 
@@ -87,8 +89,7 @@ def _pictures(
 
     pictures = {"pictures/queries": view(queries), "pictures/jittered": view(queries, jitter)}
     labels = samples.labels.cpu()
-    for output, r in found.items():
-        rows = r.after[: len(queries)].cpu()
+    for output, rows in after.items():
         pictures[f"pictures/{output}"] = view(rows.flatten()).unflatten(0, rows.shape)
         pictures[f"pictures/{output}/right"] = labels[rows] == labels[queries][:, None]
     return pictures
