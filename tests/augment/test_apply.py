@@ -149,6 +149,17 @@ def test_picking_rows_changes_nothing(changes, generator, monkeypatch):
     torch.testing.assert_close(apply(images, p), picked, atol=2e-6, rtol=0)
 
 
+def test_gradients_reach_the_images(generator):
+    """Against a difference quotient along a random direction."""
+    images = 0.2 + 0.6 * torch.rand(30, 3, 16, 16, generator=generator, dtype=torch.float64)
+    direction = torch.randn(images.shape, generator=generator, dtype=torch.float64)
+    p = ImagePolicy(size=16, gray=0.5, color=1.0).sample(30, (16, 16), generator)
+    leaf = images.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(apply(leaf, p).square().sum(), leaf)
+    ends = [apply(images + h * direction, p).square().sum() for h in (1e-6, -1e-6)]
+    torch.testing.assert_close((slope * direction).sum(), (ends[0] - ends[1]) / 2e-6, rtol=1e-4, atol=1e-4)
+
+
 def test_compiles_without_graph_breaks():
     """In a process of its own, because the shape checks of the test suite cannot be compiled."""
     program = """

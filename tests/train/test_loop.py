@@ -14,6 +14,7 @@ from small import same_state, small_config, small_data
 
 import care
 from care.train import Config, Interrupted, Progress, Run, prepare, train
+from care.train.finite import FiniteCheck
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +133,14 @@ def test_a_second_run_into_the_same_folder_is_refused(data, tmp_path):
         prepare(dataclasses.replace(config, seed=5), tmp_path / "run", resume=True)
     with pytest.raises(ValueError, match="no run to resume"):
         prepare(config, tmp_path / "elsewhere", resume=True)
+
+
+def test_an_epoch_that_is_not_finite_is_not_saved_even_if_no_step_was_asked(data, tmp_path, monkeypatch):
+    """On a GPU the last steps of an epoch are not asked about, nor those of a short one."""
+    monkeypatch.setattr(FiniteCheck, "ask", lambda *_: None)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        run(small_config(data, optimizer="sgd", learning_rate=1e30), tmp_path / "run")
+    assert not (tmp_path / "run" / "checkpoints").exists()
 
 
 def test_a_loss_that_is_not_finite_stops_before_anything_is_saved(data, tmp_path):

@@ -28,5 +28,7 @@ def change_rows(images: Float[Tensor, "n c h w"], rows: Bool[Tensor, " n"], chan
 
 
 def by_rows(images: Tensor) -> bool:
-    """Whether it pays to pick rows: on the host, and not in a compiled function, whose shapes are fixed."""
-    return images.device.type == "cpu" and not torch.compiler.is_compiling()
+    """Whether to pick rows: on the host, but not in a compiled function, whose shapes are fixed, and not where a
+    gradient is wanted, which needs what would be overwritten.
+    """
+    return images.device.type == "cpu" and not images.requires_grad and not torch.compiler.is_compiling()

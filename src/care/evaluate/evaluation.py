@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import torch
 from torch import Tensor
 
 from care.durable import make_folder, write_atomically
@@ -73,8 +72,3 @@ def rightly(evaluation: Evaluation, what: str) -> Tensor | None:
     """Per test image, the share of classifiers that were right ("probe", "knn20" …), if there were any."""
     right = evaluation.arrays.get(f"right/{what}")
     return None if right is None else right.double().reshape(-1, right.shape[-1]).mean(0)
-
-
-def without_nan(value: float) -> float | None:
-    """JSON has no NaN: a measure that does not exist is null."""
-    return value if torch.isfinite(torch.tensor(value)) else None

@@ -94,13 +94,15 @@ def train(plan: Plan, progress: Progress | None = None) -> None:
                 step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
                 if distributed.any_process(stop_wanted()):
-                    _save(plan, state, step)
+                    step.finite.wait(state.sums, state.step)
+                    _save(plan, state)
                     raise Interrupted
-            means = _means(state, plan)  # the host waits for the device here, so the clock is right
+            step.finite.wait(state.sums, state.step)  # before anything is made of them; and now the clock is right
+            means = _means(state, plan)
             seconds = time.perf_counter() - started
             state.log = [*state.log, _record(plan, state, means, monitor, epoch)]
             state.clear()
-            _save(plan, state, step)
+            _save(plan, state)
             if processes.first:
                 run.write_log(state.log)
                 run.add_speed(_speed(epoch, seconds, (state.step - first_step) * config.batch_size))
@@ -149,8 +151,7 @@ def _speed(epoch: int, seconds: float, samples: int) -> dict[str, int | float]:
     return {"epoch": epoch + 1, "seconds": round(seconds, 3), "samples_per_second": round(samples / seconds, 1)}
 
 
-def _save(plan: Plan, state: State, step: Step) -> None:
-    step.finite.wait(state.sums, state.step)
+def _save(plan: Plan, state: State) -> None:
     if plan.processes.first:
         state.save(plan.run)
     distributed.wait_for_all()

@@ -47,9 +47,7 @@ class Step:
         state.method.train()
         rate = learning_rate(state.step, self.total_steps, config.learning_rate, self.warmup_steps, config.schedule)
         set_learning_rate(state.optimizer, rate)
-        torch.manual_seed(
-            derive(config.seed, "network", state.step, self.processes.rank)
-        )  # dropout, where there is any
+        torch.manual_seed(derive(config.seed, "network", state.step, self.processes.rank))  # of dropout
         for micro, generator in enumerate(self.generators):
             generator.manual_seed(derive(config.seed, "augment", epoch, state.step, micro))
         if self.momentum is not None:
