@@ -8,14 +8,43 @@ path share its temporary name.
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
+if sys.platform != "win32":
+    import fcntl
+
 INCOMPLETE = ".incomplete-"  # begins the name of everything that is not yet, or no longer, to be read
 BLANK = b"0" * 64
 SEAL = re.compile(rb'"sha256":"([0-9a-f]{64})"')
+
+
+class Lock:
+    """A file that one holder at a time has: BlockingIOError if there is another.
+
+    The system takes it back when the process ends, however it ends, so there is nothing to clean up: the file stays.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _lock(self.descriptor)
+        except BlockingIOError:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            self.release()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -92,6 +121,18 @@ def is_sealed(data: bytes) -> bool:
     digest.update(BLANK)
     digest.update(view[place.end(1) :])
     return digest.hexdigest().encode() == place[1]
+
+
+def _lock(descriptor: int) -> None:
+    """Lock an open file. Some network disks have no locks (ENOLCK, ENOTSUP, …), nor has Windows: there, nobody does."""
+    if sys.platform == "win32":
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return
 
 
 def _write_durably(path: Path, data: bytes) -> None:

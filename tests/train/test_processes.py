@@ -1,23 +1,30 @@
-"""Two real processes against one."""
+"""Two real processes against one, and against two that are stopped, spoiled, shut out, or killed and started again."""
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from small import small_config, small_data
+from watched import StopAfter
 
-from care.train import Run, prepare, train
+from care.durable import Lock
+from care.randomness import epoch_order
+from care.train import Interrupted, Run, prepare, train
+from faults.driver import same_run
 
 HERE = Path(__file__).parent
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def torchrun(*command, cwd):
-    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*start, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([*TORCHRUN, *command], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -27,17 +34,139 @@ def test_the_averaged_gradient_is_that_of_one_process(tmp_path):
     assert "vicreg" in torchrun(str(HERE / "two_processes.py"), cwd=tmp_path)
 
 
-def test_a_run_on_two_processes_is_the_run_on_one(tmp_path):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where `one_of_two.py` has run as both of two processes, and what it reports: `report-0.json`, `report-1.json`.
+
+    At the end each is a `care train` that gets signals: the second SIGTERM, then both whatever comes, until they end.
+    """
+    folder = tmp_path_factory.mktemp("two")
+    settings = {"method": "mocov2", "equivariance": 1.0, "optimizer": "sgd", "learning_rate": 0.05}
+    config = small_config(small_data(folder / "data"), epochs=8, evaluate_every=4, **settings)
+    (folder / "config.toml").write_text(config.to_toml())
+    train(prepare(config, folder / "one"))
+    with pytest.raises(Interrupted):
+        train(prepare(config, folder / "one to two"), StopAfter(2))
+    (folder / "held").mkdir()
+    lock = Lock(folder / "held" / ".lock")
+    processes = start_both(folder)
+    try:
+        (folder / "codes.json").write_text(json.dumps(signal_both(processes, folder / "signals" / "checkpoints")))
+    finally:
+        lock.release()
+        for process in processes:
+            process.kill()
+    return folder
+
+
+def start_both(folder):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    announced = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    command = [sys.executable, str(HERE / "one_of_two.py"), str(folder)]
+    processes = []
+    for rank in (0, 1):
+        with (folder / f"errors-{rank}").open("wb") as errors:
+            environment = ENVIRONMENT | announced | {"RANK": str(rank)}
+            processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors))
+    return processes
+
+
+def signal_both(processes, checkpoints):
+    """The exit codes of both, after one was asked to stop, and then both again and again."""
+    deadline = time.monotonic() + 300
+    while not list(checkpoints.glob("step-*")) and time.monotonic() < deadline:
+        assert all(process.poll() is None for process in processes)
+        time.sleep(0.02)
+    processes[1].send_signal(signal.SIGTERM)
+    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
+        time.sleep(0.05)
+        for process, number in zip(processes, (signal.SIGINT, signal.SIGTERM), strict=True):
+            process.send_signal(number)
+    return [process.wait(timeout=10) for process in processes]
+
+
+@pytest.fixture(scope="module")
+def reports(folder):
+    return [json.loads((folder / f"report-{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def test_a_run_on_two_processes_is_the_run_on_one(folder, reports):
     """The same images, augmentations, weights and log, up to the order of additions."""
-    data = small_data(tmp_path / "data")
-    config = small_config(data, equivariance=3.0, epochs=2, optimizer="sgd", learning_rate=0.05)
-    train(prepare(config, tmp_path / "one"))
-    (tmp_path / "config.toml").write_text(config.to_toml())
-    torchrun("-m", "care", "train", "--config", "config.toml", "--out", "two", cwd=tmp_path)
-    ones, twos = Run(tmp_path / "one").log(), Run(tmp_path / "two").log()
-    assert len(ones) == len(twos) == 2
-    for one, two in zip(ones, twos, strict=True):
-        for name in ("loss", "siamese", "equivariance", "invariance", "positive_cosine"):
-            assert two[name] == pytest.approx(one[name], rel=1e-3), name
-    assert (tmp_path / "two" / "curves.png").exists()
-    assert len(json.loads((tmp_path / "two" / "speed.jsonl").read_text().splitlines()[0])) == 3
+    assert [report["whole"] for report in reports] == [None, None]
+    close(folder / "one", folder / "whole")
+
+
+def close(one, two):
+    """Over two epochs: after that, what the order of additions changed has grown."""
+    ones, twos = Run(one).log(), Run(two).log()
+    assert len(ones) == len(twos) == 8
+    for first, second in zip(ones[:2], twos[:2], strict=True):
+        for name in set(first) & {"loss", "siamese", "equivariance", "invariance", "positive_cosine"}:
+            assert second[name] == pytest.approx(first[name], rel=1e-3), name
+
+
+def test_signals_to_either_process_stop_both_and_lose_nothing(folder, reports):
+    """Within an epoch and at its end; resumed, the run on two processes ends in the bits of one never stopped."""
+    assert [report["stopped"] for report in reports] == 2 * [["Interrupted: ", "Interrupted: ", None]]
+    assert same_run(folder / "whole", folder / "stopped")
+
+
+def test_a_second_signal_changes_neither_the_exit_code_nor_the_checkpoint(folder):
+    assert json.loads((folder / "codes.json").read_text()) == [75, 75]
+    assert Run(folder / "signals").config().epochs == 1000
+    told = [(folder / f"errors-{rank}").read_text() for rank in (0, 1)]
+    assert all("goes on" in text and "Traceback" not in text for text in told), told
+    prepare(Run(folder / "signals").config(), folder / "signals", resume=True)  # whole, and nobody holds it
+
+
+def test_two_processes_go_on_as_one_and_one_as_two(folder, reports):
+    """In the same global order, to the same log up to the order of additions."""
+    config = Run(folder / "one").config()
+    train(prepare(config, folder / "two to one", resume=True))
+    close(folder / "one", folder / "two to one")
+    close(folder / "one", folder / "one to two")
+    halves = zip(*(report["rows"] for report in reports), strict=True)
+    batches = [batch.tolist() for epoch in range(8) for batch in epoch_order(48, config.seed, epoch).split(16)]
+    assert [first + second for first, second in halves] == batches[2:]
+
+
+def test_a_gradient_that_is_not_finite_on_one_process_stops_both_before_anything_changes(reports):
+    assert [report["gradient"] for report in reports] == 2 * [
+        {"end": "FloatingPointError: gradient_norm is not finite at step 2", "same": True}
+    ]
+
+
+def test_what_the_first_process_cannot_do_stops_both(reports):
+    """Neither waits for the other: a checkpoint that cannot be written, a folder that another run is writing to."""
+    assert "checkpoints" in reports[0]["blocked"]
+    assert "another run is writing to" in reports[0]["held"]
+    for end in ("blocked", "held"):
+        assert reports[1][end] == "OSError: the first process had to stop; it says why"
+
+
+def worker(launcher, rank):
+    """The process id of a rank under torchrun."""
+    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+        if f"RANK={rank}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
+            return int(child)
+    raise LookupError(f"torchrun has no rank {rank}")
+
+
+def test_torchrun_starts_a_killed_process_again_and_the_result_is_the_same(folder):
+    """SIGKILL to the process that writes, as soon as it has saved: `--resume` in the command is all it takes."""
+    command = [*TORCHRUN, "--max-restarts=1", "-m", "care", "train", "--config", "config.toml"]
+    command += ["--out", "killed", "--resume", "--save-minutes", "0"]
+    with (folder / "output").open("wb") as output:
+        launcher = subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 300
+    while not list((folder / "killed").glob("checkpoints/step-*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(worker(launcher.pid, rank=0), signal.SIGKILL)
+    assert not (folder / "killed" / "model.safetensors").exists(), "it had finished"
+    assert launcher.wait(timeout=300) == 0, (folder / "output").read_text()
+    assert "resumed after step" in (folder / "output").read_text()
+    assert same_run(folder / "whole", folder / "killed")
+    assert (folder / "killed" / "curves.png").exists()
+    assert len(json.loads((folder / "killed" / "speed.jsonl").read_text().splitlines()[0])) == 3

@@ -20,6 +20,8 @@ CASES = {
     "byol": {"method": "byol"},
     "simsiam": {"method": "simsiam"},
     "uniformity": {"method": "uniformity", "equivariance": 1.0},
+    "invariance": {"method": "invariance", "equivariance": 1.0, "form": "minkowski"},
+    "equivariance": {"method": "equivariance", "equivariance": 1.0},
 }
 
 

@@ -46,7 +46,7 @@ def central_box(source: tuple[int, int], fraction: float) -> tuple[int, int, int
 def _largest_box(source: tuple[int, int], ratio: tuple[float, float]) -> tuple[int, int, int, int]:
     height, width = source
     if width / height < ratio[0]:
-        height = round(width / ratio[0])
+        height = max(1, round(width / ratio[0]))
     elif width / height > ratio[1]:
-        width = round(height * ratio[1])
+        width = max(1, round(height * ratio[1]))
     return (source[0] - height) // 2, (source[1] - width) // 2, height, width

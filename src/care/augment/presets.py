@@ -1,6 +1,7 @@
 """The policies of the paper, by name. Facts: SimCLR's recipe, the paper's appendix, and the authors' program."""
 
 import dataclasses
+import difflib
 from collections.abc import Callable
 
 from care.augment.policy import ImagePolicy
@@ -88,5 +89,7 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
 def policy_named(name: str) -> ImagePolicy:
     """The preset called `name`, with its usual size."""
     if name not in PRESETS:
-        raise ValueError(f"no policy is called {name!r}; there are {', '.join(PRESETS)}")
+        close = difflib.get_close_matches(name, PRESETS, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"no policy is called {name!r}; there are {', '.join(PRESETS)}{hint}")
     return PRESETS[name]()

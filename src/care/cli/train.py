@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import signal
 import types
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -26,10 +27,12 @@ from care.train import (
 )
 from care.train import train as run_training
 from care.train.config import known_names
+from care.train.loop import SAVE_MINUTES
 
 # What a run that was asked to stop exits with: run it again with --resume.
 STOPPED = 75
 NOT_FINITE = 3
+NOT_WRITTEN = 1
 
 HELP = {
     "data": "Data set: shapes, chains, cifar10, … (`care data list`), or the folder of a store.",
@@ -46,7 +49,7 @@ HELP = {
     "chunk_policy": "Augmentations of the equivariance loss.",
     "size": "Side of the views in pixels, if not the policy's own.",
     "identity": "Probability that a chunk's augmentation changes nothing.",
-    "model": "Any timm model, or deepset for point clouds.",
+    "model": "Any timm model, small_resnet for small pictures, or deepset for point clouds.",
     "embedding": "Dimension of the embedding; 2 is the circle.",
     "head_width": "Width of the projection head.",
     "head_depth": "Layers of the projection head.",
@@ -71,7 +74,10 @@ HELP = {
 
 def train(
     out: Annotated[Path | None, typer.Option(help="The run folder. Default: runs/NAME.")] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option(help="Go on with the run in --out, or begin it.")] = False,
+    save_minutes: Annotated[
+        float, typer.Option(min=0, help="Save within an epoch too, so many minutes after the last time.")
+    ] = SAVE_MINUTES,
     config: Annotated[Path | None, typer.Option(help="A config.toml, such as that of another run.")] = None,
     recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of the paper.")] = None,
     tensorboard: Annotated[bool, typer.Option(help="Also write the log for TensorBoard, to OUT/tensorboard.")] = False,
@@ -87,9 +93,11 @@ def train(
     chosen = {name: value for name, value in chosen.items() if value is not None}
     console = Console()
     with users_input():
+        if resume and out is None:
+            raise ValueError("say which run to go on with: --resume --out FOLDER")
         settings = resolve(chosen, config, recipe_name, out if resume else None)
         folder = out or Path("runs") / (recipe_name or f"{Path(settings.data).name}-{settings.method}")
-        plan = prepare(settings, folder, resume)
+        plan = prepare(settings, folder, resume, save_minutes)
         watchers: list[Progress] = [Terminal(console)] if plan.processes.first else []
         if tensorboard and plan.processes.first:
             watchers.append(TensorBoard(folder / "tensorboard"))
@@ -97,14 +105,21 @@ def train(
         console.print(settings.to_toml(), highlight=False, markup=False)
     try:
         run_training(plan, Several(*watchers))
+        if plan.processes.first:
+            curves_figure(plan.run.log()).savefig(folder / "curves.png", dpi=120)
     except Interrupted:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)  # torchrun passes on what this process got itself: it is heard
         typer.echo(f"stopped; `care train --resume --out {folder}` goes on", err=True)
         raise typer.Exit(STOPPED) from None
     except FloatingPointError as error:
         typer.echo(f"care: {error}; the last checkpoint in {folder} is from before", err=True)
         raise typer.Exit(NOT_FINITE) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        typer.echo(f"care: {reason}; once that is mended, `care train --resume --out {folder}` goes on", err=True)
+        raise typer.Exit(NOT_WRITTEN) from error
     if plan.processes.first:
-        curves_figure(plan.run.log()).savefig(folder / "curves.png", dpi=120)
         typer.echo(str(folder))
 
 
@@ -114,11 +129,13 @@ def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None
     if len(sources) > 1:
         raise ValueError(f"{' and '.join(sources)} cannot go together")
     if config is not None:
-        return dataclasses.replace(Config.from_toml(config.read_text(), str(config)), **chosen)
+        return dataclasses.replace(Config.read(config), **chosen)
     if recipe_name is not None:
         return dataclasses.replace(recipe(recipe_name), **chosen)
     if resumed is not None and (resumed / "config.toml").exists():
-        return dataclasses.replace(Config.from_toml((resumed / "config.toml").read_text(), str(resumed)), **chosen)
+        return dataclasses.replace(Config.read(resumed / "config.toml"), **chosen)
+    if resumed is not None and "data" not in chosen:
+        raise ValueError(f"there is no run to resume in {resumed}: say what to train on there, such as --data shapes")
     if "data" not in chosen:
         raise ValueError("say what to train on: --data shapes, or another of `care data list`")
     return default_config(**known_names(chosen, "the command line"))

@@ -12,6 +12,10 @@ MethodName = Literal[
 WITH_TEMPERATURE = ("simclr", "mocov2")
 WITH_MOMENTUM = ("mocov2", "byol")
 
+# The smallest and the largest that make sense: beyond these, memory ends before training begins.
+RANGES = {"embedding": (2, 1 << 16), "head_width": (1, 1 << 16), "head_depth": (1, 64), "queue": (1, 1 << 24)}
+LARGEST_SIZE = 4096
+
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSettings:
@@ -51,11 +55,17 @@ class MethodSettings:
         _require(self.temperature > 0, f"temperature must be greater than 0, got {self.temperature}")
         _require(self.equivariance >= 0, f"equivariance (λ) must not be negative, got {self.equivariance}")
         _require(self.size is None or self.size >= 8, f"size must be at least 8 pixels, got {self.size}")
+        _require(
+            not self.size or self.size <= LARGEST_SIZE, f"size must be at most {LARGEST_SIZE} pixels, got {self.size}"
+        )
+        for name, (low, high) in RANGES.items():
+            _require(
+                low <= getattr(self, name) <= high, f"{name} must be in [{low}, {high}], got {getattr(self, name)}"
+            )
         _require(0 <= self.identity <= 1, f"identity is a probability, got {self.identity}")
         _require(0 <= self.momentum < 1, f"momentum must be in [0, 1), got {self.momentum}")
         alone = self.method == "equivariance"
         _require(not alone or self.equivariance > 0, "the method equivariance needs equivariance > 0")
-        _require(self.embedding >= 2, f"embedding needs at least 2 dimensions, got {self.embedding}")
         _require(self.form == "euclidean" or self.equivariance > 0, f"form {self.form} needs equivariance > 0")
         _require(self.form != "symplectic" or self.embedding % 2 == 0, "the symplectic form needs an even embedding")
         if self.equivariance > 0:

@@ -2,7 +2,7 @@
 
 from care.train.config import Config
 from care.train.loop import Interrupted, Plan, prepare, train
-from care.train.progress import Progress, Several, TensorBoard, Terminal
+from care.train.progress import Progress, Several, TensorBoard, Terminal, Watched
 from care.train.recipes import default_config, recipe, recipes
 from care.train.runs import Run, load
 
@@ -15,6 +15,7 @@ __all__ = [
     "Several",
     "TensorBoard",
     "Terminal",
+    "Watched",
     "default_config",
     "load",
     "prepare",

@@ -84,7 +84,7 @@ def load_latest(folder: Path) -> Checkpoint | None:
         except ValueError as error:
             skipped.append(str(error))
     if skipped:
-        raise ValueError("\n".join([f"no checkpoint in {folder} is whole:", *skipped]))
+        raise ValueError(f"no checkpoint in {folder} is whole, begin again in another folder: {'; '.join(skipped)}")
     return None
 
 

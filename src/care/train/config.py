@@ -2,14 +2,19 @@
 
 import dataclasses
 import difflib
+import json
+import math
 import tomllib
 import types
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
 from care.methods import MethodSettings
 
 Precision = Literal["auto", "bf16", "fp16", "fp32"]
+
+LARGEST_BATCH = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +46,17 @@ class Config(MethodSettings):
         for name in ("epochs", "accumulate", "evaluate_every", "batch_size"):
             _require(getattr(self, name) >= 1, f"{name} must be at least 1, got {getattr(self, name)}")
         _require(self.batch_size >= 2, "batch_size must be at least 2: one image has nothing to be compared with")
+        _require(self.batch_size <= LARGEST_BATCH, f"batch_size must be at most {LARGEST_BATCH}, got {self.batch_size}")
+        _require(self.validation >= 0, f"validation must not be negative, got {self.validation}")
         _require(self.limit is None or self.limit >= 1, f"limit must be at least 1, got {self.limit}")
         _require(self.learning_rate > 0, f"learning_rate must be greater than 0, got {self.learning_rate}")
         _require(self.weight_decay >= 0, f"weight_decay must not be negative, got {self.weight_decay}")
         _require(0 <= self.warmup_epochs <= self.epochs, f"warmup_epochs must be in [0, {self.epochs}]")
         _require(0 <= self.ema < 1, f"ema must be in [0, 1), got {self.ema}")
         _require(self.batch_size % self.accumulate == 0, f"accumulate must divide the batch of {self.batch_size}")
+        _require(
+            self.batch_size >= 2 * self.accumulate, f"accumulate must be at most {self.batch_size // 2}, half a batch"
+        )
         self.check(self.batch_size // self.accumulate)
 
     def to_toml(self) -> str:
@@ -59,9 +69,26 @@ class Config(MethodSettings):
         """The configuration in `text`; unknown names and wrong types are a ValueError that says what to write."""
         try:
             values = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # numbers of 5,000 digits and brackets in brackets are no TOML error
             raise ValueError(f"{where} is not valid TOML: {error}") from error
-        return cls(**known_names(values, where))
+        _require("data" in values, f"{where} does not say what to train on: it needs data = NAME")
+        try:
+            return cls(**known_names(values, where))
+        except ValueError as error:
+            raise ValueError(str(error) if where in str(error) else f"{where}: {error}") from error
+
+    @classmethod
+    def read(cls, file: Path) -> "Config":
+        """The configuration in a file such as `config.toml`."""
+        try:
+            return cls.from_toml(file.read_text(encoding="utf-8"), str(file))
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{file} is not text: a configuration is a TOML file, such as a run's config.toml"
+            ) from error
 
     def differences(self, other: "Config") -> list[str]:
         """`name: ours, theirs` for each field in which two configurations differ."""
@@ -83,6 +110,7 @@ def _check_types(config: Config) -> None:
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if isinstance(value, int) and not isinstance(value, bool) and field.type is float:
+            _require(abs(value) < 1 << 1000, f"{field.name} must be a finite number")
             object.__setattr__(config, field.name, float(value))  # 3 means 3.0
         elif not _fits(value, field.type):
             raise ValueError(f"{field.name} must be {_in_words(field.type)}, got {value!r}")
@@ -90,9 +118,13 @@ def _check_types(config: Config) -> None:
 
 def _fits(value: object, kind: Any) -> bool:
     if get_origin(kind) is Literal:
-        return value in get_args(kind)
+        return any(type(value) is type(option) and value == option for option in get_args(kind))  # True is no 1
     if get_origin(kind) in (Union, types.UnionType):
         return any(_fits(value, option) for option in get_args(kind))
+    if kind is float:
+        return isinstance(value, float) and math.isfinite(value)
+    if kind is str:
+        return _is_unicode(value)
     return isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
 
 
@@ -101,15 +133,21 @@ def _in_words(kind: Any) -> str:
         return "one of " + ", ".join(map(str, get_args(kind)))
     if get_origin(kind) in (Union, types.UnionType):
         return " or ".join(_in_words(option) for option in get_args(kind))
-    return {int: "a whole number", float: "a number", str: "text", bool: "true or false"}.get(kind, "left out")
+    words = {int: "a whole number", float: "a finite number", str: "text in Unicode", bool: "true or false"}
+    return words.get(kind, "left out")
+
+
+def _is_unicode(value: object) -> bool:
+    """Whether it is text that can be written: the name of a file may hold bytes that are none."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+        # JSON's escapes are TOML's too, but for one character that JSON does not mind.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
 
 

@@ -6,13 +6,19 @@ the gradient of (1/W) Σ_r ℓ_r, which is the loss of one process on the whole 
 """
 
 import os
+import re
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -42,16 +48,29 @@ def start(device: str) -> Processes:
         chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) if chosen.index is None else chosen.index)
         torch.cuda.set_device(chosen)
     if count > 1 and not dist.is_initialized():
-        dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
+        _join("nccl" if chosen.type == "cuda" else "gloo")
     return Processes(rank, count, chosen)
+
+
+def _join(backend: str) -> None:
+    """Meet the others. torchrun keeps its store over restarts: what dead processes left there must not be read."""
+    store, rank, count = next(rendezvous("env://"))
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        store = PrefixStore(f"restart {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count)
 
 
 def resolve_device(device: str) -> str:
     """The device that "auto" means here, or the one that was asked for, if it is there."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device, re.ASCII):
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:1, got {device!r}")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"device {device} was asked for, but there is no GPU that torch can use; use --device cpu")
+    number = int(device.partition(":")[2] or 0)
+    if device != "cpu" and number >= torch.cuda.device_count():
+        raise ValueError(f"device {device} was asked for, but the GPUs here are 0 to {torch.cuda.device_count() - 1}")
     return device
 
 
@@ -80,14 +99,35 @@ def total(x: Tensor) -> Tensor:
     return _Total.apply(x) if dist.is_initialized() else x
 
 
+def highest(value: int) -> int:
+    """The highest value of all processes: all of them learn it."""
+    if not dist.is_initialized():
+        return value
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    values = torch.tensor(value, device=device)
+    dist.all_reduce(values, op=dist.ReduceOp.MAX)
+    return int(values.item())
+
+
 def any_process(flag: bool) -> bool:
     """Whether any process says yes: all of them learn it."""
-    if not dist.is_initialized():
-        return flag
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    votes = torch.tensor(int(flag), device=device)
-    dist.all_reduce(votes, op=dist.ReduceOp.MAX)
-    return bool(votes.item())
+    return bool(highest(int(flag)))
+
+
+def by_first(processes: Processes, work: Callable[..., T], *arguments: Any) -> T | None:
+    """What `work(*arguments)` returns on the first process, None on the others. If it fails there, all processes stop.
+
+    Otherwise they would wait for one that is gone.
+    """
+    problem, result = None, None
+    if processes.first:
+        try:
+            result = work(*arguments)
+        except (ValueError, OSError) as error:
+            problem = error
+    if any_process(problem is not None):
+        raise problem or OSError("the first process had to stop; it says why")
+    return result
 
 
 def wait_for_all() -> None:

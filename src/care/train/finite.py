@@ -1,4 +1,4 @@
-"""Noticing that the loss is not finite, without making the host wait for the GPU."""
+"""Noticing that the loss or its gradient is not finite, without making the host wait for the GPU."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from care.train import distributed
 
 
 class FiniteCheck:
-    """Looks at the sums of the terms of the loss: once one of them is not finite, it stays so.
+    """Looks at the sums of the terms of the loss and of the norm of the gradient: not finite once, they stay so.
 
     On a GPU, `ask` only asks; the answer is read when the next question is asked, if it is there by then.
     """

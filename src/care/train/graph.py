@@ -15,7 +15,7 @@ class Graph:
     The random numbers of captured generators follow the seeds that they have when the graph is replayed.
     """
 
-    def __init__(self, function: Callable[..., None], generators: Sequence[torch.Generator]) -> None:
+    def __init__(self, function: Callable[..., object], generators: Sequence[torch.Generator]) -> None:
         self.function, self.generators = function, generators
         self.stream, self.calls = torch.cuda.Stream(), 0
         self.graph: torch.cuda.CUDAGraph | None = None

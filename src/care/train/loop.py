@@ -14,6 +14,7 @@ from torch import Tensor
 from care import data
 from care.data import Samples, batches, place
 from care.data.registry import heldout_split
+from care.durable import Lock
 from care.geometry import form_named
 from care.methods import policy_for
 from care.randomness import epoch_order
@@ -23,8 +24,12 @@ from care.train.distributed import Processes
 from care.train.monitor import Monitor
 from care.train.progress import Progress
 from care.train.runs import Run, view_source
-from care.train.state import State, build_state
+from care.train.state import State, build_state, check_network, check_unchanged
 from care.train.step import Step
+
+SAVE_MINUTES = 15.0
+# What a process may want after a step; the highest of all processes is done.
+GO_ON, SAVE, STOP = range(3)
 
 
 class Interrupted(Exception):
@@ -41,6 +46,8 @@ class Plan:
     processes: Processes
     samples: Samples
     heldout: Samples
+    save_minutes: float
+    lock: Lock | None
 
     @property
     def steps_per_epoch(self) -> int:
@@ -58,59 +65,75 @@ class Plan:
         return self.config.batch_size // self.config.accumulate
 
 
-def prepare(config: Config, out: Path, resume: bool = False) -> Plan:
-    """Check everything that can be wrong with what the user asked for, and make or find the run folder."""
-    processes, run = distributed.start(config.device), Run(out)
+def prepare(config: Config, out: Path, resume: bool = False, save_minutes: float = SAVE_MINUTES) -> Plan:
+    """Check everything that can be wrong with what the user asked for, and make or find the run folder.
+
+    `resume` goes on with the run in `out`, if there is one. A checkpoint is saved after every epoch, and within one
+    when `save_minutes` have passed since the last. The folder is this run's until `train` has ended.
+    """
+    run = Run(out)
+    if resume:
+        check_unchanged(run)
+    processes = distributed.start(config.device)
     config.check(config.batch_size // config.accumulate, processes.count)
     samples, heldout = load_samples(config)
     if len(samples) < config.batch_size:
-        raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}")
-    if processes.first:
-        run.begin(config, resume)
-    distributed.wait_for_all()
-    return Plan(config, run, resume, processes, samples, heldout)
+        raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
+    check_network(config, samples.source)
+    lock = distributed.by_first(processes, run.begin, config, resume)
+    return Plan(config, run, resume, processes, samples, heldout, save_minutes, lock)
 
 
 def train(plan: Plan, progress: Progress | None = None) -> None:
     """Train to the end, from the start or from the last checkpoint, and leave a finished run folder."""
-    config, run, processes, progress = plan.config, plan.run, plan.processes, progress or Progress()
+    try:
+        _train(plan, progress or Progress())
+    finally:
+        if plan.lock is not None:
+            plan.lock.release()
+
+
+def _train(plan: Plan, progress: Progress) -> None:
+    config, run, processes = plan.config, plan.run, plan.processes
     state = build_state(config, plan.samples, processes)
     saved = checkpoint.load_latest(run.checkpoints) if plan.resume else None
     if saved is not None:
-        state.restore(saved)
+        state.restore(saved, processes)
         progress.say(*saved.skipped, f"resumed after step {saved.step}")
-    if config.compile:
-        state.method.encoder.compile(dynamic=False)
+    elif plan.resume:
+        progress.say("no checkpoint to resume from: from the start")
     step = Step(state, config, processes, plan.steps_per_epoch)
     policy, form = policy_for(config.chunk_policy, config.size), form_named(config.form)
     monitor = Monitor(plan.samples, plan.heldout, policy, form, config.seed)
     samples, steps = place(plan.samples, processes.device), plan.steps_per_epoch
+    save_due = _clock(plan.save_minutes)
 
     with _signals() as stop_wanted, _fastest_convolutions():
         for epoch in range(state.step // steps, config.epochs):
-            started, first_step = time.perf_counter(), state.step
+            started, first_step, end = time.perf_counter(), state.step, (epoch + 1) * steps
             inputs = batches(samples, _indices(plan, epoch, state.step), processes.device)
-            while state.step < (epoch + 1) * steps:
+            while state.step < end:
                 step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
-                if distributed.any_process(stop_wanted()):
+                wanted = distributed.highest(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
+                if wanted != GO_ON and state.step < end:  # at the end of an epoch, after its line in the log
                     step.finite.wait(state.sums, state.step)
-                    _save(plan, state)
-                    raise Interrupted
+                    state.save(run, config, processes)
+                    save_due = _clock(plan.save_minutes)
+                    if wanted == STOP:
+                        raise Interrupted
             step.finite.wait(state.sums, state.step)  # before anything is made of them; and now the clock is right
             means = _means(state, plan)
             seconds = time.perf_counter() - started
             state.log = [*state.log, _record(plan, state, means, monitor, epoch)]
             state.clear()
-            _save(plan, state)
-            if processes.first:
-                run.write_log(state.log)
-                run.add_speed(_speed(epoch, seconds, (state.step - first_step) * config.batch_size))
-                progress.epoch(state.log[-1])
-    if processes.first:
-        run.write_log(state.log)
-        run.save_encoder(state.encoder, config, view_source(config, samples.source))
-    distributed.wait_for_all()
+            state.save(run, config, processes)
+            save_due = _clock(plan.save_minutes)
+            speed = _speed(epoch, seconds, (state.step - first_step) * config.batch_size)
+            distributed.by_first(processes, _report, run, state.log, speed, progress)
+            if wanted == STOP:
+                raise Interrupted
+    distributed.by_first(processes, _finish, plan, state)
 
 
 def load_samples(config: Config) -> tuple[Samples, Samples]:
@@ -151,10 +174,23 @@ def _speed(epoch: int, seconds: float, samples: int) -> dict[str, int | float]:
     return {"epoch": epoch + 1, "seconds": round(seconds, 3), "samples_per_second": round(samples / seconds, 1)}
 
 
-def _save(plan: Plan, state: State) -> None:
-    if plan.processes.first:
-        state.save(plan.run)
-    distributed.wait_for_all()
+def _report(run: Run, log: list[dict[str, Any]], speed: dict[str, int | float], progress: Progress) -> None:
+    """The end of an epoch, for those who read along."""
+    run.write_log(log)
+    run.add_speed(speed)
+    progress.epoch(log[-1])
+
+
+def _finish(plan: Plan, state: State) -> None:
+    """What a finished run folder has; the log again, since a run killed at its end is resumed after its last epoch."""
+    plan.run.write_log(state.log)
+    plan.run.save_encoder(state.encoder, plan.config, view_source(plan.config, plan.samples.source))
+
+
+def _clock(minutes: float) -> Callable[[], bool]:
+    """Whether that many minutes have passed since now."""
+    end = time.monotonic() + 60 * minutes
+    return lambda: time.monotonic() >= end
 
 
 @contextmanager

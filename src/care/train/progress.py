@@ -9,8 +9,11 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 from torch import Tensor
 
+from care.evaluate.families import Watch
+from care.tables import visible
 from care.train.config import Config
 
 SECONDS_BETWEEN_UPDATES = 1.0
@@ -27,6 +30,17 @@ class Progress:
 
     def say(self, *sentences: str) -> None:
         """Something worth saying happened."""
+
+
+class Watched(Progress):
+    """Tells a watcher of long work how many of all steps are done."""
+
+    def __init__(self, stage: str, watch: Watch) -> None:
+        self.stage, self.watch = stage, watch
+
+    def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
+        """Count the steps of all epochs."""
+        self.watch(self.stage, epoch * steps + step, config.epochs * steps)
 
 
 class Terminal(Progress):
@@ -67,7 +81,7 @@ class Terminal(Progress):
     def say(self, *sentences: str) -> None:
         """Print the sentences."""
         for sentence in sentences:
-            self.console.print(sentence, highlight=False, soft_wrap=True)
+            self.console.print(Text(visible(sentence)), soft_wrap=True)
 
 
 class TensorBoard(Progress):

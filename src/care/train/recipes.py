@@ -1,6 +1,7 @@
 """The paper's experiments by name. λ is in our units, the authors' in the comments: see `care.losses.mean_weight`."""
 
 import dataclasses
+import difflib
 from typing import Any
 
 from care.losses import mean_weight
@@ -92,5 +93,7 @@ def recipe(name: str) -> Config:
     """The experiment called `name`."""
     found = recipes()
     if name not in found:
-        raise ValueError(f"no recipe is called {name!r}; `care recipes` lists them")
+        close = difflib.get_close_matches(name, found, 1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise ValueError(f"no recipe is called {name!r}; {hint}`care recipes` lists them")
     return found[name]

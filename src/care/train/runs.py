@@ -8,6 +8,7 @@
 | `checkpoints/`      | what `--resume` goes on from                                        |
 | `model.safetensors` | the final encoder and head                                          |
 | `curves.png`        | the log as a picture                                                |
+| `.lock`             | held while a process trains                                         |
 """
 
 import json
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from care.durable import write_atomically
+from care.durable import Lock, make_folder, remove_leftovers, write_atomically
 from care.methods import build_encoder, policy_for
 from care.models import Encoder
 from care.train.checkpoint import load_weights, save_weights
@@ -38,36 +39,46 @@ class Run:
         """The final encoder and head."""
         return self.folder / "model.safetensors"
 
-    def begin(self, config: Config, resume: bool) -> None:
-        """Make the folder, or find it as it should be; ValueError says what is in the way."""
-        file = self.folder / "config.toml"
-        if file.exists() and not resume:
-            raise ValueError(f"{self.folder} already holds a run: choose another --out, or go on with it by --resume")
-        if file.exists():
-            different = config.differences(self.config())
-            if different:
-                raise ValueError(f"{self.folder} was started with another configuration: {'; '.join(different)}")
+    def begin(self, config: Config, resume: bool) -> Lock:
+        """Make the folder, or find it as it should be, and keep others out; ValueError says what is in the way."""
+        make_folder(self.folder)
+        try:
+            lock = Lock(self.folder / ".lock")
+        except BlockingIOError:
+            raise ValueError(f"another run is writing to {self.folder}: wait for it, or choose another --out") from None
+        try:
+            self._check(config, resume)
+            remove_leftovers(self.folder)
+            remove_leftovers(self.checkpoints)
+            # Also where it is written already: if it cannot be written, nothing can, and now is the time to know.
+            write_atomically(self.folder / "config.toml", config.to_toml().encode())
+        except BaseException:
+            lock.release()
+            raise
+        return lock
+
+    def _check(self, config: Config, resume: bool) -> None:
+        """ValueError if there is a run, unless it is to be resumed with the configuration that it was started with."""
+        if not (self.folder / "config.toml").exists():
             return
-        if resume:
-            raise ValueError(f"there is no run to resume in {self.folder}")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, config.to_toml().encode())
+        if not resume:
+            raise ValueError(f"{self.folder} already holds a run: choose another --out, or go on with it by --resume")
+        different = config.differences(self.config())
+        if different:
+            raise ValueError(f"{self.folder} was started with another configuration: {'; '.join(different)}")
 
     def config(self) -> Config:
         """The configuration it was started with."""
         file = self.folder / "config.toml"
         if not file.exists():
             raise ValueError(f"{self.folder} holds no run: there is no config.toml in it")
-        return Config.from_toml(file.read_text(), str(file))
-
-    def source(self) -> tuple[int, ...]:
-        """The shape of a view that the trained encoder takes."""
-        return tuple(json.loads(load_weights(self.weights)[1]["source"]))
+        return Config.read(file)
 
     def log(self) -> list[dict[str, Any]]:
-        """The records of all epochs so far."""
+        """The records of all epochs so far; ValueError names the line that is none."""
         file = self.folder / "log.jsonl"
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        lines = file.read_bytes().splitlines() if file.exists() else []
+        return [_record(line, f"line {number} of {file}") for number, line in enumerate(lines, start=1)]
 
     def write_log(self, records: list[dict[str, Any]]) -> None:
         """Replace the log: an interrupted line cannot happen."""
@@ -75,8 +86,8 @@ class Run:
 
     def add_speed(self, record: dict[str, Any]) -> None:
         """Note how long an epoch took. Apart from the log, which is the same for every machine."""
-        with (self.folder / "speed.jsonl").open("ab") as file:
-            file.write(_lines([record]))
+        file = self.folder / "speed.jsonl"
+        write_atomically(file, (file.read_bytes() if file.exists() else b"") + _lines([record]))
 
     def save_encoder(self, encoder: Encoder, config: Config, source: tuple[int, ...]) -> None:
         """Write the final weights, with what is needed to build the encoder again."""
@@ -84,24 +95,52 @@ class Run:
         save_weights(self.weights, encoder.state_dict(), metadata)
 
 
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What `model.safetensors` holds: the encoder, frozen, how it was trained, and the shape of a view it takes."""
+
+    encoder: Encoder
+    config: Config
+    source: tuple[int, ...]
+
+
 def load(run: str | Path) -> Encoder:
     """The trained encoder of a run folder, or of a `model.safetensors`, frozen: `care.load("runs/mine")(images)`."""
-    path = Path(run)
+    return load_trained(Path(run)).encoder
+
+
+def load_trained(path: Path) -> Trained:
+    """What a run, or a `model.safetensors`, holds. The configuration is the one in the weights, which cannot change."""
     file = Run(path).weights if path.is_dir() else path
     if not file.exists():
         raise ValueError(f"{file} does not exist: has the run finished?")
     tensors, metadata = load_weights(file)
-    config = Config.from_toml(metadata["config"], str(file))
-    channels = {"mean": tuple(tensors["mean"].tolist()), "std": tuple(tensors["std"].tolist())}
-    encoder = build_encoder(config, tuple(json.loads(metadata["source"])), **channels)
-    encoder.load_state_dict(tensors)
-    return encoder.eval().requires_grad_(False)
+    if missing := [name for name in ("config", "source") if name not in metadata]:
+        raise ValueError(f"{file} holds no encoder of care: it does not say its {' and '.join(missing)}")
+    config, source = Config.from_toml(metadata["config"], str(file)), tuple(json.loads(metadata["source"]))
+    channels = {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
+    encoder = build_encoder(config, source, **channels)
+    try:
+        encoder.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ValueError(f"{file} does not fit its own configuration: {' '.join(str(error).split())}") from error
+    return Trained(encoder.eval().requires_grad_(False), config, source)
 
 
 def view_source(config: Config, source: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of a view: the policy's size for images, the number of points for clouds."""
     policy = policy_for(config.policy, config.size)
     return (policy.size, policy.size) if hasattr(policy, "size") else source
+
+
+def _record(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is damaged: {error}; care train --resume writes it again") from error
+    if not isinstance(record, dict) or not all(v is None or type(v) in (int, float) for v in record.values()):
+        raise ValueError(f"{where} is damaged: it is no record of an epoch; care train --resume writes it again")
+    return record
 
 
 def _lines(records: list[dict[str, Any]]) -> bytes:

@@ -24,8 +24,8 @@ from care.train.runs import Run, view_source
 class State:
     """What a checkpoint holds.
 
-    `sums` are the terms of the loss added up over the epoch so far, `average` is the moving average of the encoder if
-    there is one, and `log` holds a record per finished epoch.
+    `sums` are the terms of the loss added up over the epoch so far on this process, `average` is the moving average of
+    the encoder if there is one, and `log` holds a record per finished epoch.
     """
 
     method: Method
@@ -53,20 +53,27 @@ class State:
         for value in self.sums.values():
             value.zero_()
 
-    def save(self, run: Run) -> None:
-        """Write a checkpoint."""
+    def save(self, run: Run, config: Config, processes: Processes) -> None:
+        """Have the first process write a checkpoint; all must come here, each has sums of its own."""
+        sums = {name: distributed.gather(value[None]) for name, value in self.sums.items()}
+        distributed.by_first(processes, self._write, run, config, sums)
+
+    def _write(self, run: Run, config: Config, sums: dict[str, Tensor]) -> None:
+        """Write a checkpoint, with the configuration that led to it."""
         tensors, rest = flatten_state(
             {
                 "method": dict(self.method.state_dict()),
                 "optimizer": self.optimizer.state_dict(),
                 "scaler": self.scaler.state_dict(),
                 "average": None if self.average is None else dict(self.average.state_dict()),
-                "sums": self.sums,
+                "sums": sums,
             }
         )
-        checkpoint.save(run.checkpoints, self.step, tensors, {"rest": rest, "log": self.log})
+        checkpoint.save(
+            run.checkpoints, self.step, tensors, {"config": config.to_toml(), "rest": rest, "log": self.log}
+        )
 
-    def restore(self, saved: checkpoint.Checkpoint) -> None:
+    def restore(self, saved: checkpoint.Checkpoint, processes: Processes) -> None:
         """Become what was saved; a part that is missing or does not fit is an error."""
         parts = unflatten_state(saved.tensors, saved.state["rest"])
         self.method.load_state_dict(parts["method"])
@@ -74,8 +81,7 @@ class State:
         self.scaler.load_state_dict(parts["scaler"])
         if self.average is not None:
             self.average.load_state_dict(parts["average"])
-        device = next(self.method.parameters()).device
-        self.sums = {name: value.to(device) for name, value in parts["sums"].items()}
+        self.sums = {name: _share(value, processes).to(processes.device) for name, value in parts["sums"].items()}
         self.step, self.log = saved.step, saved.state["log"]
 
 
@@ -96,6 +102,35 @@ def build_state(config: Config, samples: Samples, processes: Processes) -> State
     scaler = torch.amp.GradScaler(processes.device.type, enabled=precision(config, processes) == torch.float16)
     average = copy.deepcopy(method.encoder).requires_grad_(False) if config.ema else None
     return State(method, optimizer, scaler, average)
+
+
+def check_unchanged(run: Run) -> None:
+    """ValueError if no checkpoint is whole, or if config.toml is not what the last one was saved with."""
+    saved = checkpoint.load_latest(run.checkpoints)
+    text = saved.state.get("config") if saved else None  # checkpoints of care 0.1 did not say
+    different = run.config().differences(Config.from_toml(text)) if text is not None else []
+    if saved and different:
+        file = run.folder / "config.toml"
+        raise ValueError(
+            f"{file} was changed since {saved.path.name} was saved, change it back: {'; '.join(different)}"
+        )
+
+
+def check_network(config: Config, source: tuple[int, ...]) -> None:
+    """ValueError if there is no such network, or it does not fit the data. Its weights are not made."""
+    clouds = len(source) == 1
+    for name in ("policy", "chunk_policy"):
+        if (getattr(config, name) == "rotations") != clouds:
+            wanted = "rotations, since it holds point clouds" if clouds else "one for images"
+            raise ValueError(f"{name} {getattr(config, name)} cannot augment {config.data}: choose {wanted}")
+    with torch.device("meta"):
+        build_encoder(config, view_source(config, source))
+
+
+def _share(values: Tensor, processes: Processes) -> Tensor:
+    """A process's own sum again or, if the number of processes has changed, a share that keeps the mean over all."""
+    values = values.reshape(-1)
+    return values[processes.rank].clone() if len(values) == processes.count else values.mean()
 
 
 def channel_statistics(samples: Samples, count: int = 10_000) -> dict[str, tuple[float, ...]]:

@@ -1,0 +1,99 @@
+"""Run by a test as each of two processes: runs that are stopped, spoiled and shut out, and what becomes of both."""
+
+import json
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import torch
+from watched import StopAfter, watch
+
+import care.cli
+from care.train import Config, Interrupted, Progress, distributed, prepare, train
+from care.train.state import build_state
+from care.train.step import Step
+
+ENDS = (Interrupted, FloatingPointError, ValueError, OSError)
+
+
+class BlockCheckpoints(Progress):
+    """After the first step, a file is where the folder of checkpoints should be."""
+
+    def __init__(self, run):
+        self.run = run
+
+    def step(self, *_):
+        (self.run / "checkpoints").write_text("in the way")
+
+
+def ending(work, *args):
+    """How a run ends: None as it should, or the error."""
+    try:
+        work(*args)
+    except ENDS as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def run(config, folder, resume=False, progress=None):
+    train(prepare(config, folder, resume), progress)
+
+
+def stopped(config, folder, rank):
+    """SIGTERM to one process within an epoch, Ctrl-C to the other at the end of an epoch, and to the end."""
+    ends = [ending(run, config, folder / "stopped", False, StopAfter(2, signal.SIGTERM) if rank == 1 else None)]
+    if rank == 0:
+        shutil.copytree(folder / "stopped", folder / "two to one")
+    distributed.wait_for_all()
+    ends += [ending(run, config, folder / "stopped", True, StopAfter(1, signal.SIGINT) if rank == 0 else None)]
+    return [*ends, ending(run, config, folder / "stopped", True)]
+
+
+def watched_run(config, folder):
+    plan, rows = watch(prepare(config, folder, resume=True))
+    train(plan)
+    return rows
+
+
+def spoiled_gradient(config, folder, rank):
+    """On the second process alone, the gradient of the second step has an infinity; the loss has none."""
+    plan = prepare(config, folder)
+    state = build_state(config, plan.samples, plan.processes)
+    step = Step(state, config, plan.processes, plan.steps_per_epoch)
+    rows = plan.processes.rows(config.batch_size)
+    step([plan.samples.inputs[: config.batch_size][rows]], 0)
+    if rank == 1:
+        next(state.method.encoder.parameters()).register_hook(lambda gradient: gradient * torch.inf)
+    before = kept(state)
+    end = ending(step, [plan.samples.inputs[config.batch_size :][: config.batch_size][rows]], 0)
+    return {"end": end, "same": all(torch.equal(value, before[name]) for name, value in kept(state).items())}
+
+
+def kept(state):
+    """All that a step changes: parameters, momentum encoder, queue and the optimizer's momenta."""
+    optimizer = {f"momentum {i}": s["momentum_buffer"] for i, s in state.optimizer.state_dict()["state"].items()}
+    tensors = dict(state.method.named_parameters()) | {"queue": state.method.queue} | optimizer
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+
+def main():
+    folder, rank = Path(sys.argv[1]), distributed.start("cpu").rank
+    config = Config.read(folder / "config.toml")
+    block = BlockCheckpoints(folder / "blocked") if rank == 0 else None
+    report = {
+        "whole": ending(run, config, folder / "whole"),
+        "stopped": stopped(config, folder, rank),
+        "rows": watched_run(config, folder / "one to two"),
+        "gradient": spoiled_gradient(config, folder / "spoiled", rank),
+        "blocked": ending(run, config, folder / "blocked", False, block),
+        "held": ending(prepare, config, folder / "held"),
+    }
+    (folder / f"report-{rank}.json").write_text(json.dumps(report))
+    sys.argv = ["care", "train", "--config", str(folder / "config.toml"), "--epochs", "1000"]
+    sys.argv += ["--out", str(folder / "signals"), "--save-minutes", "0"]
+    care.cli.main()
+
+
+if __name__ == "__main__":
+    main()
