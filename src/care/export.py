@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from care.models import Encoder, build_backbone
-from care.train import Run, load
+from care.train.runs import load_trained
 
 Format = Literal["timm", "onnx", "torchscript"]
 FILES = {"timm": "backbone.safetensors", "onnx": "encoder.onnx", "torchscript": "encoder.pt"}
@@ -44,7 +44,8 @@ def export(run: Path, to: Format, out: Path | None = None) -> tuple[Path, float]
     """
     if to not in FILES:
         raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
-    encoder, config, source = load(run), Run(run).config(), Run(run).source()
+    trained = load_trained(run)
+    encoder, config, source = trained.encoder, trained.config, trained.source
     shape = (*source, 3) if len(source) == 1 else (3, *source)
     example = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
     file = out or run / FILES[to]

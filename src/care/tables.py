@@ -11,17 +11,22 @@ from rich.text import Text
 WIDE = 400  # a table is as wide as it needs to be; whoever prints it may wrap it
 
 
+def visible(text: str) -> str:
+    """`text` as a terminal can show it and not obey it: what is no printable character is written out, as \\x1b."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def text_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column is to the left and all others to the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if column == 0 else "right", no_wrap=True)
+        table.add_column(Text(visible(name)), justify="left" if column == 0 else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(visible(cell)) for cell in row))
     console = Console(width=WIDE, color_system=None)
     with console.capture() as capture:
         console.print(table)
-    return title + "\n" + "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip()
+    return visible(title) + "\n" + "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip()
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -1,6 +1,5 @@
 """The command line, as a user runs it."""
 
-import json
 import subprocess
 import sys
 
@@ -67,14 +66,6 @@ def test_mistakes_are_told_in_a_line(picture, args, message):
     output = run("augment", picture, *args, code=2)
     assert message in output
     assert "Traceback" not in output
-
-
-def test_demo_trains_measures_and_draws(tmp_path):
-    """A short run: the table, the numbers and the picture are there."""
-    out = tmp_path / "here" / "and" / "now"
-    assert "uniformity + equivariance" in run("demo", "--steps", "20", "--out", out)
-    assert set(json.loads((out / "demo.json").read_text())) == {"SimCLR", "CARE", "uniformity + equivariance"}
-    assert size_of(out / "orbits.png")[0] > 1000
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,11 @@ def test_images_are_mapped_and_not_read(tmp_path):
     """A store of a gigabyte of nothing opens without a gigabyte."""
     folder = tmp_path / "big"
     write_store(folder, "big", "train", Source("", (), 1, 1, 1, iter([Example(np.zeros((3, 1, 1), np.uint8), -1)])))
-    change_header(folder, count=1000, height=1024, width=341)
+    labels = np.full(1000, -1, "<i8").tobytes()
+    sums = {"images.bin": "", "labels.bin": hashlib.sha256(labels).hexdigest()}
+    change_header(folder, count=1000, height=1024, width=341, sha256=sums)
     os.truncate(folder / "images.bin", 1000 * 3 * 1024 * 341)
-    (folder / "labels.bin").write_bytes(np.full(1000, -1, "<i8").tobytes())
+    (folder / "labels.bin").write_bytes(labels)
     tracemalloc.start()
     samples = open_store(folder)
     assert samples.inputs[999].sum() == 0
@@ -72,7 +74,10 @@ def test_images_are_mapped_and_not_read(tmp_path):
 
 
 def change_header(store, **changes):
-    header = json.loads((store / "store.json").read_text()) | changes
+    """A header with other entries, and without its own checksum: somebody made it so."""
+    header = json.loads((store / "store.json").read_text())
+    header["sha256"].pop("store.json", None)
+    header |= changes
     (store / "store.json").write_text(json.dumps({key: value for key, value in header.items() if value != "ABSENT"}))
 
 
@@ -137,9 +142,19 @@ def test_a_flipped_bit_is_seen_by_the_checksum(store, file):
     data = bytearray((store / file).read_bytes())
     data[0] ^= 1
     (store / file).write_bytes(data)
-    open_store(store)
     with pytest.raises(ValueError, match=f"{file} is not usable: its checksum"):
         open_store(store, verify=True)
+
+
+def test_pictures_are_not_read_for_their_checksum_unless_asked_to(store, images):
+    (store / "images.bin").write_bytes(bytes(images.numel()))
+    assert open_store(store).inputs.sum() == 0
+
+
+def test_headers_without_a_checksum_of_their_own_are_read(store):
+    """As the first version wrote them."""
+    change_header(store)
+    assert len(open_store(store, verify=True)) == 6
 
 
 def test_labels_out_of_range_are_refused_without_checksums_too(store):

@@ -16,6 +16,8 @@ from care.train.distributed import resolve_device
 # λ of the paper's CIFAR-10 experiment: 0.01 for the authors, on chunks of 16.
 CARE_SETTINGS: dict[str, Any] = {"equivariance": mean_weight(0.01, 16)}
 
+MOST_PROCESSES, LARGEST_STORE = 1024, 1 << 38  # bytes
+
 # The methods whose training step is measured, by the name of their row.
 METHODS: dict[str, dict[str, Any]] = {
     "SimCLR": {},
@@ -43,8 +45,12 @@ class Settings:
             raise ValueError(f"device must be auto, cpu, cuda or cuda:1, got {self.device!r}")
         if not 0 < self.seconds < float("inf"):
             raise ValueError(f"a row needs a positive number of seconds, got {self.seconds}")
-        if not self.processes or min(self.processes) < 1:
-            raise ValueError(f"numbers of processes must be at least 1, got {list(self.processes)}")
+        if not self.processes or not 1 <= min(self.processes) <= max(self.processes) <= MOST_PROCESSES:
+            raise ValueError(f"numbers of processes must be in [1, {MOST_PROCESSES}], got {list(self.processes)}")
+        if self.images * 3 * self.size**2 > LARGEST_STORE:
+            raise ValueError(
+                f"{self.images} images of {self.size} pixels take more than {LARGEST_STORE:,} bytes: fewer do"
+            )
         if self.batch_size < 4:
             raise ValueError(f"a batch of {self.batch_size} has no chunks to compare, at least 4 images are needed")
         if self.images < self.batch_size:

@@ -14,6 +14,8 @@ from care.cli.demo import demo
 from care.cli.evaluate import evaluate
 from care.cli.export import export
 from care.cli.measure import measure
+from care.cli.mistakes import MISTAKE, tell
+from care.cli.reproduce import reproduce
 from care.cli.train import show_recipes, train
 
 app = typer.Typer(
@@ -30,6 +32,7 @@ app.command("recipes")(show_recipes)
 app.command()(evaluate)
 app.command()(measure)
 app.command()(compare)
+app.command()(reproduce)
 app.command()(export)
 app.command()(bench)
 app.add_typer(data, name="data")
@@ -54,14 +57,20 @@ def care_command(
     """
 
 
+def _command(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    return getattr(context, "command_path", None) or "care"
+
+
 def main() -> None:
     """Run the command line. A misspelt option or a wrong value is told in one line, with exit code 2."""
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="care")
     except Exception as error:
         # The errors of click, which typer may bring along under another name, know how to put themselves.
         if not hasattr(error, "format_message"):
             raise
-        print(f"care: {error.format_message()}" if sys.argv[1:] else error.format_message(), file=sys.stderr)
-        sys.exit(2)
+        if message := error.format_message():  # a command group alone has printed its help instead
+            tell(f"{message.rstrip('.')}; {_command(error)} --help lists what there is")
+        sys.exit(MISTAKE)
     sys.exit(code or 0)

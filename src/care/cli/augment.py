@@ -8,6 +8,7 @@ import typer
 
 from care.augment import PRESETS, policy_named
 from care.cli.mistakes import users_input
+from care.cli.saving import claim_file
 from care.report import gallery, read_pictures
 
 
@@ -16,8 +17,10 @@ def augment(
     policy: Annotated[str, typer.Option(help=f"One of {', '.join(PRESETS)}.")] = "cifar10",
     out: Annotated[Path, typer.Option(help="Where to write the picture (.png, .svg or .pdf).")] = Path("grid.png"),
     columns: Annotated[int, typer.Option(min=1, max=40, help="How many augmentations to draw.")] = 8,
-    pixels: Annotated[int, typer.Option(min=8, help="Side of the squares the pictures are cut to beforehand.")] = 256,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same augmentations.")] = 0,
+    pixels: Annotated[
+        int, typer.Option(min=8, max=4096, help="Side of the squares the pictures are cut to beforehand.")
+    ] = 256,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The same seed draws the same augmentations.")] = 0,
 ) -> None:
     """Draw augmentations and show every picture under each of them.
 
@@ -29,6 +32,7 @@ def augment(
         if out.suffix not in (".png", ".svg", ".pdf"):
             raise ValueError(f"--out must end in .png, .svg or .pdf, got {out.name}")
         chosen = policy_named(policy)
+        claim_file(out)
         pictures = read_pictures(images, pixels)
     augmentations = chosen.sample(columns, (pixels, pixels), torch.Generator().manual_seed(seed))
     figure = gallery(pictures, augmentations)

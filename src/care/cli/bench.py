@@ -7,6 +7,7 @@ import typer
 
 from care.bench import chosen_parts, default_settings, measure_speed
 from care.cli.mistakes import users_input
+from care.cli.saving import claim_file
 from care.cli.watching import watching
 from care.durable import make_folder, write_atomically
 
@@ -56,6 +57,7 @@ def bench(
         )
         settings.check()
         make_folder(out.absolute().parent)
+        claim_file(out)
     with watching() as watch:
         report = measure_speed(names, settings, watch)
     with users_input():

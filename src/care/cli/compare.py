@@ -7,11 +7,13 @@ from typing import Annotated
 import typer
 
 from care.cli.mistakes import users_input
-from care.cli.saving import save_figures
+from care.cli.saving import claim_folder, save_figures
 from care.cli.watching import watching
-from care.durable import make_folder, write_atomically
+from care.durable import write_atomically
 from care.evaluate import Evaluation, compare_evaluations, figures
+from care.evaluate.compare import check_paired
 from care.report import differences_figure
+from care.tables import visible
 from care.train import Run
 
 
@@ -34,11 +36,11 @@ def compare(
             raise ValueError("there is nothing to compare: give at least two runs")
         names = _names(runs)
         evaluations = {name: Evaluation.load(_folder(run)) for name, run in zip(names, runs, strict=True)}
-        make_folder(out)
-    with watching() as watch:
-        with users_input():
-            comparison = compare_evaluations(evaluations, watch)
         logs = {name: Run(run).log() for name, run in zip(names, runs, strict=True)}
+        check_paired(evaluations)
+        claim_folder(out)
+    with watching() as watch:
+        comparison = compare_evaluations(evaluations, watch)
         pictures = figures(evaluations, logs)
         for name in names[1:]:
             pictures[f"differences-{name}"] = differences_figure(comparison.rows(name), f"{name} against {names[0]}")
@@ -57,7 +59,7 @@ def _names(runs: list[Path]) -> list[str]:
     """The last part of each path, and as much before it as tells them apart."""
     resolved = [run.resolve().parts for run in runs]
     for depth in range(1, max(map(len, resolved)) + 1):
-        names = ["-".join(parts[-depth:]) for parts in resolved]
+        names = [visible("-".join(parts[-depth:])) for parts in resolved]
         if len(set(names)) == len(names):
             return names
-    raise ValueError("the same run was given twice")
+    raise ValueError("the same run was given twice: give different ones")

@@ -10,11 +10,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from care.cli.mistakes import users_input
 from care.data import registry
 from care.data.readers.download import fetch
 from care.data.store import Header, open_store, write_store
+from care.tables import visible
 
 LINE_EVERY = 10_000  # pictures between two lines where there is no terminal to draw a bar on
 
@@ -28,12 +30,12 @@ Name = Annotated[str, typer.Argument(help=f"{', '.join(registry.DATA_SETS)}, or 
 def list_data(root: Root = None) -> None:
     """List all data sets: those that care knows, and those that you prepared."""
     console = Console()
-    table = Table(title=f"Stores are in {registry.data_root(root)}")
+    table = Table(title=Text(visible(f"Stores are in {registry.data_root(root)}")))
     for column in ("name", "what it is", "splits", "prepared"):
         table.add_column(column, overflow="fold")
     with users_input():
         for name in dict.fromkeys((*registry.DATA_SETS, *registry.prepared_names(root))):
-            table.add_row(*_row(name, root))
+            table.add_row(*(Text(visible(cell)) for cell in _row(name, root)))
     console.print(table)
 
 
@@ -104,7 +106,10 @@ def _files(name: str, files: Path | None, download: bool, root: Path | None, con
     if files is not None:
         yield files
     elif known.download is None:
-        raise ValueError(f"{name} cannot be downloaded by care; give --from FOLDER" + f" {known.page}".rstrip())
+        raise ValueError(
+            f"{name} cannot be downloaded by care; give --from FOLDER"
+            + (f", the files are at {known.page}" if known.page else "")
+        )
     else:
         parent = registry.data_root(root)
         parent.mkdir(parents=True, exist_ok=True)
@@ -143,4 +148,4 @@ def _report(console: Console, folder: Path, header: Header) -> None:
 
 def _say(console: Console, line: str) -> None:
     """Plain text in one line: brackets in the name of a file are not markup, and a path can be copied."""
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(Text(visible(line)), soft_wrap=True)

@@ -9,7 +9,8 @@ import typer
 from care import data
 from care.augment import PRESETS
 from care.cli.mistakes import users_input
-from care.cli.saving import save_figures
+from care.cli.saving import claim_folder, save_figures
+from care.cli.studies import check_study
 from care.cli.watching import watching
 from care.data import Samples, place
 from care.data.registry import heldout_split
@@ -19,6 +20,7 @@ from care.methods import policy_for
 from care.subjects import load_subject
 from care.train import Config, Run
 from care.train.distributed import resolve_device
+from care.train.runs import load_trained
 
 
 def evaluate(
@@ -33,7 +35,9 @@ def evaluate(
     images: Annotated[
         int | None, typer.Option(min=20, help="The first so many images of the split. Default: all.")
     ] = None,
-    augmentations: Annotated[int, typer.Option(min=1, help="How many augmentations to draw, per family.")] = 20,
+    augmentations: Annotated[
+        int, typer.Option(min=1, max=100_000, help="How many augmentations to draw, per family.")
+    ] = 20,
     probe: Annotated[str, typer.Option(help="Protocol of the linear probe: paper, imagenet100 or none.")] = "paper",
     probe_on: Annotated[
         str, typer.Option(help="cached: features of the images as they are; augmented; drifting: and BatchNorm drifts.")
@@ -42,7 +46,7 @@ def evaluate(
     learning_rate: Annotated[
         list[float] | None, typer.Option(help="Of the probe. Give several: held-out training images choose.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many probes to train.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many probes to train.")] = 5,
     logistic: Annotated[
         float | None, typer.Option(help="Also the exact logistic regression with this penalty, such as 1.")
     ] = None,
@@ -58,7 +62,7 @@ def evaluate(
     Example: [bold]care evaluate runs/mine[/bold]
     """
     with users_input():
-        config = Run(Path(model)).config() if Path(model).is_dir() else None
+        config = load_trained(Path(model)).config if Path(model).is_dir() else None
         settings = Settings(
             images=images,
             augmentations=augmentations,
@@ -71,11 +75,12 @@ def evaluate(
             seed=seed,
         )
         study = _study(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)
+        logs = {study.model: Run(Path(model)).log()} if config else {}
         folder = out or (Path(model) / "evaluation" if config else Path(f"evaluation-{study.model}"))
+        claim_folder(folder)
     with watching() as watch:
         evaluation = evaluate_model(study, settings, watch)
         evaluation.save(folder)
-        logs = {study.model: Run(Path(model)).log()} if config else {}
         save_figures(figures({study.model: evaluation}, logs), folder, watch)
     typer.echo(f"{summary(evaluation)}\n\n{folder}: {evaluation.record['seconds']} s")
 
@@ -96,12 +101,14 @@ def _study(
     train, test, of = _samples(config, name or config.data, split)  # type: ignore[union-attr]
     chosen = policy or (config.chunk_policy if config else "simclr")
     form = form_named(config.form if config else "euclidean")
+    views = policy_for(chosen, config.size if config else subject.size)
+    check_study(subject, test, views, chosen, device)
     return Study(
         model=subject.name,
         embed=subject.embed,
         train=place(train, device),
         test=place(test, device),
-        policy=policy_for(chosen, config.size if config else subject.size),
+        policy=views,
         policy_name=chosen,
         form=form,
         device=device,

@@ -7,6 +7,7 @@ import typer
 
 from care import export as exporting
 from care.cli.mistakes import users_input
+from care.cli.saving import claim_file
 
 
 def export(
@@ -19,5 +20,11 @@ def export(
     Example: [bold]care export runs/mine --to onnx[/bold]
     """
     with users_input():
-        file, difference = exporting.export(run, to, out)  # type: ignore[arg-type]
+        if to not in exporting.FILES:
+            raise ValueError(f"--to must be one of {', '.join(exporting.FILES)}, got {to}")
+        if not run.exists():
+            raise ValueError(f"{run} does not exist: give the folder of a finished run")
+        file = out or (run if run.is_dir() else run.parent) / exporting.FILES[to]
+        claim_file(file)
+        file, difference = exporting.export(run, to, file)  # type: ignore[arg-type]
     typer.echo(f"{file} (relative difference of its features: {difference:.1e})")

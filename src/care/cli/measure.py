@@ -11,11 +11,12 @@ import typer
 from care import data
 from care.augment import PRESETS
 from care.cli.mistakes import users_input
-from care.cli.saving import save_figures
+from care.cli.saving import claim_folder, save_figures
+from care.cli.studies import check_study
 from care.cli.watching import watching
 from care.data import place
 from care.data.registry import heldout_split
-from care.durable import make_folder, write_atomically
+from care.durable import write_atomically
 from care.evaluate import Observer, measure_observed
 from care.methods import policy_for
 from care.subjects import load_subject
@@ -30,10 +31,12 @@ def measure(
     split: Annotated[str | None, typer.Option(help="Default: test, or val.")] = None,
     policy: Annotated[str, typer.Option(help=f"One of {', '.join(PRESETS)}.")] = "simclr",
     size: Annotated[
-        int | None, typer.Option(min=8, help="Side of a view in pixels. Default: what the model wants.")
+        int | None, typer.Option(min=8, max=4096, help="Side of a view in pixels. Default: what the model wants.")
     ] = None,
     images: Annotated[int, typer.Option(min=20, help="The first so many images of the split.")] = 2000,
-    augmentations: Annotated[int, typer.Option(min=1, help="How many augmentations to draw, per family.")] = 20,
+    augmentations: Annotated[
+        int, typer.Option(min=1, max=100_000, help="How many augmentations to draw, per family.")
+    ] = 20,
     families: Annotated[bool, typer.Option(help="Also each family of augmentations alone.")] = True,
     mean: Annotated[str | None, typer.Option(help="What a .pt or .onnx model subtracts: 0.485,0.456,0.406")] = None,
     std: Annotated[str | None, typer.Option(help="What it divides by: 0.229,0.224,0.225")] = None,
@@ -56,13 +59,13 @@ def measure(
         samples = data.load(name, split or heldout_split(name))
         samples = place(samples.limit(min(images, len(samples))), where)
         chosen = policy_for(policy, size or subject.size)
+        check_study(subject, samples, chosen, policy, where)
         observer = Observer(subject.embed, samples, chosen, policy, where, batch_size)
         folder = out or Path("measure-" + re.sub(r"\W+", "-", subject.name))
+        claim_folder(folder)
     with watching() as watch:
-        with users_input():
-            found = measure_observed(observer, augmentations, families, seed=seed, watch=watch)
+        found = measure_observed(observer, augmentations, families, seed=seed, watch=watch)
         record = {output: measured.to_json() for output, measured in found.items()}
-        make_folder(folder)
         write_atomically(folder / "measurement.json", json.dumps(record, indent=1, allow_nan=False).encode())
         save_figures({f"responses-{output}": measured.figure() for output, measured in found.items()}, folder, watch)
     typer.echo("\n\n".join(measured.table() for measured in found.values()) + f"\n\n{folder}")

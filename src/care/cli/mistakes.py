@@ -1,11 +1,31 @@
 """A user's mistake is told in one line, with exit code 2. Everything else is ours and keeps its traceback."""
 
+import errno
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
+
+from care.tables import visible
+
+MISTAKE = 2
+
+# What the system's errors mean for somebody who gave a path, and what to do about it.
+IN_WORDS = {
+    errno.ENOENT: "it is not there, or the folder it should be in is not: check the path",
+    errno.EEXIST: "a file of that name is in the way: choose another name, or remove it",
+    errno.ENOTDIR: "a file is where a folder should be: choose another path",
+    errno.EISDIR: "it is a folder, and a file is wanted: give the file",
+    errno.EACCES: "this user may not: choose another path, or change its permissions",
+    errno.EPERM: "this user may not: choose another path, or change its permissions",
+    errno.EROFS: "nothing can be written there: choose another path",
+    errno.ENOSPC: "the disk is full: make room, or choose another disk",
+    errno.ELOOP: "it is a link that leads back to itself: remove it",
+    errno.ENAMETOOLONG: "its name is too long: choose a shorter one",
+}
 
 
 @contextmanager
@@ -14,5 +34,20 @@ def users_input() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError) as error:
-        Console(stderr=True).print(f"[red]care:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from error
+        tell(_sentence(error))
+        raise typer.Exit(MISTAKE) from error
+
+
+def tell(sentence: str) -> None:
+    """Print one line on the error stream, whatever the sentence holds."""
+    line = Text.assemble(("care:", "red"), " ", visible(" ".join(sentence.split("\n"))))
+    Console(file=sys.stderr).print(line, soft_wrap=True)
+
+
+def _sentence(error: ValueError | OSError) -> str:
+    """The message, without Python's way of putting the errors of the system."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    if error.filename is None or "could not be written" in error.strerror:
+        return error.strerror
+    return f"{error.filename}: {IN_WORDS.get(error.errno or 0, error.strerror)}"

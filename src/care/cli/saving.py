@@ -1,15 +1,36 @@
-"""Figures go to disk as PNG, to look at, and as SVG, to print."""
+"""Where results go: asked for before the work begins, written after it."""
 
+import errno
+import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from care.durable import make_folder
 from care.evaluate.families import Watch
 
 
+def claim_folder(folder: Path) -> None:
+    """Make the folder; OSError now, and not after hours of work, if nothing can be written there."""
+    make_folder(folder)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def claim_file(file: Path) -> None:
+    """OSError if `file` cannot be written later."""
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    if not file.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
+    with tempfile.TemporaryFile(dir=file.absolute().parent):
+        pass
+
+
 def save_figures(figures: Mapping[str, Figure], folder: Path, watch: Watch) -> None:
-    """Write every figure twice into `folder`."""
+    """Write every figure twice into `folder`: as PNG, to look at, and as SVG, to print."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, (name, figure) in enumerate(figures.items(), start=1):
         figure.savefig(folder / f"{name}.png", dpi=120)

@@ -69,3 +69,9 @@ def _random_rotations(n: int, generator: torch.Generator) -> Float[Tensor, "n 3 
 def _standardize(clouds: Float[Tensor, "n points 3"]) -> Float[Tensor, "n points 3"]:
     clouds = clouds - clouds.mean(dim=1, keepdim=True)
     return clouds / clouds.square().sum(-1).mean(1).sqrt()[:, None, None]
+
+
+def principal_axes(points: Float[Tensor, "n points 3"]) -> Float[Tensor, "n 3 3"]:
+    """v vᵀ with the direction v in which a cloud is longest: the line through it, since v has no sign."""
+    v = torch.linalg.eigh(points.mT @ points).eigenvectors[..., -1]
+    return v[:, :, None] * v[:, None, :]

@@ -1,5 +1,6 @@
 """The data sets by name: what they are, how they are read, and where they are once they are prepared."""
 
+import difflib
 import os
 import re
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from care.data.chains import CLASSES as CHAIN_CLASSES
-from care.data.chains import generate_chains
+from care.data.chains import generate_chains, principal_axes
 from care.data.readers import folder_splits, read_cifar10, read_cifar100, read_flowers, read_folder, read_stl10
 from care.data.readers.download import Download
 from care.data.readers.source import Source
@@ -47,7 +48,8 @@ class Published:
 
 def _chains(n: int, seed: int) -> Samples:
     chains = generate_chains(n, seed)
-    return Samples(chains.points, chains.labels, tuple(f"fold {i}" for i in range(CHAIN_CLASSES)), name="chains")
+    classes, factors = tuple(f"fold {i}" for i in range(CHAIN_CLASSES)), {"axis": principal_axes(chains.points)}
+    return Samples(chains.points, chains.labels, classes, factors, name="chains")
 
 
 def _shapes(n: int, seed: int) -> Samples:
@@ -185,7 +187,7 @@ def read(name: str, path: Path, split: str, size: int | None = None) -> Source:
     if size is not None and known.size is None:
         raise ValueError(f"the pictures of {name} all have one size already, --size cannot change it")
     if not path.exists():
-        raise ValueError(f"{path} does not exist")
+        raise ValueError(f"{path} does not exist: --from takes the folder or archive that you downloaded")
     return known.read(path, split, size or known.size or 0)
 
 
@@ -197,7 +199,10 @@ def _chosen(name: str, split: str, splits: tuple[str, ...]) -> str:
 
 def _not_prepared(name: str, split: str, root: Path | None) -> str:
     if name not in DATA_SETS and not prepared_splits(name, root):
-        return f"no data set is called {name!r}, there are {', '.join(sorted({*DATA_SETS, *prepared_names(root)}))}"
+        there = sorted({*DATA_SETS, *prepared_names(root)})
+        close = difflib.get_close_matches(name, there, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        return f"no data set is called {name!r}, there are {', '.join(there)}{hint}"
     command = f"care data prepare {name} --from FOLDER" + (f" --root {root}" if root else "")
     other = ", or with --download in place of --from FOLDER" if getattr(DATA_SETS.get(name), "download", None) else ""
     return f"{name} has no split {split!r} in {data_root(root)}: run {command}{other}"

@@ -27,6 +27,7 @@ from care.data.samples import Samples
 
 FORMAT, VERSION = "care image store", 1
 HEADER, IMAGES, LABELS = "store.json", "images.bin", "labels.bin"
+BLANK = "0" * 64
 
 # The most that a header may claim. It comes from a file, so nothing it says is believed.
 HEADER_BYTES, LARGEST_COUNT, LARGEST_SIDE = 1 << 24, 1 << 32, 1 << 16
@@ -34,7 +35,10 @@ HEADER_BYTES, LARGEST_COUNT, LARGEST_SIDE = 1 << 24, 1 << 32, 1 << 16
 
 @dataclass(frozen=True)
 class Header:
-    """What `store.json` holds. `sha256` goes by file name; `skipped` are the files that could not be read, and why."""
+    """What `store.json` holds. `sha256` goes by file name; `skipped` are the files that could not be read, and why.
+
+    The checksum of `store.json` itself is made with zeros in its own place.
+    """
 
     name: str
     split: str
@@ -53,16 +57,19 @@ class Header:
 
 
 def open_store(folder: Path, verify: bool = False) -> Samples:
-    """The samples of a store, mapped. File sizes are always checked; `verify` reads all bytes for their checksums."""
+    """The samples of a store, mapped. Sizes, header and labels are always checked; `verify` reads all pictures too."""
     header = read_header(folder)
     for file, size in header.sizes.items():
-        _check_file(folder / file, size, header.sha256[file] if verify else None)
+        _check_size(folder / file, size)
     images = np.memmap(folder / IMAGES, np.uint8, "r", shape=(header.count, 3, header.height, header.width))
     labels = np.fromfile(folder / LABELS, "<i8").astype(np.int64, copy=False)
     try:
-        return Samples(_as_tensor(images), torch.from_numpy(labels), tuple(header.classes), name=header.name)
+        samples = Samples(_as_tensor(images), torch.from_numpy(labels), tuple(header.classes), name=header.name)
     except ValueError as error:
         raise _broken(folder / LABELS, str(error)) from error
+    for file in (LABELS, IMAGES) if verify else (LABELS,):
+        _check_sum(folder / file, header.sha256[file])
+    return samples
 
 
 def write_store(
@@ -84,11 +91,12 @@ def write_store(
     with _complete_or_absent(folder) as partial:
         with (partial / IMAGES).open("wb") as images, (partial / LABELS).open("wb") as labels:
             count, sums, skipped = _write_examples(source, images, labels, skip, tick)
+        sums[HEADER] = BLANK
         header = Header(
             name, split, count, source.height, source.width, list(source.classes), sums, source.description, skipped
         )
-        text = json.dumps({"format": FORMAT, "version": VERSION, **dataclasses.asdict(header)}, indent=1)
-        (partial / HEADER).write_text(text + "\n", encoding="utf-8")
+        header.sha256[HEADER] = _header_sum(_header_text(header), BLANK)
+        (partial / HEADER).write_bytes(_header_text(header))
     return header
 
 
@@ -100,9 +108,24 @@ def read_header(folder: Path) -> Header:
     try:
         if file.stat().st_size > HEADER_BYTES:
             raise ValueError(f"it has more than {HEADER_BYTES} bytes")
-        return _parse(json.loads(file.read_bytes()))
+        text = file.read_bytes()
+        header = _parse(json.loads(text))
+        own = header.sha256.get(HEADER)  # stores of care 0.1 have none
+        if own is not None and _header_sum(text, own) != own:
+            raise ValueError("its checksum is not the one it was written with")
+        return header
     except (ValueError, RecursionError) as error:
         raise _broken(file, str(error)) from error
+
+
+def _header_text(header: Header) -> bytes:
+    return json.dumps({"format": FORMAT, "version": VERSION, **dataclasses.asdict(header)}, indent=1).encode() + b"\n"
+
+
+def _header_sum(text: bytes, own: str) -> str:
+    """The checksum of a header whose checksum, `own`, is in it."""
+    before, _, after = text.rpartition(f'"{HEADER}": "{own}"'.encode())
+    return hashlib.sha256(before + BLANK.encode() + after).hexdigest()
 
 
 def _parse(read: Any) -> Header:
@@ -124,20 +147,23 @@ def _wrong(name: str, value: Any) -> str | None:
     if name in ("classes", "skipped"):
         return None if isinstance(value, list) and all(isinstance(text, str) for text in value) else "a list of texts"
     if name == "sha256":
-        whole = isinstance(value, dict) and all(isinstance(value.get(file), str) for file in (IMAGES, LABELS))
-        return None if whole else f"a checksum each for {IMAGES} and {LABELS}"
+        whole = isinstance(value, dict) and {IMAGES, LABELS} <= value.keys() <= {IMAGES, LABELS, HEADER}
+        sums = whole and all(isinstance(text, str) for text in value.values())
+        return None if sums else f"a checksum each for {IMAGES}, {LABELS} and {HEADER}"
     return None if isinstance(value, str) else "a text"
 
 
-def _check_file(file: Path, size: int, sha256: str | None) -> None:
+def _check_size(file: Path, size: int) -> None:
     if not file.is_file():
         raise _broken(file, "it is missing")
     if file.stat().st_size != size:
         raise _broken(file, f"it has {file.stat().st_size} bytes instead of {size}")
-    if sha256 is not None:
-        with file.open("rb") as opened:
-            if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
-                raise _broken(file, "its checksum is not the one it was written with")
+
+
+def _check_sum(file: Path, sha256: str) -> None:
+    with file.open("rb") as opened:
+        if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
+            raise _broken(file, f"its checksum is not the one it was written with, which is in {HEADER}")
 
 
 def _broken(file: Path, why: str) -> ValueError:

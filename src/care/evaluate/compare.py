@@ -19,10 +19,7 @@ def compare_evaluations(evaluations: Mapping[str, Evaluation], watch: Watch | No
 
     Evaluations of different images or augmentations cannot be paired: ValueError says in what they differ.
     """
-    first = next(iter(evaluations.values()))
-    for other in evaluations.values():
-        if different := other.unlike(first):
-            raise ValueError(f"these evaluations are not of the same images and augmentations: {'; '.join(different)}")
+    check_paired(evaluations)
     found = {name: {(q.group, q.name): q for q in quantities(one)} for name, one in evaluations.items()}
     base = next(iter(found))
     pairs = [
@@ -34,6 +31,14 @@ def compare_evaluations(evaluations: Mapping[str, Evaluation], watch: Watch | No
         if watch is not None:
             watch("bootstrap", i, len(pairs))
     return Comparison(found, differences)
+
+
+def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
+    """ValueError if the evaluations are not of the same images and augmentations."""
+    first = next(iter(evaluations.values()))
+    for other in evaluations.values():
+        if different := other.unlike(first):
+            raise ValueError(f"these evaluations are not of the same images and augmentations: {'; '.join(different)}")
 
 
 def _paired(mine: Mapping[Key, Quantity], theirs: Mapping[Key, Quantity], key: Key) -> bool:

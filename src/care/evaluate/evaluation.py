@@ -3,16 +3,17 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 from torch import Tensor
 
-from care.durable import make_folder, write_atomically
+from care.durable import BLANK, is_sealed, make_folder, seal, write_atomically
 from care.evaluate.measure import Measurement
 
-RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"
+RECORD, ARRAYS, SUM = "evaluation.json", "arrays.safetensors", "arrays_sha256"
 
 # What must be the same for two evaluations to be compared image by image and augmentation by augmentation.
 PAIRED = ("data", "split", "test_images", "policy", "augmentations", "seed")
@@ -50,22 +51,28 @@ class Evaluation:
         return [f"{name}: {a} for {self.name}, {b} for {other.name}" for name, a, b in pairs if a != b]
 
     def save(self, folder: Path) -> None:
-        """Write `evaluation.json` and the arrays into `folder`."""
+        """Write `evaluation.json` and the arrays into `folder`; the first has the checksums of both."""
         make_folder(folder)
-        arrays = {name: tensor.cpu().contiguous() for name, tensor in self.arrays.items()}
-        write_atomically(folder / ARRAYS, safetensors.torch.save(arrays))
-        write_atomically(folder / RECORD, json.dumps(self.record, indent=1, allow_nan=False).encode())
+        arrays = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in self.arrays.items()})
+        sealed = {"sha256": BLANK.decode(), SUM: sha256(arrays).hexdigest(), **self.record}
+        text = json.dumps(sealed, indent=1, separators=(",", ":"), allow_nan=False)
+        write_atomically(folder / ARRAYS, arrays)
+        write_atomically(folder / RECORD, seal(text.encode()))
 
     @classmethod
     def load(cls, folder: Path) -> "Evaluation":
-        """What `save` wrote."""
+        """What `save` wrote; ValueError if any byte of it has changed."""
         try:
-            record = json.loads((folder / RECORD).read_text())
-            return cls(record, safetensors.torch.load((folder / ARRAYS).read_bytes()))
-        except FileNotFoundError as error:
-            raise ValueError(f"{folder} holds no evaluation: {Path(error.filename).name} is missing") from error
-        except (json.JSONDecodeError, safetensors.SafetensorError) as error:
-            raise ValueError(f"the evaluation in {folder} is damaged: evaluate the model again") from error
+            text, arrays = ((folder / name).read_bytes() for name in (RECORD, ARRAYS))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            name = Path(error.filename).name
+            raise ValueError(f"{folder} holds no evaluation: {name} is missing, care evaluate makes it") from error
+        if not is_sealed(text):
+            raise ValueError(f"{folder / RECORD} is damaged, or of another version of care: evaluate the model again")
+        record = json.loads(text)
+        if record.pop("sha256") and record.pop(SUM) != sha256(arrays).hexdigest():
+            raise ValueError(f"{folder / ARRAYS} is damaged: evaluate the model again")
+        return cls(record, safetensors.torch.load(arrays))
 
 
 def rightly(evaluation: Evaluation, what: str) -> Tensor | None:

@@ -94,7 +94,7 @@ def _predictions(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
         of, _, family = where.partition(" ")
         for measure, (name, better) in PREDICTIONS.items():
             if of == output and by["rotation"][measure] is not None:
-                units = evaluation.arrays[f"prediction/{where}/{measure}"]
+                units = evaluation.arrays.get(f"prediction/{where}/{measure}")
                 yield Quantity(output, f"{name} by rotation, {family}", by["rotation"][measure], better, units)
 
 
@@ -102,9 +102,9 @@ def _retrieval(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
     record: dict[str, Any] = (evaluation.record["retrieval"] or {}).get(output, {})
     for measure, (name, better) in RETRIEVALS.items():
         if record.get(measure) is not None:
-            units = evaluation.arrays[f"retrieval/{output}/{measure}"]
+            units = evaluation.arrays.get(f"retrieval/{output}/{measure}")
             weight = evaluation.arrays.get(f"retrieval/{output}/{measure}_weight")
-            if weight is not None:
+            if units is not None and weight is not None:
                 # The mean of these is the weighted mean, and they vary around it, to first order, as it does.
                 units = record[measure] + weight * (units - record[measure]) / weight.mean()
             yield Quantity(output, name, record[measure], better, units)

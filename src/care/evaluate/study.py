@@ -44,6 +44,11 @@ class Settings:
         for name, options in (("probe", (*PROTOCOLS, "none")), ("probe_on", get_args(ProbeOn))):
             if getattr(self, name) not in options:
                 raise ValueError(f"{name} must be one of {', '.join(options)}, got {getattr(self, name)}")
+        if self.logistic is not None and not 0 < self.logistic < float("inf"):
+            raise ValueError(f"logistic, a penalty, must be greater than 0 and finite, got {self.logistic}")
+        if self.probe_on != "cached" and len(self.learning_rates or ()) > 1:
+            raise ValueError(f"a probe on {self.probe_on} images takes one learning rate, got {self.learning_rates}")
+        self.protocol()  # has checks of its own
 
     def protocol(self) -> Protocol | None:
         """The protocol of the linear probe with what else was set."""

@@ -1,5 +1,6 @@
 """A gallery of augmentations: rows are images, columns are augmentations."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -7,12 +8,13 @@ import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from care.augment import ImageParameters, apply, identity
 
 PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp")
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")  # some of Pillow's others start other programs
 
 
 def read_pictures(paths: Sequence[Path], side: int) -> UInt8[Tensor, "n 3 side side"]:
@@ -52,9 +54,11 @@ def _pictures_in(folder: Path) -> list[Path]:
 
 def _decode(file: Path) -> UInt8[Tensor, "3 h w"]:
     try:
-        with Image.open(file) as picture:
-            pixels = np.asarray(picture.convert("RGB"))
-    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+        with warnings.catch_warnings(action="ignore"):
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(file, formats=FORMATS) as picture:
+                pixels = np.asarray(picture.convert("RGB"))
+    except Exception as error:  # the decoders fail in any way they like, and the user must learn on which file
         raise ValueError(f"{file} cannot be read as a picture: {error}") from error
     return torch.tensor(pixels).permute(2, 0, 1)
 

@@ -1,0 +1,78 @@
+"""From a name to a model."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from care.subjects.onnx_model import OnnxModel
+from care.subjects.subject import Channels, Subject, frozen_subject
+from care.subjects.timm_model import timm_subject
+from care.tables import visible
+from care.train.runs import load_trained
+
+FORMS = "a run folder, timm/NAME, timm/NAME@random, timm/NAME@FILE.safetensors, or a TorchScript or ONNX file"
+
+
+def load_subject(what: str, mean: Sequence[float] | None = None, std: Sequence[float] | None = None) -> Subject:
+    """The model that `what` names, frozen, on the CPU.
+
+    `runs/mine`               a run of ours, or its `model.safetensors`
+    `timm/resnet50.a1_in1k`   a model of timm with published weights; also `timm/hf-hub:ORG/NAME`
+    `timm/resnet18@random`    a model of timm with random weights, always the same
+    `timm/resnet18@FILE`      a model of timm with the weights of a `.safetensors`, such as `care export` writes
+    `FILE.pt`, `FILE.onnx`    TorchScript (also `.ts`, `.torchscript`) and ONNX
+
+    Images in [0, 1] are normalized by `mean` and `std`. Without these, a model of timm gets timm's (what a run exported
+    needs is in its `encoder.mean` and `encoder.std`), TorchScript and ONNX none (as `care export` writes them).
+    """
+    channels, path = _channels(mean, std), Path(what)
+    if what.startswith("timm/"):
+        return timm_subject(what.removeprefix("timm/"), channels)
+    if not path.exists():
+        raise ValueError(f"{what} does not exist; a model is {FORMS}")
+    if path.is_dir() or path.suffix == ".safetensors":
+        return _run_subject(path, channels)
+    if path.suffix in (".pt", ".ts", ".torchscript"):
+        return frozen_subject(path.stem, _read_torchscript(path), None, channels)
+    if path.suffix == ".onnx":
+        model = OnnxModel(path)
+        return frozen_subject(path.stem, model, model.size, channels)
+    raise ValueError(f"{what} cannot be read; a model is {FORMS}")
+
+
+def _channels(mean: Sequence[float] | None, std: Sequence[float] | None) -> Channels | None:
+    if mean is None and std is None:
+        return None
+    if mean and std and len(mean) == len(std) == 3 and min(std) > 0 and all(map(math.isfinite, (*mean, *std))):
+        return mean, std
+    raise ValueError(
+        f"mean and std must be three numbers each, all finite and those of std positive, got {mean} and {std}"
+    )
+
+
+def _run_subject(path: Path, channels: Channels | None) -> Subject:
+    if channels:
+        raise ValueError(f"{path} is a run, which normalizes images as it was trained to: leave out mean and std")
+    file = path / "model.safetensors" if path.is_dir() else path
+    try:
+        trained = load_trained(file)
+    except ValueError as error:
+        hint = "" if path.is_dir() else f"; weights of a model of timm are given as timm/NAME@{path}"
+        raise ValueError(f"{error}{hint}") from error
+    size = trained.source[0] if len(trained.source) == 2 else None
+    return Subject(visible(file.resolve().parent.name), trained.encoder, size, ("head", "backbone"))
+
+
+def _read_torchscript(file: Path) -> nn.Module:
+    with warnings.catch_warnings(action="ignore"):  # TorchScript is deprecated in torch, and still what some have
+        try:
+            return torch.jit.load(str(file), map_location="cpu")
+        except RuntimeError as error:
+            raise ValueError(
+                f"{file} is not TorchScript; a pickled checkpoint is not read, for it can run code: save the model by "
+                "torch.jit.trace(model, images).save(FILE), or the weights of a timm model as .safetensors"
+            ) from error

@@ -1,0 +1,31 @@
+"""A trained run as something to evaluate."""
+
+from pathlib import Path
+
+import torch
+
+from care.data import Samples, place
+from care.evaluate import Study
+from care.geometry import form_named
+from care.methods import policy_for
+from care.subjects.load import load_subject
+from care.train import Config
+
+
+def run_study(folder: Path, config: Config, samples: Samples, heldout: Samples, split: str = "test") -> Study:
+    """The encoder of a run under the augmentations of its equivariance loss: classes are learned from `samples`, and
+    everything is measured on `heldout`, the split of that name. It runs where the configuration says."""
+    device = torch.device(config.device)
+    subject = load_subject(str(folder)).to(device)
+    return Study(
+        model=subject.name,
+        embed=subject.embed,
+        train=place(samples, device),
+        test=place(heldout, device),
+        policy=policy_for(config.chunk_policy, config.size),
+        policy_name=config.chunk_policy,
+        form=form_named(config.form),
+        device=device,
+        module=subject.encoder,
+        split=split,
+    )

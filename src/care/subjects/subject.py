@@ -1,0 +1,77 @@
+"""A model to measure: images in, vectors out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.models import Encoder
+from care.tables import visible
+
+Channels = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A model to measure: images in [0, 1], or point clouds, to vectors.
+
+    `outputs` names the vectors: "head" and "backbone" of our runs, "features" of all other models. `size` is the side
+    in pixels that it wants its images in, None if it does not say.
+    """
+
+    name: str
+    encoder: Encoder
+    size: int | None = None
+    outputs: tuple[str, ...] = ("features",)
+    _found_finite: set[str] = field(default_factory=set, init=False, repr=False)
+
+    @torch.no_grad()
+    def embed(self, inputs: Float[Tensor, "n ..."]) -> dict[str, Float[Tensor, "n _"]]:
+        """All outputs in one pass, in float32. ValueError if they are no vectors, or the first ones are not finite."""
+        features: Any = self.encoder.features(inputs)
+        shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        if not isinstance(shape, list) or len(shape) != 2 or shape[0] != len(inputs):
+            raise ValueError(f"{self.name} gives {shape} for {len(inputs)} inputs: export its pooled features [n, d]")
+        vectors = (self.encoder.head(features), features) if len(self.outputs) == 2 else (features,)
+        found = {name: output.float() for name, output in zip(self.outputs, vectors, strict=True)}
+        if not self._found_finite:  # looked at once: the host waits for the GPU then
+            if not all(output.isfinite().all() for output in found.values()):
+                raise ValueError(f"{self.name} gives numbers that are not finite: is its normalization what it needs?")
+            self._found_finite.update(self.outputs)
+        return found
+
+    def check(self, inputs: Float[Tensor, "n ..."]) -> None:
+        """ValueError if the model does not take such inputs: a few of them tell before hours of work."""
+        try:
+            self.embed(inputs)
+        except (RuntimeError, AssertionError, IndexError) as error:  # what foreign models say of a wrong shape
+            shape = list(inputs.shape[1:])
+            raise ValueError(f"{self.name} does not take inputs of shape {shape}: {in_one_line(error)}") from error
+
+    def to(self, device: torch.device | str) -> "Subject":
+        """Move the model to where the inputs will be, in place as torch does. What runs an ONNX file stays."""
+        self.encoder.to(device)
+        if torch.device(device).type == "cuda" and not isinstance(self.encoder.backbone, torch.jit.ScriptModule):
+            self.encoder.to(memory_format=torch.channels_last)  # what convolutions are fastest in
+        return self
+
+    @property
+    def normalization(self) -> str:
+        """What is done to the images first, in words."""
+        mean, std = (", ".join(f"{x:.3g}" for x in buffer.tolist()) for buffer in (self.encoder.mean, self.encoder.std))
+        return "none" if (mean, std) == ("0, 0, 0", "1, 1, 1") else f"mean {mean}; std {std}"
+
+
+def frozen_subject(name: str, model: nn.Module, size: int | None, channels: Channels | None) -> Subject:
+    """Somebody else's model, which normalizes its images by `channels`, if it does."""
+    mean, std = channels or ((0.0,) * 3, (1.0,) * 3)
+    encoder = Encoder(model, nn.Identity(), tuple(map(float, mean)), tuple(map(float, std)))
+    return Subject(visible(name), encoder.eval().requires_grad_(False), size)
+
+
+def in_one_line(error: Exception) -> str:
+    """The first line of an error's message, to be part of a sentence."""
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
