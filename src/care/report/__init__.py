@@ -1,5 +1,6 @@
 """Pictures for people, drawn from plain values."""
 
+from care.report.bars import bar_figure
 from care.report.cosines import cosine_figure, positive_cosine_figure
 from care.report.curves import curves_figure
 from care.report.differences import differences_figure
@@ -8,9 +9,12 @@ from care.report.neighbors import neighbors_figure
 from care.report.orbits import orbit_figure
 from care.report.responses import response_figure
 from care.report.spectrum import effective_rank, spectrum_figure
+from care.report.sweep import sweep_figure
+from care.report.training import training_figure
 from care.report.wahba import wahba_figure
 
 __all__ = [
+    "bar_figure",
     "cosine_figure",
     "curves_figure",
     "differences_figure",
@@ -22,5 +26,7 @@ __all__ = [
     "read_pictures",
     "response_figure",
     "spectrum_figure",
+    "sweep_figure",
+    "training_figure",
     "wahba_figure",
 ]

@@ -156,6 +156,7 @@ def _draw_curves(ax: Axes, curves: Mapping[str, list[tuple[float, float]]], colo
     tidy(ax)
     for name, points in curves.items():
         ax.plot(*zip(*points, strict=True), color=colors[name], linewidth=1.5, marker="." if len(points) < 40 else "")
+    ax.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
     ax.set_xlabel("epoch", fontsize=LABEL, color=INK)
     ax.set_ylabel("mean positive cosine", fontsize=LABEL, color=INK)
     ax.margins(x=0.01)

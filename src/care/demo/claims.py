@@ -1,0 +1,101 @@
+"""What CARE claims, and whether it is seen in the numbers at hand."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from care.demo.numbers import COMPOSITION, GAMMA, HELDOUT, HUE, PROBE, Column
+from care.evaluate import paired_difference
+from care.evaluate.quantities import Quantity
+from care.tables import number
+
+NEARLY_EXACT = 0.1  # of the squared error without a rotation
+UNSURE = 0.02  # a number without an interval must differ by more, which is about the standard error of an R² here
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What should be true of a column with CARE, in words and as a demand."""
+
+    column: Column
+    words: str
+    demand: Literal["halved", "better", "not worse", "nearly exact"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a claim is seen, with the numbers. None: it may be chance, or there is no number."""
+
+    claim: Claim
+    seen: bool | None
+    sentence: str
+
+    @property
+    def mark(self) -> str:
+        """One character for it."""
+        return {True: "✓", False: "✗", None: "?"}[self.seen]
+
+
+CLAIMS = {
+    "shapes": (
+        Claim(GAMMA, "γ_f is at most half of SimCLR's", "halved"),
+        Claim(HELDOUT, "the held-out ratio is lower", "better"),
+        Claim(HUE, "the features tell the color of a shape better", "better"),
+        Claim(PROBE, "the linear probe is not worse", "not worse"),
+    ),
+    "chains": (
+        Claim(HELDOUT, f"a rotation is nearly exact: the held-out ratio is below {NEARLY_EXACT}", "nearly exact"),
+        Claim(COMPOSITION, f"compositions hold: their error is below {NEARLY_EXACT}, too", "nearly exact"),
+        Claim(GAMMA, "γ_f is at most half of SimCLR's", "halved"),
+        Claim(PROBE, "the linear probe is not worse", "not worse"),
+    ),
+}
+
+
+def judge(claim: Claim, a: Quantity | None, b: Quantity | None) -> Verdict:
+    """Hold the claim against a of SimCLR and b of CARE and, where they are means of many numbers, against chance."""
+    if a is None or b is None or not _known(a) or not _known(b):
+        return Verdict(claim, None, f"Cannot be told: {claim.words}. There is no number to compare.")
+    seen = _seen(claim, a, b)
+    words = {True: "Seen", False: "Not seen", None: "Not certain"}[seen]
+    return Verdict(claim, seen, f"{words}: {claim.words}. {_text(a)} with SimCLR, {_text(b)} with CARE{_chance(a, b)}.")
+
+
+def _seen(claim: Claim, a: Quantity, b: Quantity) -> bool | None:
+    if claim.demand == "nearly exact":
+        return float(b.value or 0) < NEARLY_EXACT
+    low, high = _gain(a, b, 0.5 if claim.demand == "halved" else 1.0)
+    if claim.demand == "not worse":
+        return high >= 0
+    return None if low <= 0 <= high else low > 0
+
+
+def _gain(a: Quantity, b: Quantity, share: float) -> tuple[float, float]:
+    """Between what, at 95 %, CARE is better than this share of SimCLR; around the difference without an interval."""
+    difference = float(b.value or 0) - share * float(a.value or 0)
+    low, high = _interval(a, b, share) or (difference - UNSURE, difference + UNSURE)
+    return (-high, -low) if a.better == "lower" else (low, high)
+
+
+def _interval(a: Quantity, b: Quantity, share: float = 1.0) -> tuple[float, float] | None:
+    """The 95 % interval of b − share · a, paired sample by sample or augmentation by augmentation."""
+    if a.units is None or b.units is None or len(a.units) < 2:
+        return None
+    difference = paired_difference(share * a.units, b.units)
+    return None if math.isnan(difference.low) else (difference.low, difference.high)
+
+
+def _known(quantity: Quantity) -> bool:
+    return quantity.value is not None and math.isfinite(quantity.value)
+
+
+def _text(quantity: Quantity) -> str:
+    return f"{100 * quantity.value:.1f} %" if quantity.percent else number(quantity.value)  # type: ignore[operator, arg-type]
+
+
+def _chance(a: Quantity, b: Quantity) -> str:
+    interval = _interval(a, b)
+    if interval is None:
+        return f"; differences below {UNSURE} are not told from chance"
+    low, high = (f"{100 * end:+.1f}" if a.percent else f"{end:+.2g}" for end in interval)
+    return f"; the difference is between {low} and {high}{' points' if a.percent else ''} at 95 %"

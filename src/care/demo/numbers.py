@@ -1,0 +1,102 @@
+"""The demo's one table: a row per encoder, and a sentence for what each column means."""
+
+from dataclasses import dataclass
+
+from care.demo.running import Found, Shown
+from care.evaluate.quantities import Quantity, quantities
+from care.report.page import Table
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table, where its number is in an evaluation, and what it means in a sentence."""
+
+    title: str
+    group: str
+    quantity: str
+    meaning: str
+
+
+PROBE = Column(
+    "probe\N{NO-BREAK SPACE}↑",
+    "classes",
+    "logistic regression",
+    "How many test samples a logistic regression on the frozen features gets right; chance is 10 %.",
+)
+KNN = Column(
+    "kNN\N{NO-BREAK SPACE}↑",
+    "classes",
+    "kNN, k = 20",
+    "How many test samples are of the class that the 20 most similar training samples vote for; chance is 10 %.",
+)
+HUE = Column(
+    "hue R²\N{NO-BREAK SPACE}↑",
+    "backbone",
+    "R² of the factor hue",
+    "How well a linear regression on the features tells the color of a shape: 1 is exactly, 0 is not at all.",
+)
+MOVED = Column(
+    "moved by",
+    "head",
+    "moved by",
+    "How far an augmentation moves an embedding on the unit sphere, where 0 is not at all and 2 is to the other end.",
+)
+HELDOUT = Column(
+    "held-out ratio\N{NO-BREAK SPACE}↓",
+    "head",
+    "held-out ratio",
+    "The squared error of one rotation for all samples, fitted on one half and tested on the other, relative to no "
+    "rotation: 0 means that the augmentation is exactly a rotation, 1 that a rotation explains nothing.",
+)
+COMPOSITION = Column(
+    "composed\N{NO-BREAK SPACE}↓",
+    "head",
+    "composition defect",
+    "The same for two augmentations in a row and the product of their rotations.",
+)
+GAMMA = Column(
+    "γ_f\N{NO-BREAK SPACE}↓",
+    "head",
+    "γ_f",
+    "The paper's relative equivariance, how much an augmentation changes the angles between embeddings relative to how "
+    "far it moves them: it falls when augmentations act as rotations, but also when everything moves far.",
+)
+WAHBA = Column(
+    "W_f\N{NO-BREAK SPACE}↓",
+    "head",
+    "W_f",
+    "The paper's Wahba error, the distance that is left when the best rotation is undone, over all samples together: "
+    "it also falls when nothing moves, and grows with the number of samples.",
+)
+
+COLUMNS = (PROBE, KNN, HUE, MOVED, HELDOUT, COMPOSITION, GAMMA, WAHBA)
+
+
+def value(shown: Shown, column: Column) -> Quantity | None:
+    """The number of a column, if it was measured for this encoder."""
+    found = {(q.group, q.name): q for q in quantities(shown.evaluation)}
+    return found.get((column.group, column.quantity))
+
+
+def named(name: str, shown: Shown) -> str:
+    """How an encoder was trained, with its λ where it has one."""
+    weight = shown.config.equivariance
+    return f"{name}, λ = {weight:g}" if weight else name
+
+
+def table(found: Found) -> Table:
+    """All encoders on all data sets."""
+    rows = [
+        [f"{data}: {named(name, shown)}", *(_cell(value(shown, column)) for column in COLUMNS)]
+        for data, encoders in found.items()
+        for name, shown in encoders.items()
+    ]
+    about = next(iter(next(iter(found.values())).values())).evaluation.record["about"]
+    caption = f"Measured on {about['test_images']:,} test samples, mean over {about['augmentations']} augmentations."
+    return Table(["trained with", *(c.title for c in COLUMNS)], rows, caption, {c.title: c.meaning for c in COLUMNS})
+
+
+def _cell(quantity: Quantity | None) -> str:
+    if quantity is None or quantity.value is None:
+        return "–"
+    return f"{100 * quantity.value:.1f} %" if quantity.percent else str(quantity)

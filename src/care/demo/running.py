@@ -1,0 +1,70 @@
+"""Train and measure: the run folders of the demo are like all others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from care.augment import PointPolicy
+from care.demo.lessons import LESSONS, MEASURES, Lesson
+from care.durable import remove_folder
+from care.evaluate import Evaluation, Settings, evaluate_model
+from care.evaluate.families import Watch
+from care.evaluate.orbits import orbits
+from care.subjects import run_study
+from care.train import Config, Run, Watched, prepare, train
+
+BANK = 5000  # training samples that classes are learned from
+TURNED = 6  # clouds that are turned through 360°
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One encoder: how it was trained, how that went, what was measured, and the orbits of a few point clouds."""
+
+    config: Config
+    log: Sequence[Mapping[str, Any]]
+    evaluation: Evaluation
+    orbits: Float[Tensor, "clouds angles d"] | None
+
+
+# Data set → what it was trained with → the encoder.
+Found = dict[str, dict[str, Shown]]
+
+
+def demonstrate(
+    out: Path,
+    seed: int = 0,
+    lessons: Sequence[Lesson] = LESSONS,
+    measures: Settings = MEASURES,
+    watch: Watch = lambda *words: None,
+) -> Found:
+    """Train and measure every encoder, in a run folder each below `out`; what an earlier demo left is replaced."""
+    found: Found = {}
+    for lesson in lessons:
+        found[lesson.data] = {}
+        for name, config in lesson.configs(seed).items():
+            run = Run(out / f"{lesson.data}-{name.lower()}")
+            found[lesson.data][name] = _show(config, run, measures, f"{name} on {lesson.data}", watch)
+    return found
+
+
+def _show(config: Config, run: Run, measures: Settings, words: str, watch: Watch) -> Shown:
+    if (run.folder / "config.toml").exists():
+        remove_folder(run.folder)
+    plan = prepare(config, run.folder)
+    train(plan, Watched(f"training {words}", watch))
+    study = run_study(run.folder, config, plan.samples.limit(min(BANK, len(plan.samples))), plan.heldout)
+
+    def measuring(stage: str, done: int, total: int) -> None:
+        if stage == "augmentations":  # which takes nearly all of the time
+            watch(f"measuring {words}", done, total)
+
+    evaluation = evaluate_model(study, measures, measuring)
+    evaluation.save(run.folder / "evaluation")
+    clouds = isinstance(study.policy, PointPolicy)
+    turned = orbits(study.embed, study.test.inputs[:TURNED]) if clouds else None
+    return Shown(config, run.log(), evaluation, turned)

@@ -1,0 +1,147 @@
+"""The demo's page: the table, whether the claim is seen, and the pictures, in the order in which they explain it."""
+
+from collections.abc import Mapping
+
+from care import __version__
+from care.demo.claims import CLAIMS, Verdict, judge
+from care.demo.numbers import named, table, value
+from care.demo.running import Found, Shown
+from care.evaluate import figures
+from care.evaluate.evaluation import Evaluation
+from care.report import orbit_figure, response_figure, training_figure
+from care.report.page import Page, Picture, Points, Section
+
+LEAD = (
+    "A contrastive encoder such as SimCLR learns to ignore crops and colors. CARE adds a loss by which an augmentation "
+    "may move an embedding, but must move all embeddings by the same rotation. Both were just trained here, on "
+    "generated pictures and on generated 3-D point clouds, and measured on samples they never saw."
+)
+
+
+def story(found: Found, seconds: float) -> Page:
+    """The page of a finished demo, which took so many seconds."""
+    sections = [Section("The numbers", [table(found)]), _claims(found)]
+    if "shapes" in found:
+        sections += _shapes(_labeled(found["shapes"]))
+    if "chains" in found:
+        sections.append(_chains(_labeled(found["chains"])))
+    sections.append(_training(found))
+    footer = f"Made by care demo, version {__version__}, in {seconds / 60:.1f} minutes. {_trained(found)}"
+    return Page("What CARE does, seen on this computer", LEAD, sections, footer)
+
+
+def verdicts(data: str, encoders: Mapping[str, Shown]) -> list[Verdict]:
+    """What is claimed on a data set, held against its two encoders."""
+    simclr, care = encoders["SimCLR"], encoders["CARE"]
+    return [judge(claim, value(simclr, claim.column), value(care, claim.column)) for claim in CLAIMS[data]]
+
+
+def tally(judged: list[Verdict]) -> str:
+    """How many of the claims are seen, in words."""
+    seen = sum(verdict.seen is True for verdict in judged)
+    return f"all {len(judged)} claims" if seen == len(judged) else f"{seen} of {len(judged)} claims"
+
+
+def _claims(found: Found) -> Section:
+    parts: list[str | Points] = []
+    for data, encoders in found.items():
+        judged = verdicts(data, encoders)
+        parts.append(f"On {data}, {tally(judged)} can be seen:")
+        parts.append(Points([(verdict.mark, verdict.sentence) for verdict in judged]))
+    parts.append(
+        "These are one seed and a few minutes of training: an interval says what other samples and other augmentations "
+        "would change, not what another seed would. care demo --seed 1 shows that."
+    )
+    return Section("Is the claim seen?", parts)
+
+
+def _labeled(encoders: Mapping[str, Shown]) -> dict[str, Shown]:
+    return {named(name, shown): shown for name, shown in encoders.items()}
+
+
+def _evaluations(encoders: Mapping[str, Shown]) -> dict[str, Evaluation]:
+    return {name: shown.evaluation for name, shown in encoders.items()}
+
+
+def _shapes(encoders: Mapping[str, Shown]) -> list[Section]:
+    drawn = figures(_evaluations(encoders), {name: shown.log for name, shown in encoders.items()})
+    families = Picture(
+        drawn["responses-head"],
+        "Held-out ratio, γ_f and other measures of both encoders for each family of augmentations.",
+        "A dot per augmentation, a bar at their mean, and the mean beside it. Of the families, crop shows another part "
+        "of a picture, flip its mirror image, and the others change its colors or its sharpness.",
+    )
+    gallery = Picture(
+        drawn["neighbors-backbone"],
+        "Queries with changed colors, and the test pictures that each encoder finds most similar.",
+        "The colors of a picture were changed, and the encoders were asked for the five most similar test pictures. "
+        f"Green frames are of the right class. {_retrieved(encoders)}",
+    )
+    cosines = Picture(
+        drawn["cosines-head"],
+        "Histograms of the cosine between the embeddings of a picture before and after an augmentation.",
+        "Each line is one augmentation. A rotation need not turn every embedding by the same angle, but one that does "
+        "has a narrow peak; variances are on the right.",
+    )
+    positives = Picture(
+        drawn["positive-cosines"],
+        "Histograms of the cosine between two augmented views of one picture, and its mean over the epochs.",
+        "Two views of one picture. An invariant encoder has all of them at 1; CARE may keep them apart.",
+    )
+    return [
+        Section("Shapes: which augmentations act as rotations?", [families]),
+        Section("Shapes: what is found for a recolored picture?", [gallery]),
+        Section("Shapes: how far do embeddings move?", [cosines, positives]),
+    ]
+
+
+def _retrieved(encoders: Mapping[str, Shown]) -> str:
+    """How far the colors of neighbors are from the query's, in words."""
+    parts = []
+    for name, shown in encoders.items():
+        record = shown.evaluation.record["retrieval"]["backbone"]
+        parts.append(f"{record['hue_distance']:.3f} for {name}")
+    chance = next(iter(encoders.values())).evaluation.record["retrieval"]["backbone"]["hue_distance_chance"]
+    return f"Mean distance of their hue from the query's, in turns: {', '.join(parts)}; by chance {chance:.3f}."
+
+
+def _chains(encoders: Mapping[str, Shown]) -> Section:
+    turned = {name: shown.orbits for name, shown in encoders.items() if shown.orbits is not None}
+    orbits = Picture(
+        orbit_figure(turned),
+        "Paths of the embeddings of six point clouds while each cloud is turned through 360°, for both encoders.",
+        "Six clouds, each turned once around, in the plane in which their embeddings move most, each panel at its own "
+        "scale. Where turning the cloud turns the embedding, every cloud runs along a circle at the same pace.",
+    )
+    measured = {name: shown.evaluation.measurement("head").values() for name, shown in encoders.items()}
+    responses = Picture(
+        response_figure(measured),
+        "Held-out ratio, composition defect and other measures of both encoders for rotations of point clouds.",
+        "A dot per rotation of the cloud. Composition is about two rotations in a row: does the product of what was "
+        "fitted for each of them do what both do together?",
+    )
+    return Section("Chains: turning point clouds", [orbits, responses])
+
+
+def _training(found: Found) -> Section:
+    pictures = [
+        Picture(
+            training_figure({named(name, shown): shown.log for name, shown in encoders.items()}),
+            f"Losses and measures of both encoders on {data} over the epochs.",
+            f"On {data}, after every epoch.",
+        )
+        for data, encoders in found.items()
+    ]
+    return Section("How training went", pictures)
+
+
+def _trained(found: Found) -> str:
+    """What was trained, for those who want to do it again."""
+    words = []
+    for data, encoders in found.items():
+        config = next(iter(encoders.values())).config
+        words.append(
+            f"{data}: {config.model}, {config.epochs} epochs of {config.limit:,} samples, batch {config.batch_size}, "
+            f"seed {config.seed}"
+        )
+    return "; ".join(words) + "."

@@ -1,0 +1,98 @@
+"""One self-contained HTML page of sections with text, tables and pictures: nothing in it is fetched from elsewhere."""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import ClassVar
+
+import matplotlib
+from jinja2 import Environment, StrictUndefined
+from matplotlib.figure import Figure
+
+TEMPLATE = "page.html.jinja"
+
+DOTS_PER_INCH = 144
+LARGEST_SVG = 200_000  # bytes; pictures of pixels, or of thousands of dots, are smaller and faster as PNG
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with what it shows: `alt` in place of it for those who cannot see it, `caption` below it for all."""
+
+    kind: ClassVar[str] = "picture"
+    figure: Figure
+    alt: str
+    caption: str = ""
+
+    @property
+    def source(self) -> str:
+        """The figure as a `data:` address: an SVG, or a PNG where that would be large."""
+        svg = _drawn(self.figure, "svg")
+        kind, data = ("svg+xml", svg) if len(svg) <= LARGEST_SVG else ("png", _drawn(self.figure, "png"))
+        return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+    @property
+    def width(self) -> int:
+        """How wide it is where there is room, in CSS pixels, of which an inch has 96."""
+        return round(96 * self.figure.get_figwidth())
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as text, a row's name first; `notes` explain columns, a sentence each."""
+
+    kind: ClassVar[str] = "table"
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.header):
+                raise ValueError(f"a row has {len(row)} cells under {len(self.header)} columns: {list(row)}")
+
+
+@dataclass(frozen=True)
+class Points:
+    """Sentences one below the other, each after a mark such as ✓: (mark, sentence)."""
+
+    kind: ClassVar[str] = "points"
+    sentences: Sequence[tuple[str, str]]
+
+
+Part = str | Table | Picture | Points  # a text is a paragraph
+
+
+@dataclass(frozen=True)
+class Section:
+    """A title and what stands below it, from top to bottom."""
+
+    title: str
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page with a title, a lead, sections, and a last line that says where it came from."""
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+    footer: str = ""
+
+    def html(self) -> str:
+        """The page. Whatever text it was given is shown as it is: no text becomes markup."""
+        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        template = files("care.report").joinpath(TEMPLATE).read_text(encoding="utf-8")
+        return environment.from_string(template).render(page=self)
+
+
+def _drawn(figure: Figure, kind: str) -> bytes:
+    """The figure in a format, the same bytes every time."""
+    file = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "care"}):
+        figure.savefig(file, format=kind, dpi=DOTS_PER_INCH, metadata={"Date": None} if kind == "svg" else None)
+    return file.getvalue()

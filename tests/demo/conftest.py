@@ -1,0 +1,44 @@
+"""One small demo for all tests of it: `care demo` as a user runs it, on little data."""
+
+import dataclasses
+from contextlib import contextmanager
+
+import pytest
+from typer.testing import CliRunner
+
+from care import demo
+from care.cli import app
+from care.data import registry
+from care.evaluate import Settings
+
+SMALL = {
+    "shapes": {"limit": 128, "epochs": 2, "batch_size": 64, "chunks": 8, "evaluate_every": 2},
+    "chains": {"limit": 256, "epochs": 10, "batch_size": 64, "chunks": 8, "evaluate_every": 5},
+}
+
+
+@contextmanager
+def everything_small():
+    """The lessons of the demo by data set, made small. Data sets are small meanwhile, and so is what is measured."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "GENERATED_SPLITS", {"train": (256, 1), "test": (120, 2)})
+        patch.setattr(demo, "MEASURES", Settings(images=100, augmentations=2, probe="none", logistic=1.0))
+        lessons = {x.data: dataclasses.replace(x, settings={**x.settings, **SMALL[x.data]}) for x in demo.LESSONS}
+        patch.setattr(demo, "LESSONS", list(lessons.values()))
+        yield lessons
+
+
+@pytest.fixture
+def small():
+    with everything_small() as lessons:
+        yield lessons
+
+
+@pytest.fixture(scope="session")
+def shown(tmp_path_factory):
+    """(the folder of a finished demo, what it printed)."""
+    out = tmp_path_factory.mktemp("demo") / "here" / "and" / "now"
+    with everything_small():
+        done = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"NO_COLOR": "1", "COLUMNS": "300"})
+    assert done.exit_code == 0, done.output
+    return out, done.output

@@ -1,0 +1,176 @@
+"""What the demo says must follow from what it measured."""
+
+import dataclasses
+import json
+import math
+import re
+from html import unescape
+
+import pytest
+import torch
+
+from care import demo
+from care.demo.claims import CLAIMS
+from care.demo.numbers import GAMMA, HELDOUT, HUE, PROBE
+from care.demo.story import tally
+from care.evaluate import Settings
+from care.evaluate.orbits import ANGLES, orbits
+from care.evaluate.quantities import Quantity
+
+RUNS = ("shapes-simclr", "shapes-care", "chains-simclr", "chains-care")
+
+
+def evaluation(out, run):
+    return json.loads((out / run / "evaluation" / "evaluation.json").read_text())
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def test_the_table_has_what_the_evaluations_have(shown):
+    """Row by row, in the terminal and on the page, from the JSON that was saved."""
+    out, printed = shown
+    page = unescape((out / "report.html").read_text())
+    names = ("shapes: SimCLR", "shapes: CARE", "chains: SimCLR", "chains: CARE")
+    for run, name in zip(RUNS, names, strict=True):
+        record = evaluation(out, run)
+        family = record["measurements"]["head"]["families"]["all"]
+        right = [record["logistic"]["accuracy"], record["knn"]["20"]]
+        rest = [mean(family[k]) for k in ("invariance", "heldout_ratio", "composition", "gamma", "wahba")]
+        hue = [record["factors"]["backbone"]["hue"]] if "shapes" in run else []
+        in_terminal = next(line for line in printed.splitlines() if line.strip().startswith(name))
+        on_page = re.search(rf'<th scope="row">{re.escape(name)}.*?</tr>', page)[0]
+        for text in (in_terminal.partition(name)[2], re.sub("<.*?>", " ", on_page).partition(name)[2]):
+            text = re.sub(r"^, λ = \S+", "", text.strip())
+            numbers = [float(x) for x in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text)]
+            assert numbers == pytest.approx([*(100 * x for x in right), *hue, *rest], rel=0.006, abs=0.06)
+
+
+def test_each_column_is_explained_in_a_sentence(shown):
+    out, printed = shown
+    for where in (printed, unescape((out / "report.html").read_text())):
+        for column in demo.COLUMNS:
+            assert column.meaning in where
+            assert column.meaning.endswith(".")
+
+
+def test_every_verdict_is_printed_and_on_the_page(shown):
+    out, printed = shown
+    page, count = unescape((out / "report.html").read_text()), sum(map(len, CLAIMS.values()))
+    verdicts = re.findall(r"^[✓✗?] (.*)$", printed, flags=re.M)
+    assert len(verdicts) == count == 8
+    assert all(sentence.strip() in page for sentence in verdicts)
+
+
+def test_the_equivariance_loss_makes_rotations(shown):
+    """40 steps on point clouds: with the loss, one rotation explains unseen clouds better, and γ_f is halved."""
+    simclr, care = (evaluation(shown[0], run)["measurements"]["head"]["families"]["all"] for run in RUNS[2:])
+    assert mean(care["heldout_ratio"]) < mean(simclr["heldout_ratio"]) / 2
+    assert mean(care["composition"]) < mean(simclr["composition"]) / 2
+    assert mean(care["gamma"]) < mean(simclr["gamma"]) / 2
+
+
+def test_runs_can_be_used_like_all_others(shown):
+    out, _ = shown
+    for run in RUNS:
+        assert {"config.toml", "log.jsonl", "model.safetensors", "evaluation"} <= {
+            f.name for f in (out / run).iterdir()
+        }
+
+
+def test_a_second_demo_replaces_the_first(small, tmp_path):
+    chains = dataclasses.replace(small["chains"], settings={**small["chains"].settings, "limit": 64, "epochs": 1})
+
+    def measured(seed):
+        found = demo.demonstrate(tmp_path, seed, [chains], Settings(images=40, augmentations=2, probe="none"))
+        return found["chains"]["CARE"].evaluation.record["measurements"]
+
+    first = measured(0)
+    (tmp_path / "chains-care" / "left.txt").write_text("from before")
+    (tmp_path / "mine.txt").write_text("not of the demo")
+    assert measured(1) != first
+    assert not (tmp_path / "chains-care" / "left.txt").exists()
+    assert (tmp_path / "mine.txt").exists()
+    assert measured(0) == first
+
+
+def quantity(column, value, units=None):
+    better = {"↓": "lower", "↑": "higher"}[column.title[-1]]
+    units = None if units is None else torch.tensor(units, dtype=torch.float64)
+    return Quantity(column.group, column.quantity, value, better, units, percent=column is PROBE)
+
+
+def claim(column, demand):
+    return demo.Claim(column, "it is so", demand)
+
+
+@pytest.mark.parametrize(
+    ("column", "demand", "before", "after", "seen"),
+    [
+        (GAMMA, "halved", 1.0, 0.4, True),
+        (GAMMA, "halved", 1.0, 0.6, False),
+        (GAMMA, "halved", 1.0, 1.2, False),
+        (HUE, "better", 0.3, 0.4, True),
+        (HUE, "better", 0.4, 0.3, False),
+        (HELDOUT, "better", 0.3, 0.4, False),
+        (HELDOUT, "better", 0.4, 0.3, True),
+        (HELDOUT, "nearly exact", 0.9, 0.09, True),
+        (HELDOUT, "nearly exact", 0.9, 0.11, False),
+        (PROBE, "not worse", 0.4, 0.41, True),
+        (PROBE, "not worse", 0.4, 0.3, False),
+        (HELDOUT, "better", 0.4, math.nan, None),
+        (HUE, "better", None, 0.4, None),
+    ],
+)
+def test_verdicts_follow_the_numbers(column, demand, before, after, seen):
+    verdict = demo.judge(claim(column, demand), quantity(column, before), quantity(column, after))
+    assert verdict.seen is seen
+    words = {True: "Seen: it is so.", False: "Not seen: it is so.", None: "Cannot be told: it is so."}
+    assert verdict.sentence.startswith(words[seen])
+
+
+def test_small_differences_without_an_interval_are_no_evidence():
+    for before, after in ((0.699, 0.706), (0.706, 0.699)):
+        verdict = demo.judge(claim(HUE, "better"), quantity(HUE, before), quantity(HUE, after))
+        assert verdict.seen is None
+        assert verdict.sentence.startswith("Not certain")
+
+
+def test_differences_within_chance_are_called_so():
+    """100 units that differ by ±1 around a tiny mean, then by about 0.5."""
+    noise = torch.linspace(-1, 1, 100).tolist()
+    one = quantity(HELDOUT, 0.5, [0.5] * 100)
+    other = quantity(HELDOUT, 0.499, [0.499 + x for x in noise])
+    clear = quantity(HELDOUT, 0.0, [x / 10 for x in noise])
+    assert demo.judge(claim(HELDOUT, "better"), one, other).seen is None
+    assert demo.judge(claim(HELDOUT, "better"), one, clear).seen is True
+    assert demo.judge(claim(HELDOUT, "better"), clear, one).seen is False
+    # A half is a half only by more than chance: 0.24 of 0.5, with and without noise.
+    assert demo.judge(claim(HELDOUT, "halved"), one, quantity(HELDOUT, 0.24, [0.24 + x for x in noise])).seen is None
+    assert demo.judge(claim(HELDOUT, "halved"), one, quantity(HELDOUT, 0.24, [0.24] * 100)).seen is True
+    # Worse, but no more than by chance, is "not worse"; clearly worse is not.
+    assert demo.judge(claim(HELDOUT, "not worse"), other, one).seen is True
+    assert demo.judge(claim(HELDOUT, "not worse"), clear, one).seen is False
+    low, high = re.search(
+        r"between (\S+) and (\S+) at", demo.judge(claim(HELDOUT, "better"), one, clear).sentence
+    ).groups()
+    assert float(low) < -0.5 < float(high)
+
+
+def test_only_what_is_seen_is_counted():
+    verdicts = [demo.Verdict(claim(HUE, "better"), seen, "") for seen in (True, False, None)]
+    assert tally(verdicts) == "1 of 3 claims"
+    assert tally(verdicts[:1] * 3) == "all 3 claims"
+    assert [verdict.mark for verdict in verdicts] == ["✓", "✗", "?"]
+
+
+def test_orbits_go_once_around_the_vertical_axis(generator):
+    """An encoder that turns with its input, the direction to the first point: its orbits are known."""
+    clouds = torch.randn(3, 5, 3, generator=generator)
+    found = orbits(lambda x: {"head": x[:, 0]}, clouds)
+    x, y, z = torch.nn.functional.normalize(clouds[:, 0], dim=1).unbind(1)
+    for k in range(ANGLES):
+        angle = math.radians(5 * k)
+        turned = (math.cos(angle) * x - math.sin(angle) * y, math.sin(angle) * x + math.cos(angle) * y, z)
+        assert (found[:, k] - torch.stack(turned, dim=1)).abs().max() < 1e-5
