@@ -1,0 +1,93 @@
+"""`care reproduce`: the paper's figures and tables, computed again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from care.cli.mistakes import users_input
+from care.cli.saving import claim_folder
+from care.cli.train import STOPPED
+from care.cli.watching import watching
+from care.reproduce import STUDIES, Reproduction, Scale, Trial, Workshop, carry_out_all, scale_named, study_named
+from care.reproduce import write_reproduction as write
+from care.tables import text_table
+from care.train import Interrupted
+from care.train.loop import load_samples
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which of the paper's figures and tables. None: list them.")
+    ] = None,
+    scale: Annotated[
+        str, typer.Option(help="smoke: minutes on a CPU, on made-up images. small: ResNet-18. paper: as the paper did.")
+    ] = "small",
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and what is kept of trials.")] = Path("results"),
+    runs: Annotated[Path, typer.Option(help="Folder for the runs: checkpoints and weights.")] = Path("runs"),
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    compile: Annotated[bool, typer.Option(help="As care train --compile.")] = False,
+    show: Annotated[bool, typer.Option("--trials", help="Show the trials and what is done of them, and stop.")] = False,
+    data: Annotated[list[str] | None, typer.Option(help="Only trials on this data set. May be given again.")] = None,
+    part: Annotated[list[str] | None, typer.Option(help="Only trials with this label. May be given again.")] = None,
+) -> None:
+    """Train and measure what a figure or table of the paper shows, and write it beside the paper's numbers.
+
+    Trials that are done are found in --out, stopped ones go on from their checkpoint, and several processes may share
+    the work by running the same command in the same folders.
+
+    Examples: [bold]care reproduce[/bold], [bold]care reproduce lambda-sweep --scale smoke[/bold]
+    """
+    if not names:
+        return _list()
+    with users_input():
+        size = scale_named(scale)
+        studies = {name: _chosen(study_named(name), size, data, part) for name in names}
+        workshop = Workshop(runs, out / size.name / "trials", device, compile)
+        if show:
+            return _show(studies, size, workshop)
+        claim_folder(out)
+        for config in {t.config.data: t.config for trials in studies.values() for t in trials}.values():
+            load_samples(workshop.how(config))
+    try:
+        with watching() as watch:
+            for name, trials in studies.items():
+                outcomes = carry_out_all(trials, workshop, watch)
+                presented = study_named(name).present(outcomes)
+                folder = write(name, size.name, presented, outcomes, out)
+                typer.echo(text_table(name, presented.header, presented.rows))
+                typer.echo("".join(f"{remark}\n" for remark in presented.remarks) + f"\n{folder}")
+    except Interrupted:
+        typer.echo("stopped; the same command goes on", err=True)
+        raise typer.Exit(STOPPED) from None
+
+
+def _list() -> None:
+    table = Table(Column("name", no_wrap=True), "shows", "trials, small", "trials, paper")
+    for study in STUDIES.values():
+        counts = (str(len(study.trials(scale_named(name)))) for name in ("small", "paper"))
+        table.add_row(study.name, study.shows, *counts)
+    Console().print(table)
+
+
+def _chosen(study: Reproduction, size: Scale, data: list[str] | None, part: list[str] | None) -> list[Trial]:
+    trials = [
+        trial
+        for trial in study.trials(size)
+        if (not data or trial.config.data in data) and (not part or trial.label in part)
+    ]
+    if not trials:
+        labels = ", ".join(dict.fromkeys(trial.label for trial in study.trials(size)))
+        raise ValueError(f"{study.name} has no such trial at scale {size.name}; it has {labels}")
+    return trials
+
+
+def _show(studies: dict[str, list[Trial]], size: Scale, workshop: Workshop) -> None:
+    rows = [
+        (name, trial.label, str(trial.config.seed), trial.slug, "yes" if workshop.find(trial) else "no")
+        for name, trials in studies.items()
+        for trial in trials
+    ]
+    typer.echo(text_table(f"trials at scale {size.name}", ("study", "label", "seed", "trial", "done"), rows))

@@ -1,0 +1,24 @@
+"""The paper's figures and tables, computed again: `care reproduce NAME`."""
+
+from care.reproduce.carrying import Workshop, carry_out, carry_out_all
+from care.reproduce.presentation import Presentation
+from care.reproduce.scales import SCALES, Scale, scale_named
+from care.reproduce.studies import STUDIES, Reproduction, study_named
+from care.reproduce.trial import Outcome, Trial
+from care.reproduce.writing import write_reproduction
+
+__all__ = [
+    "SCALES",
+    "STUDIES",
+    "Outcome",
+    "Presentation",
+    "Reproduction",
+    "Scale",
+    "Trial",
+    "Workshop",
+    "carry_out",
+    "carry_out_all",
+    "scale_named",
+    "study_named",
+    "write_reproduction",
+]

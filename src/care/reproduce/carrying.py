@@ -1,0 +1,109 @@
+"""Carry out trials: train what is not trained, evaluate what is not evaluated, and find the rest."""
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from care.durable import Lock, make_folder
+from care.evaluate import Evaluation, Study, evaluate_model
+from care.evaluate.families import Watch
+from care.reproduce.provenance import provenance
+from care.reproduce.trial import Outcome, Trial, find_outcome
+from care.subjects import run_study
+from care.train import Config, Run, Watched, prepare, train
+from care.train.distributed import resolve_device
+from care.train.loop import load_samples
+
+SECONDS_BETWEEN_LOOKS = 5.0
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where trials are carried out: run folders in `runs`, what is kept of them in `kept`."""
+
+    runs: Path
+    kept: Path
+    device: str = "auto"
+    compile: bool = False
+
+    def find(self, trial: Trial) -> Outcome | None:
+        """What came of the trial, if it was carried out: with arrays, if it was here."""
+        run = Run(self.runs / trial.slug)
+        folder = run.folder / "evaluation"
+        arrays = Evaluation.load(folder).arrays if (folder / "evaluation.json").exists() else {}
+        found = find_outcome(trial, self.kept, arrays)
+        return dataclasses.replace(found, run=run.folder) if found is not None and run.weights.exists() else found
+
+    def how(self, config: Config) -> Config:
+        """`config` as it is computed here."""
+        return dataclasses.replace(config, device=resolve_device(self.device), compile=self.compile)
+
+
+def carry_out_all(trials: Sequence[Trial], workshop: Workshop, watch: Watch) -> list[Outcome]:
+    """What came of every trial, in their order.
+
+    Several processes may do this at once in the same workshop: each takes a trial that nobody else has in hand. What
+    is stopped goes on from its last checkpoint when this is called again.
+    """
+    found: dict[str, Outcome] = {}
+    make_folder(workshop.runs)
+    while len(found) < len(trials):
+        before = len(found)
+        for trial in trials:
+            outcome = found.get(trial.slug) or workshop.find(trial) or _if_free(trial, workshop, watch)
+            if outcome is not None and trial.slug not in found:
+                found[trial.slug] = dataclasses.replace(outcome, trial=trial)
+                watch("trials", len(found), len(trials))
+        if len(found) == before:
+            time.sleep(SECONDS_BETWEEN_LOOKS)  # others have the rest
+    return [found[trial.slug] for trial in trials]
+
+
+def _if_free(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome | None:
+    try:
+        lock = Lock(workshop.runs / f".{trial.slug}.lock")
+    except BlockingIOError:
+        return None
+    try:
+        return workshop.find(trial) or carry_out(trial, workshop, watch)
+    finally:
+        lock.release()
+
+
+def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
+    """Train, from the last checkpoint if there is one, evaluate, and keep what came of it."""
+    run, started = Run(workshop.runs / trial.slug), time.perf_counter()
+    config = workshop.how(trial.config)
+    if not run.weights.exists():
+        torch.compiler.reset()  # what was compiled for another trial is of no use for this one
+        train(prepare(config, run.folder, resume=True), Watched(f"training {trial.slug}", watch))
+    trained = time.perf_counter() - started
+
+    def measuring(stage: str, done: int, total: int) -> None:
+        watch(f"{stage} of {trial.slug}", done, total)
+
+    evaluation = evaluate_model(_study(run, config), trial.measures, measuring)
+    evaluation.save(run.folder / "evaluation")
+    made = {**provenance(config.device), "training_seconds": trained, **_speed(run)}
+    outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
+    outcome.save(workshop.kept)
+    return outcome
+
+
+def _study(run: Run, config: Config) -> Study:
+    """The trained encoder on what its training held out, with its labeled training images to learn classes from."""
+    labeled = config if config.validation else dataclasses.replace(config, split="train")
+    return run_study(run.folder, config, *load_samples(labeled), split="validation" if config.validation else "test")
+
+
+def _speed(run: Run) -> dict[str, Any]:
+    """The median rate over epochs, without the first one, which compiles."""
+    rates = [json.loads(line)["samples_per_second"] for line in (run.folder / "speed.jsonl").read_text().splitlines()]
+    later = sorted(rates[1:] or rates)
+    return {"samples_per_second": later[len(later) // 2]}

@@ -1,0 +1,102 @@
+"""A reproduction as people read it: a table, figures, and what they say, beside the paper's numbers."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+
+from matplotlib.figure import Figure
+
+from care.reproduce.trial import Outcome
+from care.tables import number
+
+Quantity = tuple[str, str]
+
+# What stands above a column, where it is found in an evaluation, and whether it is a share of 1.
+PROBE, KNN = ("classes", "linear probe, top-1"), ("classes", "kNN, k = 200")
+RATIO, GAMMA, WAHBA = ("head", "held-out ratio"), ("head", "γ_f"), ("head", "W_f")
+MOVED, COMPOSITION = ("head", "moved by"), ("head", "composition defect")
+HUE, HUE_DISTANCE = ("backbone", "R² of hue"), ("backbone", "hue distance of neighbors")
+COLUMNS: dict[str, Quantity] = {
+    "probe %": PROBE,
+    "kNN-200 %": KNN,
+    "held-out ratio": RATIO,
+    "γ_f": GAMMA,
+    "W_f": WAHBA,
+    "moved by": MOVED,
+    "R² of hue": HUE,
+    "hue distance": HUE_DISTANCE,
+}
+
+
+@dataclass(frozen=True)
+class Presentation:
+    """A table, figures by name, and sentences that follow from the numbers."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    figures: Mapping[str, Figure]
+    remarks: Sequence[str] = field(default_factory=tuple)
+
+    def markdown(self) -> str:
+        """The table and the sentences, as a README has them."""
+        lines = [self.header, ["---"] * len(self.header), *self.rows]
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        return table + "".join(f"\n\n{remark}" for remark in self.remarks) + "\n"
+
+
+def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    """The seeds of every label, in the order in which labels come up."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault(outcome.trial.label, []).append(outcome)
+    return found
+
+
+def values(outcomes: Sequence[Outcome], quantity: Quantity) -> list[float]:
+    """A quantity of every seed that has it."""
+    found = (outcome.value(*quantity) for outcome in outcomes)
+    return [value for value in found if value is not None and math.isfinite(value)]
+
+
+def mean(outcomes: Sequence[Outcome], quantity: Quantity) -> float:
+    """The mean over seeds; NaN if nothing was measured."""
+    found = values(outcomes, quantity)
+    return fmean(found) if found else math.nan
+
+
+def cell(outcomes: Sequence[Outcome], quantity: Quantity) -> str:
+    """mean ± deviation over seeds; of one seed just the value."""
+    found = values(outcomes, quantity)
+    if not found:
+        return "–"
+    scale = 100 if quantity[0] == "classes" else 1
+    middle = f"{scale * fmean(found):.2f}" if scale == 100 else number(fmean(found))
+    return middle if len(found) < 2 else f"{middle} ± {number(scale * stdev(found), 2)}"
+
+
+def measured_table(
+    outcomes: Sequence[Outcome], columns: Mapping[str, Quantity] = COLUMNS
+) -> tuple[list[str], list[list[str]]]:
+    """A row per label: the columns, seeds, epochs, and images per second."""
+    rows = []
+    for label, group in by_label(outcomes).items():
+        rate = max(float(outcome.made["samples_per_second"]) for outcome in group)
+        end = [str(group[0].trial.config.epochs), str(len(group)), f"{rate:,.0f}"]
+        rows.append([label, *(cell(group, quantity) for quantity in columns.values()), *end])
+    return ["", *columns, "epochs", "seeds", "images/s"], rows
+
+
+def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quantity, words: str) -> str:
+    """A sentence: how much higher a quantity is for one label than for another, in units of what seeds vary by."""
+    groups = by_label(outcomes)
+    scale, unit = (100, " points") if quantity[0] == "classes" else (1, "")
+    ours, theirs = (values(groups.get(label, []), quantity) for label in (other, base))
+    if not ours or not theirs:
+        return f"{words}: not measured for both {base} and {other}."
+    difference = scale * (fmean(ours) - fmean(theirs))
+    beyond = ""
+    if min(len(ours), len(theirs)) > 1:
+        error = scale * math.hypot(*(stdev(x) / math.sqrt(len(x)) for x in (ours, theirs)))
+        beyond = f" (standard error over seeds {number(error, 2)})"
+    return f"{words}: {other} {difference:+.3g}{unit} against {base}{beyond}."

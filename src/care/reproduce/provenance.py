@@ -1,0 +1,46 @@
+"""With what a result was made."""
+
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+
+import care
+
+
+def provenance(device: str) -> dict[str, Any]:
+    """Versions, commit, hardware and date, as they belong beside every number."""
+    return {
+        "care": care.__version__,
+        "commit": commit(),
+        "python": sys.version.split()[0],
+        "torch": torch.__version__,
+        "timm": timm.__version__,
+        "hardware": torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
+def commit() -> str | None:
+    """The commit of this source, with a + if it was changed since; CARE_COMMIT says it where there is no repository."""
+    if given := os.environ.get("CARE_COMMIT"):
+        return given
+    here = Path(care.__file__).parent
+    try:
+        found, changed = (
+            subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=True).stdout.strip()
+            for words in (["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "--", "."])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found + ("+" if changed else "")
+
+
+def _processor() -> str:
+    return f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}"

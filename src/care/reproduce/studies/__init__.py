@@ -1,0 +1,48 @@
+"""Every figure and table of the paper, by name."""
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from care.reproduce.presentation import Presentation
+from care.reproduce.scales import Scale
+from care.reproduce.studies import ablation, equal_compute, lambda_sweep, linear_probe, pairs, proteins
+from care.reproduce.trial import Outcome, Trial
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What one figure or table takes: `trials` at a scale, and how their outcomes are presented."""
+
+    name: str
+    shows: str
+    trials: Callable[[Scale], list[Trial]]
+    present: Callable[[Sequence[Outcome]], Presentation]
+
+
+STUDIES = {
+    study.name: study
+    for study in (
+        Reproduction("linear-probe", "accuracy of linear probes", linear_probe.trials, linear_probe.present),
+        Reproduction("ablation", "which of the losses it takes", ablation.trials, ablation.present),
+        Reproduction("wahba", "W_f of 20 augmentations", pairs.on_cifar10, pairs.present_wahba),
+        Reproduction(
+            "relative-equivariance", "γ_f over training", pairs.on_cifar10, pairs.present_relative_equivariance
+        ),
+        Reproduction("circle", "angles on the circle", pairs.on_the_circle, pairs.present_circle),
+        Reproduction("retrieval", "neighbors of jittered queries", pairs.on_flowers, pairs.present_retrieval),
+        Reproduction("composition", "rotations of compositions", pairs.on_cifar10, pairs.present_composition),
+        Reproduction("lambda-sweep", "λ, chunks, kinds of views", lambda_sweep.trials, lambda_sweep.present),
+        Reproduction("proteins", "point clouds that turn", proteins.trials, proteins.present),
+        Reproduction("equal-compute", "not in the paper: equal views", equal_compute.trials, equal_compute.present),
+    )
+}
+
+
+def study_named(name: str) -> Reproduction:
+    """The figure or table called `name`."""
+    if name not in STUDIES:
+        close = difflib.get_close_matches(name, STUDIES, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(STUDIES)}"
+        raise ValueError(f"nothing of the paper is called {name!r}; {hint}")
+    return STUDIES[name]

@@ -1,0 +1,58 @@
+"""The six combinations of invariance, equivariance and uniformity: probes, cosines of positives, and their course."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from care.report import bar_figure, positive_cosine_figure
+from care.reproduce.presentation import (
+    COMPOSITION,
+    GAMMA,
+    KNN,
+    MOVED,
+    PROBE,
+    RATIO,
+    Presentation,
+    by_label,
+    measured_table,
+    values,
+)
+from care.reproduce.scales import Scale
+from care.reproduce.trial import Outcome, Trial
+
+COLUMNS = {
+    "probe %": PROBE,
+    "kNN-200 %": KNN,
+    "held-out ratio": RATIO,
+    "composition": COMPOSITION,
+    "γ_f": GAMMA,
+    "moved by": MOVED,
+}
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """Every loss with the first seed."""
+    care = scale.care("cifar10")
+    chosen: dict[str, dict[str, Any]] = {
+        "invariance": {"method": "invariance"},
+        "equivariance": {"method": "equivariance", **care, "equivariance": 1.0},
+        "uniformity": {"method": "uniformity"},
+        "uniformity + equivariance": {"method": "uniformity", **care},
+        "InfoNCE": {},
+        "CARE": care,
+    }
+    first = scale.seeds[0]
+    return [Trial(label, scale.config("cifar10", first, **c), scale.measures) for label, c in chosen.items()]
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """The paper's bar plot, and the histograms and curves of its appendix."""
+    header, rows = measured_table(outcomes, COLUMNS)
+    bars = {label: [100 * v for v in values(group, PROBE)] for label, group in by_label(outcomes).items()}
+    figures = {"ablation": bar_figure(bars, {}, "top-1 of a linear probe, %")}
+    histograms = {o.trial.label: o.evaluation.arrays.get("positive/head") for o in outcomes}
+    if all(cosines is not None for cosines in histograms.values()):
+        curves = {o.trial.label: [(r["epoch"], r.get("positive_cosine")) for r in o.log] for o in outcomes}
+        figures["positive-cosines"] = positive_cosine_figure(histograms, curves)  # type: ignore[arg-type]
+    ranked = sorted(outcomes, key=lambda o: -(o.value(*PROBE) or 0))
+    remark = f"From the best probe to the worst: {', '.join(o.trial.label for o in ranked)}. The paper: CARE is best."
+    return Presentation(header, rows, figures, (remark,))

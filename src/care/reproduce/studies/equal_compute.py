@@ -1,0 +1,58 @@
+"""Not in the paper: CARE against SimCLR where both put the same number of views through the encoder."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from care.report import bar_figure
+from care.reproduce.presentation import (
+    GAMMA,
+    HUE,
+    PROBE,
+    RATIO,
+    Presentation,
+    by_label,
+    compared,
+    measured_table,
+    values,
+)
+from care.reproduce.scales import Scale
+from care.reproduce.trial import Outcome, Trial
+
+TWICE = "SimCLR, twice the epochs"
+TWO = "CARE, two views"
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """Two views a step: SimCLR, CARE that shares its views. Four: CARE; two for twice as long: SimCLR again."""
+    care, epochs = scale.care("cifar10"), scale.config("cifar10").epochs
+    chosen: dict[str, dict[str, Any]] = {
+        "SimCLR": {},
+        TWO: {**care, "views": 2},
+        "CARE": care,
+        "CARE, one pair for the batch": {**care, "shared_by": "batch"},
+        TWICE: {"epochs": 2 * epochs},
+    }
+    return [trial for label, settings in chosen.items() for trial in scale.trials(label, "cifar10", **settings)]
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """The table with the views that were seen, and who is ahead at equal epochs and at equal compute."""
+    header, rows = measured_table(outcomes)
+    groups = by_label(outcomes)
+    header.insert(1, "views, millions")
+    for row in rows:
+        row.insert(1, f"{_views(groups[row[0]][0]) / 1e6:.0f}")
+    pairs = (("SimCLR", "CARE", "equal epochs"), ("SimCLR", TWO, "equal views"), (TWICE, "CARE", "equal views"))
+    remarks = [
+        compared(outcomes, base, care, quantity, f"{name} at {when}")
+        for base, care, when in pairs
+        for name, quantity in (("Linear probe", PROBE), ("γ_f", GAMMA), ("Held-out ratio", RATIO), ("R² of hue", HUE))
+    ]
+    bars = {label: [100 * value for value in values(group, PROBE)] for label, group in groups.items()}
+    return Presentation(header, rows, {"equal-compute": bar_figure(bars, {}, "top-1 of a linear probe, %")}, remarks)
+
+
+def _views(outcome: Outcome) -> int:
+    """How many augmented images went through the encoder."""
+    config, steps = outcome.trial.config, int(outcome.log[-1]["step"])
+    return steps * config.batch_size * (4 if config.equivariance > 0 and config.views == 4 else 2)

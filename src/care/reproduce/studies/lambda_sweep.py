@@ -1,0 +1,61 @@
+"""Which λ, how many chunks, which views: chosen on images cut from the training split, never on the test split."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from care.report import sweep_figure
+from care.reproduce.presentation import GAMMA, HUE, KNN, PROBE, RATIO, Presentation, by_label, mean, measured_table
+from care.reproduce.scales import Scale
+from care.reproduce.trial import Outcome, Trial
+
+WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0)
+PANELS = {"probe": PROBE, "kNN-200": KNN, "γ_f": GAMMA, "held-out ratio": RATIO, "R² of hue": HUE}
+# Beside λ, with its middle value.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "4 chunks": {"chunks": 4},
+    "64 chunks": {"chunks": 64},
+    "one pair for the batch": {"shared_by": "batch"},
+    "a' the identity half of the time": {"identity": 0.5},
+    "two views, both per chunk": {"views": 2, "chunked_views": 2},
+    "two views, one per chunk": {"views": 2, "chunked_views": 1},
+}
+# How fast to learn, of SimCLR and of CARE with the middle λ: the cosine schedule from 10⁻³ is what all others have.
+RATES: dict[str, dict[str, Any]] = {
+    "constant 0.001": {"schedule": "constant"},
+    "cosine from 0.003": {"learning_rate": 3e-3},
+}
+SHORT = {"epochs": 40, "evaluate_every": 10}
+PER_CLASS = 500
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """SimCLR, CARE with every λ, and the variants."""
+    smoke = scale.name == "smoke"
+    shared = {"validation": 5} if smoke else {**SHORT, "validation": PER_CLASS}
+    chosen: dict[str, dict[str, Any]] = {"SimCLR": {}, **{f"λ = {w:g}": {"equivariance": w} for w in WEIGHTS}}
+    middle = {"equivariance": WEIGHTS[len(WEIGHTS) // 2]}
+    chosen |= {name: {**middle, **variant} for name, variant in VARIANTS.items()}
+    chosen |= {f"SimCLR, {name}": rate for name, rate in RATES.items()}
+    chosen |= {f"CARE, {name}": {**middle, **rate} for name, rate in RATES.items()}
+    if smoke:
+        chosen = {name: chosen[name] for name in ("SimCLR", "λ = 3", "two views, one per chunk")}
+    measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), seeds=2)
+    return [
+        Trial(label, scale.config("cifar10", **{**shared, **settings}), measures) for label, settings in chosen.items()
+    ]
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """Every quantity over λ, with SimCLR as a line and the variants as single points."""
+    groups = by_label(outcomes)
+    panels = {}
+    for title, quantity in PANELS.items():
+        found = {label: mean(group, quantity) for label, group in groups.items()}
+        weights = {group[0].trial.config.equivariance: found[label] for label, group in groups.items() if "λ" in label}
+        others = {label: found[label] for label in found if "λ" not in label and label != "SimCLR"}
+        panels[title] = (weights, found.get("SimCLR"), others)
+    best = max(groups, key=lambda label: mean(groups[label], PROBE))
+    remark = f"The best probe on the validation images: {best}, {100 * mean(groups[best], PROBE):.2f} %."
+    header, rows = measured_table(outcomes)
+    return Presentation(header, rows, {"lambda-sweep": sweep_figure(panels)}, (remark,))

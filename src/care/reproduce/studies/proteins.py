@@ -1,0 +1,40 @@
+"""Point clouds that turn: rotations of the input are known, and act on the embedding nearly as rotations do."""
+
+from collections.abc import Sequence
+
+from care import data
+from care.evaluate.orbits import orbits
+from care.report import orbit_figure, response_figure
+from care.reproduce.presentation import COMPOSITION, GAMMA, PROBE, RATIO, Presentation, compared, measured_table
+from care.reproduce.scales import Scale
+from care.reproduce.trial import Outcome, Trial
+from care.subjects import load_subject
+
+TURNED = 6  # clouds whose orbits are drawn
+AXIS = ("head", "R² of the factor axis")
+COLUMNS = {"held-out ratio": RATIO, "composition": COMPOSITION, "γ_f": GAMMA, "R² of the axis": AXIS, "probe %": PROBE}
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """SimCLR, CARE, and the equivariance loss with uniformity alone, on chains."""
+    care = scale.care("chains")
+    chosen = {"SimCLR": {}, "CARE": care, "uniformity + equivariance": {**care, "method": "uniformity"}}
+    return [trial for label, settings in chosen.items() for trial in scale.trials(label, "chains", **settings)]
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """Ratios, compositions, how well the longest axis of a cloud is known, and orbits of embeddings."""
+    header, rows = measured_table(outcomes, COLUMNS)
+    first = {o.trial.label: o for o in reversed(outcomes)}
+    first = dict(reversed(first.items()))
+    figures = {"proteins": response_figure({n: o.evaluation.measurement("head").values() for n, o in first.items()})}
+    clouds = data.load("chains", "test").inputs[:TURNED]
+    turned = {name: orbits(load_subject(str(o.run)).embed, clouds) for name, o in first.items() if o.run is not None}
+    if len(turned) == len(first):
+        figures["orbits"] = orbit_figure(turned)
+    remarks = (
+        compared(outcomes, "SimCLR", "CARE", AXIS, "R² of the longest axis (the paper: CARE predicts it best)"),
+        compared(outcomes, "SimCLR", "CARE", RATIO, "Held-out ratio"),
+        compared(outcomes, "SimCLR", "CARE", COMPOSITION, "Error of compositions"),
+    )
+    return Presentation(header, rows, figures, remarks)

@@ -1,0 +1,111 @@
+"""Tables and figures of every study, from outcomes with planted numbers."""
+
+import dataclasses
+import statistics
+
+import pytest
+
+from care.evaluate import Evaluation
+from care.reproduce import SCALES, STUDIES, Outcome, Workshop, carry_out_all, scale_named, study_named
+from care.reproduce.paper import PROBES
+from care.reproduce.presentation import PROBE, cell, compared, measured_table
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A real outcome on images, and one on point clouds."""
+    folder = tmp_path_factory.mktemp("workshop")
+    workshop = Workshop(folder / "runs", folder / "kept", device="cpu")
+    trials = [STUDIES[name].trials(SCALES["smoke"])[0] for name in ("wahba", "proteins")]
+    return dict(zip(("images", "clouds"), carry_out_all(trials, workshop, lambda *words: None), strict=True))
+
+
+def planted(outcome, trial, probe):
+    record = {**outcome.evaluation.record, "probe": {**outcome.evaluation.record["probe"], "mean": probe}}
+    return dataclasses.replace(outcome, trial=trial, evaluation=Evaluation(record, outcome.evaluation.arrays))
+
+
+def all_planted(name, pictures, scale="smoke"):
+    outcome = pictures["clouds" if name == "proteins" else "images"]
+    return [planted(outcome, t, 0.5 + 0.01 * i) for i, t in enumerate(STUDIES[name].trials(scale_named(scale)))]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_has_a_table_a_figure_and_words(name, pictures, tmp_path):
+    outcomes = all_planted(name, pictures)
+    presented = STUDIES[name].present(outcomes)
+    assert {row[0] for row in presented.rows} == {outcome.trial.label for outcome in outcomes}
+    assert all(len(row) == len(presented.header) for row in presented.rows)
+    assert presented.remarks
+    assert presented.figures
+    for title, figure in presented.figures.items():
+        figure.savefig(tmp_path / f"{title}.png", dpi=40)
+    assert presented.markdown().count("\n|") >= len(presented.rows)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_can_be_shown_from_what_is_kept(name, pictures):
+    """Without arrays and without run folders: some pictures are missing then, the table is not."""
+    outcomes = [
+        Outcome(o.trial, Evaluation(o.evaluation.record, {}), o.log, o.made) for o in all_planted(name, pictures)
+    ]
+    assert len(STUDIES[name].present(outcomes).rows) == len({o.trial.label for o in outcomes})
+
+
+def test_cells_are_means_and_deviations_over_seeds(pictures):
+    trials = scale_named("small").trials("CARE", "cifar10")
+    group = [planted(pictures["images"], t, p) for t, p in zip(trials, (0.90, 0.91, 0.935), strict=True)]
+    probes = (90, 91, 93.5)
+    assert cell(group, PROBE) == f"{statistics.fmean(probes):.2f} ± {statistics.stdev(probes):.1f}"
+    assert cell(group[:1], PROBE) == "90.00"
+    header, rows = measured_table(group)
+    assert rows[0][header.index("seeds")] == "3"
+
+
+def test_a_difference_is_told_with_its_standard_error(pictures):
+    scale = scale_named("small")
+    trials = [*scale.trials("SimCLR", "cifar10"), *scale.trials("CARE", "cifar10", equivariance=3.0)]
+    probes = (0.80, 0.81, 0.82, 0.83, 0.84, 0.85)
+    outcomes = [planted(pictures["images"], t, p) for t, p in zip(trials, probes, strict=True)]
+    error = (2 * statistics.stdev([80, 81, 82]) ** 2 / 3) ** 0.5
+    words = compared(outcomes, "SimCLR", "CARE", PROBE, "Probe")
+    assert words == f"Probe: CARE +3 points against SimCLR (standard error over seeds {error:.2f})."
+    assert "not measured" in compared(outcomes[:3], "SimCLR", "CARE", PROBE, "Probe")
+
+
+def test_the_papers_numbers_stand_beside_ours_where_the_data_are_the_papers(pictures):
+    presented = study_named("linear-probe").present(all_planted("linear-probe", pictures, "paper"))
+    column = presented.header.index("the paper, ResNet-50")
+    shown = {row[0]: row[column] for row in presented.rows}
+    assert shown["cifar10: CARE"] == "91.92 ± 0.12"
+    assert shown["stl10: MoCo-v2"] == "–"
+    assert sum(cell != "–" for cell in shown.values()) == sum(map(len, PROBES.values()))
+    smoke = study_named("linear-probe").present(all_planted("linear-probe", pictures))
+    assert {row[column] for row in smoke.rows} == {"–"}
+
+
+def test_the_paper_scale_has_the_papers_settings():
+    trials = {t.label: t.config for t in study_named("linear-probe").trials(scale_named("paper"))}
+    care = trials["cifar10: CARE"]
+    assert (care.model, care.epochs, care.chunks) == ("resnet50", 400, 16)
+    assert care.equivariance == pytest.approx(0.01 * 2 * 15)
+    assert trials["imagenet100: CARE-MoCo-v2"].equivariance == pytest.approx(0.01 * 2 * 63)
+    assert trials["imagenet100: CARE"].batch_size == 512
+    assert {t.config.model for t in study_named("circle").trials(scale_named("paper"))} == {"resnet18"}
+
+
+def test_seeds_and_shared_runs():
+    """Figures of the same two encoders train them once, and the table's first seed is theirs."""
+    small = scale_named("small")
+    names = ("wahba", "relative-equivariance", "composition")
+    slugs = [{t.slug for t in STUDIES[name].trials(small)} for name in names]
+    assert slugs[0] == slugs[1] == slugs[2] <= {t.slug for t in STUDIES["linear-probe"].trials(small)}
+    validated = [t.config.validation for t in STUDIES["lambda-sweep"].trials(small)]
+    assert min(validated) == 500
+
+
+def test_mistakes_are_named():
+    with pytest.raises(ValueError, match="did you mean lambda-sweep"):
+        study_named("lamda-sweep")
+    with pytest.raises(ValueError, match="scale must be one of smoke, small, long, paper"):
+        scale_named("huge")

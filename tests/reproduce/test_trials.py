@@ -1,0 +1,144 @@
+"""Trials are found again by what they compute, carried out once, and shared among processes."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from care.durable import Lock
+from care.evaluate import Settings
+from care.reproduce import Trial, Workshop, carry_out_all, scale_named
+from care.train import default_config
+
+MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1)
+
+
+def trial(label="CARE", **chosen):
+    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "equivariance": 3.0}
+    return Trial(label, default_config("chains", **{**tiny, **chosen}), MEASURES)
+
+
+def nothing(*words):
+    pass
+
+
+def test_a_trial_has_the_same_name_however_it_is_computed():
+    first = trial()
+    assert first.slug == trial(device="cpu", compile=True, graph=False).slug == trial("another label").slug
+    others = [trial(seed=1), trial(equivariance=1.0), trial(epochs=2), trial(temperature=0.1)]
+    others.append(dataclasses.replace(first, measures=dataclasses.replace(MEASURES, augmentations=3)))
+    assert len({first.slug, *(other.slug for other in others)}) == 6
+    assert first.slug.startswith("chains-deepset-care-simclr-3-1-seed0-")
+
+
+@pytest.fixture(scope="module")
+def carried_out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("workshop")
+    workshop = Workshop(folder / "runs", folder / "kept", device="cpu")
+    trials = [trial("SimCLR", equivariance=0.0), trial()]
+    return workshop, trials, carry_out_all(trials, workshop, nothing)
+
+
+def test_what_is_done_is_found_and_not_done_again(carried_out):
+    workshop, trials, outcomes = carried_out
+    weights = [workshop.runs / t.slug / "model.safetensors" for t in trials]
+    written = [file.stat().st_mtime_ns for file in weights]
+    again = carry_out_all(trials, workshop, nothing)
+    assert [file.stat().st_mtime_ns for file in weights] == written
+    for old, new in zip(outcomes, again, strict=True):
+        assert new.trial.label == old.trial.label
+        assert new.value("head", "γ_f") == pytest.approx(old.value("head", "γ_f"), rel=1e-4)
+        assert new.log == [{k: pytest.approx(v, rel=1e-4) for k, v in record.items()} for record in old.log]
+        assert new.evaluation.arrays.keys() == old.evaluation.arrays.keys()
+        assert new.made["torch"]
+        assert new.made["samples_per_second"] > 0
+
+
+def test_what_is_kept_suffices_without_the_runs(carried_out, tmp_path):
+    workshop, trials, outcomes = carried_out
+    elsewhere = dataclasses.replace(workshop, runs=tmp_path / "none")
+    found = elsewhere.find(trials[1])
+    assert found is not None
+    assert found.run is None
+    assert not found.evaluation.arrays
+    for group, name in (
+        ("classes", "linear probe, top-1"),
+        ("head", "held-out ratio"),
+        ("head", "R² of the factor axis"),
+    ):
+        assert found.value(group, name) == pytest.approx(outcomes[1].value(group, name), rel=1e-5)
+
+
+def test_a_trained_run_is_evaluated_without_training_it_again(carried_out):
+    workshop, trials, _ = carried_out
+    kept, weights = workshop.kept / f"{trials[0].slug}.json", workshop.runs / trials[0].slug / "model.safetensors"
+    before, written = json.loads(kept.read_text()), weights.stat().st_mtime_ns
+    kept.unlink()
+    carry_out_all(trials[:1], workshop, nothing)
+    after = json.loads(kept.read_text())
+    assert weights.stat().st_mtime_ns == written
+    assert {**after["evaluation"], "seconds": 0} == {**before["evaluation"], "seconds": 0}
+
+
+def test_a_trial_that_another_process_has_is_waited_for(carried_out, tmp_path):
+    """The lock is held while the result is put in place by hand: nothing is trained here."""
+    workshop, trials, _ = carried_out
+    mine = Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu")
+    mine.runs.mkdir()
+    mine.kept.mkdir()
+    lock, kept = Lock(mine.runs / f".{trials[0].slug}.lock"), f"{trials[0].slug}.json"
+
+    def finish():
+        (mine.kept / kept).write_bytes((workshop.kept / kept).read_bytes())
+        lock.release()
+
+    timer = threading.Timer(1.0, finish)
+    timer.start()
+    assert carry_out_all(trials[:1], mine, nothing)[0].log
+    timer.join()
+    assert not (mine.runs / trials[0].slug).exists()
+
+
+def test_damage_is_told_with_the_name_of_the_file(carried_out, tmp_path, unchecked):
+    workshop, trials, _ = carried_out
+    mine = Workshop(tmp_path / "runs", tmp_path / "kept")
+    mine.kept.mkdir()
+    file = mine.kept / f"{trials[0].slug}.json"
+    file.write_bytes((workshop.kept / file.name).read_bytes()[:-200])
+    with pytest.raises(ValueError, match=f"{file.name} is damaged"):
+        mine.find(trials[0])
+
+
+def test_it_can_be_stopped_and_goes_on(tmp_path):
+    """SIGTERM in the middle: exit code 75, and the same command ends with what was done kept."""
+    words = ["reproduce", "proteins", "--scale", "smoke", "--part", "CARE", "--device", "cpu"]
+    command = [sys.executable, "-m", "care", *words, "--out", "results", "--runs", "runs"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    while not list(tmp_path.glob("runs/*/log.jsonl")):
+        assert process.poll() is None
+    process.terminate()
+    stopped = process.communicate(timeout=60)[1]
+    assert process.returncode == 75, stopped
+    assert "the same command goes on" in stopped
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("results/smoke/trials/*.json"))) == len(scale_named("smoke").seeds)
+    record = json.loads((tmp_path / "results/smoke/proteins/proteins.json").read_text())
+    assert {t["seed"] for t in record["trials"]} == {0, 1}
+    assert (tmp_path / "results/smoke/proteins/orbits.png").stat().st_size > 10_000
+
+
+def test_a_setting_that_is_added_later_does_not_make_another_trial(monkeypatch):
+    """The digest is of what is not at its default, so a new field with its default leaves it alone."""
+    before = trial()
+    fields = dataclasses.fields
+    monkeypatch.setattr(dataclasses, "fields", lambda what: [f for f in fields(what) if f.name != "queue"])
+    assert trial()._digest() == before._digest()
+    assert trial(queue=32)._digest() == before._digest()  # the field is not there to be seen
+    monkeypatch.undo()
+    assert trial(queue=32)._digest() != before._digest()
