@@ -14,6 +14,7 @@ from care.bench.clock import time_calls
 from care.bench.results import Row, Table, Watch
 from care.bench.settings import Settings
 from care.methods import policy_for
+from care.train.graph import CALLS_BEFORE_CAPTURE, Graph
 
 VIEWS = 4
 TORCHVISION, KORNIA = "torchvision v2, one by one", "kornia"
@@ -29,7 +30,7 @@ def measure_augmenting(settings: Settings, watch: Watch) -> Table:
     ways = dict(_ways(settings, policy, images))
     rows: list[Row] = []
     for name, way in ways.items():
-        timing = time_calls(way, device, settings.seconds)
+        timing = time_calls(way, device, settings.seconds, warmup=CALLS_BEFORE_CAPTURE + 2)
         milliseconds = 1024e3 * timing.median / len(images)
         rows.append({"name": name, "ms_per_1024": milliseconds, "views": len(images), "calls": timing.calls})
         watch("augmentations", len(rows), len(ways))
@@ -51,6 +52,10 @@ def _ways(settings: Settings, policy: ImagePolicy, images: Tensor) -> Iterator[t
         yield "care, compiled", lambda: compiled(images, policy.random_numbers(n, source, generator))
     if can_fuse(images, policy.sample(n, source, generator)):
         yield "care, one kernel", lambda: apply(images, policy.sample(n, source, generator))
+    if images.is_cuda and settings.compile:
+        fused = torch.compile(lambda x, numbers: apply(x, policy.from_numbers(numbers, source)), dynamic=False)
+        graph = Graph(lambda x: fused(x, policy.random_numbers(n, source, generator)), [generator])
+        yield "care, as in a training step", lambda: graph(images)
     yield _torchvision(policy, images)
     if importlib.util.find_spec("kornia") is not None:
         network = kornia_transform(policy)

@@ -60,8 +60,6 @@ def build_step(settings: Settings, processes: Processes, **chosen: Any) -> Step:
     """The step of a method as `care train` sets it up, for the batches of `processes`."""
     config = settings.config(processes.count, **chosen)
     state = build_state(config, settings.random_samples(processes.count), processes)
-    if config.compile:
-        state.method.encoder.compile(dynamic=False)
     return Step(state, config, processes, steps_per_epoch=1)
 
 
