@@ -201,7 +201,7 @@ def test_chunks_divide_any_batch(batch):
         (["--batch-size", "2"], "at least 4 images are needed"),
         (["--seconds", "0"], "a row needs a positive number of seconds"),
         (["--processes", "1,two"], "expected numbers of processes such as 1,2,4, got '1,two'"),
-        (["--processes", "0"], "must be at least 1"),
+        (["--processes", "0"], "must be in [1, 1024]"),
         (["--model", "resnet19"], "timm has no model 'resnet19'"),
         (["--size", "2"], "size must be at least 8"),
         (["--images", "10"], "does not fill one batch of 64"),

@@ -167,6 +167,15 @@ MISTAKES = {
     f"{RANDOM} --augmentations 100000000000": "'--augmentations'.*less than or equal to 100000",
     f"{RANDOM} --size 100000000": "'--size'.*less than or equal to 4096",
     f"{RANDOM} --out file": "file: a file of that name is in the way",
+    # care reproduce and care demo
+    "reproduce wahbah --scale smoke": "nothing of the paper is called 'wahbah'; did you mean wahba",
+    "reproduce figure-3": "nothing of the paper is called 'figure-3'; there are linear-probe, ",
+    "reproduce wahba --scale huge": "scale must be one of smoke, small, long, paper, got 'huge'",
+    "reproduce wahba --scale smoke --part CERA": "wahba has no such trial at scale smoke; it has SimCLR, CARE",
+    "reproduce wahba --data cifar10": "cifar10 has no split .train. in .*care data prepare cifar10",
+    "reproduce wahba --scale smoke --out file": "file: a file of that name is in the way",
+    "reproduce wahba --scale smoke --device cuda": "device cuda was asked for",
+    "demo --out file": "file: a file of that name is in the way",
     # care compare
     "compare": "Missing argument 'runs'",
     "compare first": "give at least two runs",

@@ -48,9 +48,9 @@ def reproduce(
         workshop = Workshop(runs, out / size.name / "trials", device, compile)
         if show:
             return _show(studies, size, workshop)
-        claim_folder(out)
         for config in {t.config.data: t.config for trials in studies.values() for t in trials}.values():
             load_samples(workshop.how(config))
+        claim_folder(out)
     try:
         with watching() as watch:
             for name, trials in studies.items():
