@@ -1,6 +1,7 @@
 """Shared by all tests: annotated shapes are checked on every call, and random numbers come from a named seed."""
 
 import contextlib
+import os
 import warnings
 
 import jaxtyping
@@ -11,8 +12,10 @@ import torch
 # start a process of their own, which this file does not reach.
 jaxtyping.install_import_hook("care", "beartype.beartype")
 
-# Two threads that share a core with another process wait for each other most of the time; the tests are small.
+# Two threads that share a core with another process wait for each other most of the time; the tests are small, and so
+# are the processes that they start.
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from care.cli.export import export
 from care.cli.measure import measure
 from care.cli.mistakes import MISTAKE, tell
 from care.cli.reproduce import reproduce
+from care.cli.steer import steer
 from care.cli.train import show_recipes, train
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ app.command("recipes")(show_recipes)
 app.command()(evaluate)
 app.command()(measure)
 app.command()(compare)
+app.command()(steer)
 app.command()(reproduce)
 app.command()(export)
 app.command()(bench)

@@ -74,7 +74,7 @@ def evaluate(
             logistic=logistic,
             seed=seed,
         )
-        study = _study(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)
+        study = study_of(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)
         logs = {study.model: Run(Path(model)).log()} if config else {}
         folder = out or (Path(model) / "evaluation" if config else Path(f"evaluation-{study.model}"))
         claim_folder(folder)
@@ -85,7 +85,7 @@ def evaluate(
     typer.echo(f"{summary(evaluation)}\n\n{folder}: {evaluation.record['seconds']} s")
 
 
-def _study(
+def study_of(
     model: str,
     config: Config | None,
     name: str | None,

@@ -9,6 +9,7 @@ from care.report.neighbors import neighbors_figure
 from care.report.orbits import orbit_figure
 from care.report.responses import response_figure
 from care.report.spectrum import effective_rank, spectrum_figure
+from care.report.steering import steering_figure
 from care.report.sweep import sweep_figure
 from care.report.training import training_figure
 from care.report.wahba import wahba_figure
@@ -26,6 +27,7 @@ __all__ = [
     "read_pictures",
     "response_figure",
     "spectrum_figure",
+    "steering_figure",
     "sweep_figure",
     "training_figure",
     "wahba_figure",

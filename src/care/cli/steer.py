@@ -1,0 +1,95 @@
+"""`care steer`: know the rotation of an augmentation without solving for it."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+from care.augment import PRESETS, apply
+from care.cli.evaluate import study_of
+from care.cli.mistakes import users_input
+from care.cli.saving import claim_folder, save_figures
+from care.cli.watching import watching
+from care.data import Samples
+from care.durable import write_atomically
+from care.evaluate import Observer, Study
+from care.geometry import Euclidean
+from care.steer import fit_predictor, fit_steering, gather, measure_steering, save, steered_families
+from care.steer.families import measured_families
+from care.train.distributed import resolve_device
+from care.train.runs import load_trained
+
+MEASURED = 20  # augmentations per family, at most
+
+
+def steer(
+    model: Annotated[str, typer.Argument(help="A run folder, or any model that [bold]care measure[/bold] takes.")],
+    name: Annotated[
+        str | None, typer.Option("--data", help="A data set. Default: what the run was trained on.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="What to measure on. Default: what the run held out.")] = None,
+    policy: Annotated[str | None, typer.Option(help=f"One of {', '.join(PRESETS)}. Default: the run's.")] = None,
+    images: Annotated[int, typer.Option(min=20, help="So many to fit on, and so many others to measure on.")] = 1000,
+    augmentations: Annotated[
+        int, typer.Option(min=2, max=10_000, help="How many to fit on, per family; three times that of the policy.")
+    ] = 40,
+    rank: Annotated[int, typer.Option(min=2, max=512, help="In how many directions embeddings are turned.")] = 64,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same augmentations.")] = 0,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Images at once. Default: what fits.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="Where to write. Default: the folder steering in the run.")] = None,
+) -> None:
+    """Fit a map from augmentations to rotations of the embeddings, and measure it on what it was not fitted to.
+
+    R(θ) = exp(Σ θ_k A_k), with a coordinate θ_k for brightness, hue, the place of a crop and so on. It is compared with
+    rotations fitted to each augmentation, with a network, and with doing nothing.
+
+    Leaves steering.safetensors, steering.json and a figure as PNG and SVG.
+
+    Example: [bold]care steer runs/mine[/bold]
+    """
+    with users_input():
+        config = load_trained(Path(model)).config if Path(model).is_dir() else None
+        study = study_of(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)
+        output = _check(study)
+        folder = out or (Path(model) / "steering" if config else Path(f"steering-{study.model}"))
+        claim_folder(folder)
+    with watching() as watch:
+        fitted, unseen = (_observer(study, samples, images, output) for samples in (study.train, study.test))
+        evidence = gather(fitted, output, steered_families(study.policy, augmentations), rank, seed, watch)
+        steering, predictor = fit_steering(evidence, seed, watch), fit_predictor(evidence, seed, watch)
+        save(steering, folder / "steering.safetensors")
+        families = measured_families(study.policy, min(MEASURED, augmentations))
+        result = measure_steering(unseen, output, families, steering, predictor, study.model, seed, watch)
+        write_atomically(folder / "steering.json", json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
+        save_figures({"steering": result.figure()} if result.reacts else {}, folder, watch)
+    typer.echo(f"{result}\n\n{folder}")
+
+
+def _check(study: Study) -> str:
+    """Which output to steer: where the loss makes augmentations rotations, or the only one there is."""
+    if study.split == "train":
+        raise ValueError("a steering is fitted on train and measured on other images: choose another --split")
+    if not isinstance(study.form, Euclidean):
+        raise ValueError("only embeddings on the sphere can be steered: the run was trained with another form")
+    few = study.embed(_first(study, 2))
+    return "head" if "head" in few else next(iter(few))
+
+
+def _first(study: Study, n: int) -> torch.Tensor:
+    few = study.test.limit(n)
+    views = apply(few.inputs, study.policy.unchanged(n, few.source))  # type: ignore[arg-type]
+    return views.to(study.device)
+
+
+def _observer(study: Study, samples: Samples, images: int, output: str) -> Observer:
+    return Observer(
+        lambda x: {output: study.embed(x)[output]},
+        samples.limit(min(images, len(samples))),
+        study.policy,
+        study.policy_name,
+        study.device,
+        study.batch_size,
+    )

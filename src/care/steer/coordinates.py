@@ -1,0 +1,116 @@
+"""Augmentations as coordinates θ: 0 where nothing is changed, and as additive under composition as they can be.
+
+Of images, in the order in which the operations are applied:
+
+    x, y          how far the crop's center is from the middle, in sides of the un-augmented view
+    scale         log of the crop's side (the root of its area) over the side of the un-augmented view
+    aspect        log of width / height
+    flip          0 or 1
+    brightness, contrast, saturation    logs of the factors
+    hue           in turns
+    gray          0 or 1
+    blur          variance of the kernel in pixels², which adds up where one blur follows another, as σ does not
+    solarize      0 or 1
+
+Of point clouds: the rotation vector (axis × angle, the logarithm of the rotation) and the log of the scale. The jitter
+is noise, and has no coordinate.
+
+Not additive, whatever the coordinates: color operations do not commute, so their order counts beside θ, and they clamp
+at black and white; the contrast is about the mean of the picture that the other operations left; a crop of a crop
+shifts by its own size and not by the picture's, and never beyond the border; flip, gray and solarize are on or off (a
+second gray does nothing, a second flip undoes the first); a blur reflects at the border. Rotation vectors add only
+about one axis, and at half a turn v and −v are the same rotation.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.augment import ImageParameters, Parameters, PointParameters
+
+IMAGE_NAMES = (
+    "x", "y", "scale", "aspect", "flip",
+    "brightness", "contrast", "saturation", "hue",
+    "gray", "blur", "solarize",
+)  # fmt: skip
+POINT_NAMES = ("rotation_x", "rotation_y", "rotation_z", "scale")
+
+# A picture this dark, flat or gray cannot be told from one with factor 0, whose logarithm is infinite.
+SMALLEST_FACTOR = 0.01
+
+
+def coordinate_names(augmentations: Parameters) -> tuple[str, ...]:
+    """The names of the columns of `coordinates`."""
+    if isinstance(augmentations, ImageParameters):
+        return IMAGE_NAMES
+    if isinstance(augmentations, PointParameters):
+        return POINT_NAMES
+    raise ValueError(f"only augmentations of images and of point clouds can be steered, not {_kind(augmentations)}")
+
+
+def coordinates(augmentations: Parameters, center: float = 1.0) -> Float[Tensor, "n k"]:
+    """θ of every augmentation, where the un-augmented view is the central square of `center` times the shorter side."""
+    if isinstance(augmentations, ImageParameters):
+        return torch.cat([_of_the_crop(augmentations, center), _of_the_rest(augmentations)], dim=1)
+    if isinstance(augmentations, PointParameters):
+        vector = rotation_vector(augmentations.rotation)
+        return torch.cat([vector, augmentations.scale.to(vector)[:, None].log()], dim=1)
+    raise ValueError(f"only augmentations of images and of point clouds can be steered, not {_kind(augmentations)}")
+
+
+def rotation_vector(R: Float[Tensor, "n 3 3"]) -> Float[Tensor, "n 3"]:
+    """axis × angle of a rotation, the angle in [0, π]: R = exp([v]×), through the unit quaternion (w, u).
+
+    The angle is 2 atan2(‖u‖, w), exact near 0 as near π. Every column of the symmetric 4 × 4 matrix 4 q qᵀ is the
+    quaternion times a number; the longest one is free of cancellation.
+    """
+    R = R.double()
+    (a, b, c), (d, e, f), (g, h, i) = (row.unbind(1) for row in R.unbind(1))
+    rows = (
+        (1 + a + e + i, h - f, c - g, d - b),
+        (h - f, 1 + a - e - i, b + d, c + g),
+        (c - g, b + d, 1 - a + e - i, f + h),
+        (d - b, c + g, f + h, 1 - a - e + i),
+    )
+    outer = torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
+    longest = outer.square().sum(1).argmax(1)
+    q = outer[torch.arange(len(R), device=R.device), :, longest]
+    q = torch.where(q[:, :1] < 0, -q, q)
+    length = q[:, 1:].norm(dim=1, keepdim=True)
+    angle = 2 * torch.atan2(length, q[:, :1])
+    return torch.where(length > 0, angle * q[:, 1:] / length.clamp_min(1e-300), 0.0).float()
+
+
+def _of_the_crop(p: ImageParameters, center: float) -> Float[Tensor, "n 4"]:
+    (rows, columns), height, width = p.source, p.height.float(), p.width.float()
+    side = float(max(1, round(center * min(p.source))))
+    middle = [(length - side) // 2 + side / 2 for length in (columns, rows)]  # where the un-augmented view has it
+    return torch.stack(
+        [
+            (p.left + width / 2 - middle[0]) / side,
+            (p.top + height / 2 - middle[1]) / side,
+            (height * width).log() / 2 - math.log(side),
+            (width / height).log(),
+        ],
+        dim=1,
+    )
+
+
+def _of_the_rest(p: ImageParameters) -> Float[Tensor, "n 8"]:
+    factors = [f.clamp_min(SMALLEST_FACTOR).log() for f in (p.brightness, p.contrast, p.saturation)]
+    blur = torch.where(p.blur, _blur_variance(p), 0.0)
+    columns = [p.flip, *factors, p.hue, p.gray, blur, p.solarize]
+    return torch.stack([column.float() for column in columns], dim=1)
+
+
+def _blur_variance(p: ImageParameters) -> Float[Tensor, " n"]:
+    """Σ t² g(t) for the kernel g(t) ∝ exp(−t²/2σ²) on |t| ≤ (kernel_size − 1)/2."""
+    t = torch.arange(-(p.kernel_size // 2), p.kernel_size // 2 + 1, device=p.sigma.device)
+    weights = torch.exp(-0.5 * (t / p.sigma[:, None]).square())
+    return (weights * t.square()).sum(1) / weights.sum(1)
+
+
+def _kind(augmentations: Parameters) -> str:
+    return type(augmentations).__name__

@@ -1,0 +1,107 @@
+"""What a steering is fitted to: how augmentations moved the embeddings of a frozen model, looked at once.
+
+For every rotation R, ‖R F − F_a‖² = ‖F‖² + ‖F_a‖² − 2 ⟨R, F_aᵀ F⟩. So all that a rotation can be fitted to are the d ×
+d matrices C_a = F_aᵀ F / n, one per augmentation: the images themselves are not kept.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from care.augment import ImagePolicy, Parameters
+from care.evaluate.families import Family, Watch
+from care.evaluate.observer import Observer
+from care.randomness import derive, generator_for
+from care.steer.coordinates import coordinate_names, coordinates
+
+KEPT = 2**24  # numbers of embeddings that are kept, for predictors that need them
+LOOKS = 10  # augmentations that the directions to turn in are found from
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """V augmentations of n images: coordinates θ, covariances C_a in `basis`, and ‖F_a − F‖² / n.
+
+    `families` has the family of each. `F` [n, d] and the rows `kept` [V, s] of every F_a, `F_kept`, are for predictors
+    other than rotations. Everything is on the CPU.
+    """
+
+    names: tuple[str, ...]
+    center: float
+    families: tuple[str, ...]
+    theta: Float[Tensor, "V k"]
+    covariance: Float[Tensor, "V m m"]
+    displacement: Float[Tensor, " V"]
+    basis: Float[Tensor, "d m"]
+    F: Float[Tensor, "n d"]
+    kept: Int[Tensor, "V s"]
+    F_kept: Float[Tensor, "V s d"]
+
+
+def gather(
+    observer: Observer,
+    output: str,
+    families: Sequence[Family],
+    rank: int = 64,
+    seed: int = 0,
+    watch: Watch | None = None,
+) -> Evidence:
+    """Look at the observer's samples under every augmentation of `families`, in at most `rank` directions."""
+    F = observer.points(observer.still())[output]
+    drawn = [part.draw(observer.samples.source, derive(seed, "steer")) for part in families]
+    augmentations, center = Parameters.concatenate(drawn), center_of(observer)
+    basis = _directions(observer, output, F, augmentations, rank)
+    kept = _rows(len(augmentations), F, seed)
+    covariance, displacement, F_kept = [], [], []
+    for i, rows in enumerate(kept.to(F.device)):
+        F_a = observer.points(observer.under(augmentations[i]))[output]
+        covariance.append(((F_a @ basis).mT @ (F @ basis) / len(F)).cpu())
+        displacement.append((F_a - F).square().sum(1).mean().cpu())
+        F_kept.append(F_a[rows].cpu())
+        if watch is not None:
+            watch("augmentations to fit", i + 1, len(kept))
+    return Evidence(
+        names=coordinate_names(augmentations),
+        center=center,
+        families=tuple(part.name for part, a in zip(families, drawn, strict=True) for _ in range(len(a))),
+        theta=coordinates(augmentations, center),
+        covariance=torch.stack(covariance),
+        displacement=torch.stack(displacement),
+        basis=basis.cpu(),
+        F=F.cpu(),
+        kept=kept,
+        F_kept=torch.stack(F_kept),
+    )
+
+
+def center_of(observer: Observer) -> float:
+    """What part of the shorter side the un-augmented view is."""
+    return observer.policy.center if isinstance(observer.policy, ImagePolicy) else 1.0
+
+
+def _directions(
+    observer: Observer, output: str, F: Float[Tensor, "n d"], augmentations: Parameters, rank: int
+) -> Float[Tensor, "d m"]:
+    """All directions, or the `rank` principal ones of embeddings with and without augmentation, about the origin.
+
+    Rotations are about the origin: were the mean left out, no rotation could move it.
+    """
+    d = F.shape[1]
+    if rank >= d:
+        return torch.eye(d, device=F.device, dtype=F.dtype)
+    moment = F.mT @ F
+    for i in range(0, len(augmentations), 1 + len(augmentations) // LOOKS):
+        F_a = observer.points(observer.under(augmentations[i]))[output]
+        moment = moment + F_a.mT @ F_a / LOOKS
+    return torch.linalg.eigh(moment.double()).eigenvectors[:, -rank:].to(F.dtype)
+
+
+def _rows(V: int, F: Float[Tensor, "n d"], seed: int) -> Int[Tensor, "V s"]:
+    """Which images of every augmentation are kept: others each time, as many as `KEPT` allows."""
+    n, d = F.shape
+    count = max(1, min(n, KEPT // (V * d)))
+    generator = generator_for("cpu", seed, "steer", "kept")
+    return torch.stack([torch.randperm(n, generator=generator)[:count] for _ in range(V)])

@@ -1,0 +1,54 @@
+"""Rotations from skew generators, and generators from rotations."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.geometry import solve_wahba
+
+
+def rotations(generators: Float[Tensor, "k m m"], theta: Float[Tensor, "n k"]) -> Float[Tensor, "n m m"]:
+    """R(θ) = exp(Σ_k θ_k A_k): in SO(m) for skew A_k, I at θ = 0, and R(sθ) R(tθ) = R((s + t)θ)."""
+    return torch.linalg.matrix_exp(torch.einsum("nk,kij->nij", theta.to(generators), generators))
+
+
+def skew(M: Float[Tensor, "*batch m m"]) -> Float[Tensor, "*batch m m"]:
+    """The skew part of M, (M − Mᵀ) / 2."""
+    return (M - M.mT) / 2
+
+
+def logarithms(R: Float[Tensor, "n m m"]) -> Float[Tensor, "n m m"]:
+    """The skew L with exp(L) = R and all angles in [−π, π], by the eigenvalues e^{iα} of R.
+
+    R is normal, so its eigenvectors are orthogonal but for repeated eigenvalues, where the inverse is needed.
+    """
+    values, vectors = torch.linalg.eig(R.double())
+    angles = torch.diag_embed(1j * values.angle())
+    return skew((vectors @ angles @ torch.linalg.inv(vectors)).real).to(R.dtype)
+
+
+def rotations_between(covariance: Float[Tensor, "n m m"]) -> Float[Tensor, "n m m"]:
+    """The Procrustes solution of every augmentation, argmax_R ⟨R, C⟩ for C = F_aᵀ F."""
+    eye = torch.eye(covariance.shape[-1]).to(covariance)
+    return solve_wahba(eye.expand_as(covariance), covariance.mT)
+
+
+def regressed_logarithms(
+    theta: Float[Tensor, "n k"], covariance: Float[Tensor, "n m m"], ridge: float = 1e-6
+) -> Float[Tensor, "k m m"]:
+    """A = argmin Σ_a ‖log R_a − Σ_k θ_ak A_k‖², with R_a the Procrustes solution of augmentation a.
+
+    A closed form, and right where angles stay below π: beyond, a logarithm is that of another turn. A coordinate that
+    never varies gets no generator.
+    """
+    L = logarithms(rotations_between(covariance)).flatten(1).double()
+    X = theta.double() / _scale(theta)
+    gram = X.mT @ X + ridge * len(X) * torch.eye(X.shape[1], dtype=X.dtype)
+    A = torch.linalg.solve(gram, X.mT @ L) / _scale(theta)[:, None]
+    return skew(A.view(-1, *covariance.shape[1:])).to(covariance.dtype)
+
+
+def _scale(theta: Float[Tensor, "n k"]) -> Float[Tensor, " k"]:
+    """The root-mean-square of every coordinate, 1 for those that are always 0."""
+    size = theta.double().square().mean(0).sqrt()
+    return torch.where(size > 0, size, 1.0)

@@ -1,0 +1,56 @@
+"""What steering is compared with: a network that is given the embedding and the augmentation's coordinates."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.evaluate.families import Watch
+from care.randomness import derive, generator_for
+from care.steer.evidence import Evidence
+
+STEPS, BATCH, LEARNING_RATE = 600, 512, 1e-3
+
+
+class Predictor(nn.Module):
+    """EquiMod's form: p(z, θ) from z beside a projection of θ, on the unit sphere.
+
+    It predicts the step from z, so that it need not first learn to copy. Nothing here is a rotation, has an inverse, or
+    composes.
+    """
+
+    def __init__(self, d: int, k: int, width: int = 256) -> None:
+        super().__init__()
+        self.scale: Tensor
+        self.register_buffer("scale", torch.ones(k))
+        self.project = nn.Linear(k, width // 2)
+        self.step = nn.Sequential(nn.Linear(d + width // 2, width), nn.ReLU(), nn.Linear(width, d))
+
+    def forward(self, z: Float[Tensor, "n d"], theta: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
+        """Where f(a(x)) should be, for z = f(x) and θ of the augmentation of each."""
+        known = self.project(theta.to(z) / self.scale).relu()
+        return F.normalize(z + self.step(torch.cat([z, known], dim=1)), dim=1)
+
+
+def fit_predictor(evidence: Evidence, seed: int = 0, watch: Watch | None = None, steps: int = STEPS) -> Predictor:
+    """Minimize ‖p(f(x), θ_a) − f(a(x))‖² over the kept pairs of images and augmentations, by Adam."""
+    with torch.random.fork_rng(devices=[]):  # the initial weights change nobody's random numbers
+        torch.default_generator.manual_seed(derive(seed, "steer", "predictor"))
+        predictor = Predictor(evidence.F.shape[1], evidence.theta.shape[1])
+    spread = evidence.theta.std(0)
+    predictor.scale.copy_(torch.where(spread > 0, spread, 1.0))
+    adam = torch.optim.Adam(predictor.parameters(), LEARNING_RATE)
+    generator = generator_for("cpu", seed, "steer", "pairs")
+    V, s = evidence.kept.shape
+    for step in range(steps):
+        adam.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / steps)
+        pair = torch.randint(V * s, (BATCH,), generator=generator)
+        a, i = pair // s, pair % s
+        predicted = predictor(evidence.F[evidence.kept[a, i]], evidence.theta[a])
+        loss = (predicted - evidence.F_kept[a, i]).square().sum(1).mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        if watch is not None:
+            watch("predictor", step + 1, steps)
+    return predictor.eval().requires_grad_(False)

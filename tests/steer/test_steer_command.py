@@ -1,0 +1,41 @@
+"""`care steer`, from the command to the files."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from care import steer
+from care.augment import simclr
+from care.cli import app
+from care.train import prepare, train
+from train.small import small_config, small_data
+
+QUICK = ["--images", "30", "--augmentations", "2", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("steered")
+    train(prepare(small_config(small_data(folder / "data"), epochs=1), folder / "mine"))
+    return folder / "mine"
+
+
+def test_steer_leaves_a_steering_a_record_and_pictures(run, generator):
+    result = CliRunner().invoke(app, ["steer", str(run), *QUICK])
+    assert result.exit_code == 0, result.output
+    assert "ratio oracle" in result.output
+    assert "MRR steering" in result.output
+    record = json.loads((run / "steering" / "steering.json").read_text())
+    assert {"all", "crop", "hue", "gray"} <= set(record["families"])
+    assert record["output"] == "head"
+    for ending in ("png", "svg"):
+        assert (run / "steering" / f"steering.{ending}").stat().st_size > 3000
+    steering = steer.load(run / "steering" / "steering.safetensors")
+    assert steering.rotation(simclr(12).sample(3, (12, 12), generator)).shape == (3, 8, 8)
+
+
+def test_fitted_images_are_not_measured(run):
+    result = CliRunner().invoke(app, ["steer", str(run), *QUICK, "--split", "train"])
+    assert result.exit_code == 2
+    assert "choose another --split" in result.output

@@ -1,0 +1,88 @@
+"""The map from augmentations to rotations: the properties that it has by construction, and its file."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from care.augment import PointPolicy, simclr
+from care.steer import Steering, load, save
+from care.steer.coordinates import IMAGE_NAMES
+from steer.planted import skew_matrix, unit
+
+
+@pytest.fixture
+def steering(generator):
+    """Turns 6 of 9 dimensions."""
+    basis = torch.linalg.qr(torch.randn(9, 6, generator=generator)).Q
+    return Steering(IMAGE_NAMES, 1.0, basis, torch.stack([skew_matrix(generator, 6) for _ in IMAGE_NAMES]))
+
+
+@pytest.fixture
+def augmentations(generator):
+    return simclr(32).sample(5, (32, 32), generator)
+
+
+def test_rotations_are_exponentials_in_all_dimensions(steering, augmentations):
+    """As if there was no basis: the exponential of the literal sum of d × d generators."""
+    large = [steering.basis @ A @ steering.basis.mT for A in steering.generators]
+    for R, theta in zip(steering.rotation(augmentations), steering.coordinates(augmentations), strict=True):
+        literal = torch.linalg.matrix_exp(sum(t * A for t, A in zip(theta, large, strict=True)))
+        torch.testing.assert_close(R, literal, atol=1e-5, rtol=0)
+
+
+def test_rotations_are_rotations(steering, augmentations):
+    R = steering.rotation(augmentations)
+    torch.testing.assert_close(R @ R.mT, torch.eye(9).expand(5, 9, 9), atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.linalg.det(R), torch.ones(5), atol=1e-5, rtol=0)
+
+
+def test_no_augmentation_is_exactly_no_rotation(steering, generator):
+    still = simclr(32).unchanged(2, (32, 32))
+    z = unit(generator, 2, 9)
+    assert steering.rotation(still).equal(torch.eye(9).expand(2, 9, 9))
+    assert steering.turn(z, still).equal(z)
+
+
+def test_lines_of_coordinates_are_subgroups(steering, generator):
+    theta, z = torch.randn(1, len(IMAGE_NAMES), generator=generator), unit(generator, 4, 9)
+    twice = steering.turn_by(steering.turn_by(z, 0.3 * theta), 0.45 * theta)
+    torch.testing.assert_close(twice, steering.turn_by(z, 0.75 * theta), atol=1e-5, rtol=0)
+
+
+def test_turning_is_multiplying_and_the_inverse_undoes_it(steering, augmentations, generator):
+    z = unit(generator, 5, 9)
+    R = steering.rotation(augmentations)
+    torch.testing.assert_close(steering.turn(z, augmentations), (R @ z[:, :, None])[:, :, 0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(steering.turn(z, augmentations[2]), z @ R[2].mT, atol=1e-5, rtol=0)
+    torch.testing.assert_close(steering.inverse(z, augmentations[2]), z @ R[2], atol=1e-5, rtol=0)
+    there = steering.turn(z, augmentations)
+    torch.testing.assert_close(steering.canonicalize(there, augmentations), z, atol=1e-5, rtol=0)
+
+
+def test_what_does_not_fit_is_refused(steering, augmentations, generator, unchecked):
+    with pytest.raises(ValueError, match="3 embeddings cannot be turned by 5 augmentations: pass 1 or 3"):
+        steering.turn(unit(generator, 3, 9), augmentations)
+    with pytest.raises(ValueError, match="is for augmentations by x, y, scale"):
+        steering.rotation(PointPolicy().sample(1, (4,), generator))
+
+
+def test_a_file_gives_the_same_steering(steering, augmentations, tmp_path):
+    file = tmp_path / "steering.safetensors"
+    save(dataclasses.replace(steering, center=0.875), file)
+    again = load(file)
+    assert (again.names, again.center) == (steering.names, 0.875)
+    assert again.basis.equal(steering.basis)
+    assert again.generators.equal(steering.generators)
+
+
+def test_a_damaged_file_is_refused(steering, tmp_path):
+    file = tmp_path / "steering.safetensors"
+    with pytest.raises(ValueError, match="does not exist: care steer"):
+        load(file)
+    save(steering, file)
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(ValueError, match="damaged"):
+        load(file)

@@ -1,0 +1,192 @@
+"""Measured from clouds to tables: encoders whose response to rotations is known."""
+
+import json
+import math
+import re
+
+import pytest
+import torch
+
+from care.augment import PointPolicy, simclr
+from care.evaluate.families import ALL, Family
+from care.evaluate.response import Spread
+from care.geometry import composition_defect, heldout_ratio
+from care.randomness import derive
+from care.report import steering_figure
+from care.steer import Steered, fit_predictor, fit_steering, gather, measure_steering, steered_families
+from care.steer.families import measured_families
+from steer.planted import harmonics, observer_of, planted_clouds
+
+FIT, MEASURED = [Family(ALL, PointPolicy(), 60)], [Family(ALL, PointPolicy(), 4)]
+
+
+def embed(clouds):
+    return torch.nn.functional.normalize(harmonics(torch.nn.functional.normalize(clouds[:, 3], dim=1)), dim=1)
+
+
+def steered(fitted, unseen, rank=64):
+    evidence = gather(fitted, "out", FIT, rank)
+    steering, predictor = fit_steering(evidence), fit_predictor(evidence, steps=50)
+    return measure_steering(unseen, "out", MEASURED, steering, predictor, "planted")
+
+
+@pytest.fixture(scope="module")
+def result():
+    generator = torch.Generator().manual_seed(0)
+    fitted, unseen = (observer_of(embed, planted_clouds(n, generator)) for n in (300, 120))
+    return steered(fitted, unseen)
+
+
+def test_an_equivariant_encoder_is_steered(result):
+    found = result.families[ALL]
+    assert found.ratio["steering"].mean < 1e-5
+    assert found.composition["steering"].mean < 1e-5
+    assert found.ratio["oracle"].mean < 1e-5
+    assert found.ratio["predictor"].mean > 0.01
+    assert found.ranks["steering"]["hit_at_1"] == 1
+    assert found.ranks["identity"]["hit_at_1"] < 0.5
+
+
+def test_the_oracle_is_that_of_measure():
+    """On an encoder that rotations do not quite rotate: the same ratios as those of `care.measure`'s geometry."""
+    generator = torch.Generator().manual_seed(0)
+    bent = lambda x: embed(x + 0.3 * x.square())  # noqa: E731
+    observer = observer_of(bent, planted_clouds(60, generator))
+    found = steered(observer, observer).families[ALL]
+    F = observer.still()["out"]
+    a = MEASURED[0].draw((4,), derive(0, "steered"))
+    b = MEASURED[0].draw_second((4,), derive(0, "steered"))
+    for i in range(4):
+        F_a, F_b, F_ba = (observer.under(*p)["out"] for p in ((a[i],), (b[i],), (a[i], b[i])))
+        assert found.ratio["oracle"].values[i] == pytest.approx(heldout_ratio(F, F_a).item(), rel=1e-4)
+        defect = composition_defect(F, F_a, F_b, F_ba).item()
+        assert found.composition["oracle"].values[i] == pytest.approx(defect, rel=1e-4)
+
+
+def test_the_result_can_be_printed_written_and_drawn(result):
+    text = str(result)
+    assert "ratio steering" in text
+    assert "all: 100 % a rotation by the oracle" in text
+    assert "ms" in text
+    record = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert record["families"]["all"]["ratio"]["steering"] == list(result.families[ALL].ratio["steering"].values)
+    assert record["images"] == 120
+    assert len(result.figure().axes) == 1
+
+
+def test_images_that_were_not_fitted_are_measured():
+    """An encoder that is equivariant on the small clouds and says nothing of the rotation of the large ones.
+
+    Had the large ones been fitted, or the small ones measured, the ratio would not be that of a useless prediction.
+    """
+    generator = torch.Generator().manual_seed(0)
+
+    def leaking(clouds):
+        known = embed(clouds)
+        seeds = (1e4 * clouds[:, 3]).round().long().sum(1)
+        noise = torch.stack([torch.randn(9, generator=torch.Generator().manual_seed(int(s) + 10**6)) for s in seeds])
+        small = clouds[:, 0].norm(dim=1, keepdim=True) < 1.5
+        return torch.where(small, known, torch.nn.functional.normalize(noise, dim=1))
+
+    small, large = (observer_of(leaking, planted_clouds(80, generator, size)) for size in (1.0, 2.0))
+    found = steered(small, large).families[ALL]
+    assert found.ratio["steering"].mean > 0.95
+
+
+def test_augmentations_that_were_not_fitted_are_measured():
+    """No rotation that is read off the axes in a cloud is seen both times, but for none at all."""
+    seen = []
+
+    def noting(clouds):
+        seen[-1].update(tuple(rotation.flatten().tolist()) for rotation in (1e5 * clouds[:1, :3]).round())
+        return embed(clouds)
+
+    generator = torch.Generator().manual_seed(0)
+    observer = observer_of(noting, planted_clouds(30, generator))
+    families = [Family(ALL, PointPolicy(), 12)]  # equally many, so that equal seeds would draw the same
+    seen.append(set())
+    evidence = gather(observer, "out", families)
+    seen.append(set())
+    predictor = fit_predictor(evidence, steps=1)
+    measure_steering(observer, "out", families, fit_steering(evidence), predictor, "planted")
+    assert len(seen[0]) == 13
+    assert len(seen[1]) > 13
+    assert len(seen[0] & seen[1]) == 1
+
+
+@pytest.mark.parametrize("scale", [(1.0, 1.0), (0.5, 2.0)])
+def test_an_invariant_encoder_is_said_to_be_one(scale):
+    """With a scale there is a generator to fit, and nothing to fit it to."""
+    generator = torch.Generator().manual_seed(0)
+
+    def still(clouds):
+        """Angles between the random point and the axes, rounded: not even the last bit reacts."""
+        angles = clouds[:, 3:] @ clouds[:, :3].mT / clouds[:, :1].square().sum(2, keepdim=True)
+        return torch.nn.functional.normalize((100 * angles[:, 0]).round())
+
+    observer = observer_of(still, planted_clouds(30, generator), PointPolicy(scale=scale))
+    families = [Family(ALL, PointPolicy(scale=scale), 6)]
+    evidence = gather(observer, "out", families)
+    steering = fit_steering(evidence)
+    assert steering.generators.isfinite().all()
+    result = measure_steering(observer, "out", families, steering, fit_predictor(evidence, steps=1), "planted")
+    assert not result.reacts
+    assert "the model hardly reacts" in str(result)
+    json.dumps(result.to_json(), allow_nan=False)
+
+
+def test_a_low_rank_turns_the_directions_that_matter():
+    """Nine dimensions among forty: a rank of 12 is enough."""
+    generator = torch.Generator().manual_seed(0)
+    hide = torch.linalg.qr(torch.randn(40, 40, generator=generator)).Q[:, :9]
+    fitted, unseen = (observer_of(lambda x: embed(x) @ hide.mT, planted_clouds(150, generator)) for _ in range(2))
+    result = steered(fitted, unseen, rank=12)
+    assert (result.dimension, result.rank) == (40, 12)
+    assert result.families[ALL].ratio["steering"].mean < 1e-4
+
+
+def test_colors_are_families_of_one_parameter():
+    fitted = {part.name: part for part in steered_families(simclr(16), 5)}
+    measured = {part.name: part for part in measured_families(simclr(16), 5)}
+    assert list(fitted) == list(measured)
+    assert {"all", "crop", "flip", "color", "gray", "blur", "brightness", "contrast", "saturation", "hue"} == set(
+        fitted
+    )
+    assert (fitted["all"].count, measured["all"].count, fitted["gray"].count) == (15, 5, 1)
+    drawn = fitted["hue"].draw((16, 16), seed=0)
+    assert drawn.hue.unique().numel() == 5
+    for name in ("brightness", "contrast", "saturation"):
+        assert (getattr(drawn, name) == 1).all()
+
+
+def spread_of(value):
+    return {name: Spread((value[name],)) for name in ("steering", "predictor", "oracle")}
+
+
+@pytest.mark.parametrize(
+    ("moved", "steering", "oracle", "words"),
+    [
+        (0.5, 0.22, 0.2, "hue: 80 % a rotation by the oracle; steering leaves 0.220 .* 10 % above the oracle's 0.200"),
+        (0.5, 0.15, 0.2, "25 % below the oracle's 0.200"),
+        (0.5, 1e-9, 1e-12, "hue: 100 % a rotation by the oracle; .* as good as the oracle"),
+        (0.5, 1.0, 0.99, "no rotations here, even those fitted to each augmentation explain 1 % of the effect"),
+        (0.001, 1.0, 0.5, "the model hardly reacts"),
+        (0.5, math.nan, math.nan, "the model hardly reacts"),
+    ],
+)
+def test_the_sentence_says_what_the_numbers_do(moved, steering, oracle, words):
+    ratio = spread_of({"steering": steering, "predictor": 1.0, "oracle": oracle})
+    found = Steered(Spread((moved,)), ratio, {}, {})
+    assert re.search(words, found.sentence("hue"))
+    assert "loses what is outside" in Steered(
+        Spread((1.0,)), spread_of({"steering": 0.5, "predictor": 1.0, "oracle": 0.4}), {}, {}
+    ).sentence("crop")
+
+
+def test_the_figure_has_a_row_per_family_that_moved():
+    ratios = {"steering": [0.2, 0.3], "oracle": [0.1, None]}
+    figure = steering_figure({"hue": ratios, "blur": {"steering": [None]}, "crop": ratios}, "mine $x$")
+    (ax,) = figure.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["hue", "crop"]
+    with pytest.raises(ValueError, match="nothing to draw"):
+        steering_figure({"blur": {"steering": [None]}}, "mine")
