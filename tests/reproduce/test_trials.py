@@ -58,6 +58,12 @@ def test_what_is_done_is_found_and_not_done_again(carried_out):
         assert new.made["samples_per_second"] > 0
 
 
+def test_one_training_may_have_two_names(carried_out):
+    workshop, trials, _ = carried_out
+    again = carry_out_all([trials[1], dataclasses.replace(trials[1], label="the same")], workshop, nothing)
+    assert [outcome.trial.label for outcome in again] == ["CARE", "the same"]
+
+
 def test_what_is_kept_suffices_without_the_runs(carried_out, tmp_path):
     workshop, trials, outcomes = carried_out
     elsewhere = dataclasses.replace(workshop, runs=tmp_path / "none")
@@ -130,6 +136,7 @@ def test_it_can_be_stopped_and_goes_on(tmp_path):
     assert len(list(tmp_path.glob("results/smoke/trials/*.json"))) == len(scale_named("smoke").seeds)
     record = json.loads((tmp_path / "results/smoke/proteins/proteins.json").read_text())
     assert {t["seed"] for t in record["trials"]} == {0, 1}
+    assert record["command"] == "care reproduce proteins --scale smoke --part CARE"
     assert (tmp_path / "results/smoke/proteins/orbits.png").stat().st_size > 10_000
 
 

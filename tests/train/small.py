@@ -1,6 +1,11 @@
 """A small run: 48 pictures, a small network, a second or two."""
 
+import os
+import subprocess
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
 import torch
 
 from care.data import write_store
@@ -28,6 +33,19 @@ def small_data(folder, n=48, pixels=12):
 
 def small_config(data, **settings):
     return Config(**{"data": data, **SETTINGS, **settings})
+
+
+@contextmanager
+def mounted(folder, megabytes):
+    """A file system of this size, in memory; the test is skipped where none may be mounted."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", str(folder)]
+    if os.name != "posix" or os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs the right to mount a file system")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def tensors_of(folder):

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import torch
-from small import same_state, small_config, small_data
+from small import mounted, same_state, small_config, small_data
 from typer.testing import CliRunner
 from watched import StopAfter, watch
 
@@ -138,13 +138,8 @@ def care_train(*args, code):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of 64 megabytes."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "none", str(disk)]
-    if os.name != "posix" or os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a file system")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+    with mounted(tmp_path / "disk", megabytes=64):
+        yield tmp_path / "disk"
 
 
 def test_a_disk_that_fills_up_stops_the_command_and_room_lets_it_go_on(data, tmp_path, small_disk):

@@ -10,6 +10,7 @@ import time
 import pytest
 import torch
 from saved import at, holds, names
+from small import mounted
 
 from care import durable
 from care.train.checkpoint import load_latest, save, save_weights, write_atomically
@@ -141,13 +142,8 @@ def test_kills_at_random_moments_leave_whole_checkpoints(tmp_path):
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system of one megabyte."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
-    if os.name != "posix" or os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("needs the right to mount a file system")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+    with mounted(tmp_path / "disk", megabytes=1):
+        yield tmp_path / "disk"
 
 
 def test_a_full_disk(small_disk):

@@ -1,5 +1,6 @@
 """`care reproduce`: the paper's figures and tables, computed again."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from rich.table import Column, Table
 
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_folder
-from care.cli.train import STOPPED
+from care.cli.train import NOT_FINITE, NOT_WRITTEN, STOPPED
 from care.cli.watching import watching
 from care.reproduce import STUDIES, Reproduction, Scale, Trial, Workshop, carry_out_all, scale_named, study_named
 from care.reproduce import write_reproduction as write
@@ -56,12 +57,19 @@ def reproduce(
             for name, trials in studies.items():
                 outcomes = carry_out_all(trials, workshop, watch)
                 presented = study_named(name).present(outcomes)
-                folder = write(name, size.name, presented, outcomes, out)
+                folder = out / size.name / name
+                write(folder, _command(name, scale, data, part), presented, outcomes)
                 typer.echo(text_table(name, presented.header, presented.rows))
                 typer.echo("".join(f"{remark}\n" for remark in presented.remarks) + f"\n{folder}")
     except Interrupted:
         typer.echo("stopped; the same command goes on", err=True)
         raise typer.Exit(STOPPED) from None
+    except FloatingPointError as error:
+        typer.echo(f"care: {error}; leave that trial out by naming the others with --part", err=True)
+        raise typer.Exit(NOT_FINITE) from error
+    except OSError as error:
+        typer.echo(f"care: {error.strerror or error}; once that is mended, the same command goes on", err=True)
+        raise typer.Exit(NOT_WRITTEN) from error
 
 
 def _list() -> None:
@@ -70,6 +78,12 @@ def _list() -> None:
         counts = (str(len(study.trials(scale_named(name)))) for name in ("small", "paper"))
         table.add_row(study.name, study.shows, *counts)
     Console().print(table)
+
+
+def _command(name: str, scale: str, data: list[str] | None, part: list[str] | None) -> str:
+    """What computes this table again."""
+    chosen = [("--data", value) for value in data or []] + [("--part", value) for value in part or []]
+    return shlex.join(["care", "reproduce", name, "--scale", scale, *(word for pair in chosen for word in pair)])
 
 
 def _chosen(study: Reproduction, size: Scale, data: list[str] | None, part: list[str] | None) -> list[Trial]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -52,17 +53,17 @@ def carry_out_all(trials: Sequence[Trial], workshop: Workshop, watch: Watch) -> 
     is stopped goes on from its last checkpoint when this is called again.
     """
     found: dict[str, Outcome] = {}
+    wanted = {trial.slug: trial for trial in trials}  # a study may call one training by two names
     make_folder(workshop.runs)
-    while len(found) < len(trials):
+    while len(found) < len(wanted):
         before = len(found)
-        for trial in trials:
-            outcome = found.get(trial.slug) or workshop.find(trial) or _if_free(trial, workshop, watch)
-            if outcome is not None and trial.slug not in found:
-                found[trial.slug] = dataclasses.replace(outcome, trial=trial)
-                watch("trials", len(found), len(trials))
+        for slug in [slug for slug in wanted if slug not in found]:
+            if outcome := workshop.find(wanted[slug]) or _if_free(wanted[slug], workshop, watch):
+                found[slug] = outcome
+                watch("trials", len(found), len(wanted))
         if len(found) == before:
             time.sleep(SECONDS_BETWEEN_LOOKS)  # others have the rest
-    return [found[trial.slug] for trial in trials]
+    return [dataclasses.replace(found[trial.slug], trial=trial) for trial in trials]
 
 
 def _if_free(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome | None:
@@ -78,19 +79,18 @@ def _if_free(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome | None:
 
 def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
     """Train, from the last checkpoint if there is one, evaluate, and keep what came of it."""
-    run, started = Run(workshop.runs / trial.slug), time.perf_counter()
+    run = Run(workshop.runs / trial.slug)
     config = workshop.how(trial.config)
     if not run.weights.exists():
         torch.compiler.reset()  # what was compiled for another trial is of no use for this one
         train(prepare(config, run.folder, resume=True), Watched(f"training {trial.slug}", watch))
-    trained = time.perf_counter() - started
 
     def measuring(stage: str, done: int, total: int) -> None:
         watch(f"{stage} of {trial.slug}", done, total)
 
     evaluation = evaluate_model(_study(run, config), trial.measures, measuring)
     evaluation.save(run.folder / "evaluation")
-    made = {**provenance(config.device), "training_seconds": trained, **_speed(run)}
+    made = {**provenance(config.device), **_speed(run)}
     outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
     outcome.save(workshop.kept)
     return outcome
@@ -103,7 +103,10 @@ def _study(run: Run, config: Config) -> Study:
 
 
 def _speed(run: Run) -> dict[str, Any]:
-    """The median rate over epochs, without the first one, which compiles."""
-    rates = [json.loads(line)["samples_per_second"] for line in (run.folder / "speed.jsonl").read_text().splitlines()]
-    later = sorted(rates[1:] or rates)
-    return {"samples_per_second": later[len(later) // 2]}
+    """How long all epochs took, however often it was stopped, and their median rate without the first, which compiles."""
+    epochs = [json.loads(line) for line in (run.folder / "speed.jsonl").read_text().splitlines()]
+    rates = [epoch["samples_per_second"] for epoch in epochs]
+    return {
+        "training_seconds": sum(epoch["seconds"] for epoch in epochs),
+        "samples_per_second": median(rates[1:] or rates),
+    }

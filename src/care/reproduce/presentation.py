@@ -12,7 +12,7 @@ from care.tables import number
 
 Quantity = tuple[str, str]
 
-# What stands above a column, where it is found in an evaluation, and whether it is a share of 1.
+# Where a quantity is found in an evaluation, and below what stands above its column.
 PROBE, KNN = ("classes", "linear probe, top-1"), ("classes", "kNN, k = 200")
 RATIO, GAMMA, WAHBA = ("head", "held-out ratio"), ("head", "γ_f"), ("head", "W_f")
 MOVED, COMPOSITION = ("head", "moved by"), ("head", "composition defect")
@@ -88,7 +88,7 @@ def measured_table(
 
 
 def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quantity, words: str) -> str:
-    """A sentence: how much higher a quantity is for one label than for another, in units of what seeds vary by."""
+    """A sentence: how much higher a quantity is for one label than for another, with its error over seeds."""
     groups = by_label(outcomes)
     scale, unit = (100, " points") if quantity[0] == "classes" else (1, "")
     ours, theirs = (values(groups.get(label, []), quantity) for label in (other, base))

@@ -1,4 +1,4 @@
-"""Where a reproduction is written: the table, the figures, a page, and a record of what it was made from."""
+"""Where a reproduction is written: the table, the figures, and a record of what it was made from."""
 
 import json
 from collections.abc import Sequence
@@ -10,13 +10,11 @@ from care.reproduce.presentation import Presentation
 from care.reproduce.trial import Outcome
 
 
-def write_reproduction(name: str, scale: str, presented: Presentation, outcomes: Sequence[Outcome], out: Path) -> Path:
-    """Write `table.md`, the figures as PNG, and `NAME.json` into a folder of its own; returns the folder."""
-    folder = out / scale / name
+def write_reproduction(folder: Path, command: str, presented: Presentation, outcomes: Sequence[Outcome]) -> None:
+    """Write `table.md`, the figures as PNG, and a JSON named as the folder; `command` is what computes it again."""
     make_folder(folder)
     for title, figure in presented.figures.items():
         figure.savefig(folder / f"{title}.png", dpi=120)
-    command = f"care reproduce {name} --scale {scale}"
     write_atomically(folder / "table.md", f"`{command}`\n\n{presented.markdown()}".encode())
     record = {
         "command": command,
@@ -24,8 +22,7 @@ def write_reproduction(name: str, scale: str, presented: Presentation, outcomes:
         "remarks": list(presented.remarks),
         "trials": [_made(outcome) for outcome in outcomes],
     }
-    write_atomically(folder / f"{name}.json", json.dumps(record, indent=1, ensure_ascii=False).encode() + b"\n")
-    return folder
+    write_atomically(folder / f"{folder.name}.json", json.dumps(record, indent=1, ensure_ascii=False).encode() + b"\n")
 
 
 def _made(outcome: Outcome) -> dict[str, Any]:

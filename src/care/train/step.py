@@ -119,7 +119,7 @@ def _can_capture(state: State, config: Config, processes: Processes) -> bool:
 
 
 def _keep_what_is_compiled() -> None:
-    """Let torch's cache on disk hold networks with a gradient of our own: the second start is ten seconds shorter.
+    """Let torch's cache on disk hold networks with a gradient of our own: the second start is some seconds shorter.
 
     torch leaves them out by default. The formulas of BatchNorm are traced, so they are part of the cache's key.
     """
