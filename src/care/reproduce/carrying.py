@@ -103,7 +103,7 @@ def _study(run: Run, config: Config) -> Study:
 
 
 def _speed(run: Run) -> dict[str, Any]:
-    """How long all epochs took, however often it was stopped, and their median rate without the first, which compiles."""
+    """How long all epochs took, over all starts, and their median rate without the first, which compiles."""
     epochs = [json.loads(line) for line in (run.folder / "speed.jsonl").read_text().splitlines()]
     rates = [epoch["samples_per_second"] for epoch in epochs]
     return {
