@@ -172,6 +172,7 @@ MISTAKES = {
     "reproduce figure-3": "nothing of the paper is called 'figure-3'; there are linear-probe, ",
     "reproduce wahba --scale huge": "scale must be one of smoke, small, long, paper, got 'huge'",
     "reproduce wahba --scale smoke --part CERA": "wahba has no such trial at scale smoke; it has SimCLR, CARE",
+    "reproduce wahba --scale smoke --seed 7": "wahba has no such trial at scale smoke; it has SimCLR, CARE",
     "reproduce wahba --data cifar10": "cifar10 has no split .train. in .*care data prepare cifar10",
     "reproduce wahba --scale smoke --out file": "file: a file of that name is in the way",
     "reproduce wahba --scale smoke --device cuda": "device cuda was asked for",

@@ -1,6 +1,7 @@
 """`care reproduce`: the paper's figures and tables, computed again."""
 
 import shlex
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,31 @@ from care.train import Interrupted
 from care.train.loop import load_samples
 
 
+@dataclass(frozen=True)
+class _Only:
+    """Which trials were asked for: those with one of these values, where there are any."""
+
+    data: list[str]
+    part: list[str]
+    seed: list[int]
+
+    def of(self, study: Reproduction, size: Scale) -> list[Trial]:
+        trials = [trial for trial in study.trials(size) if self._takes(trial)]
+        if not trials:
+            labels = ", ".join(dict.fromkeys(trial.label for trial in study.trials(size)))
+            raise ValueError(f"{study.name} has no such trial at scale {size.name}; it has {labels}")
+        return trials
+
+    def command(self, name: str, scale: str) -> str:
+        """What computes this table again."""
+        chosen = [(f"--{option}", str(value)) for option, values in asdict(self).items() for value in values]
+        return shlex.join(["care", "reproduce", name, "--scale", scale, *(word for pair in chosen for word in pair)])
+
+    def _takes(self, trial: Trial) -> bool:
+        values = {"data": trial.config.data, "part": trial.label, "seed": trial.config.seed}
+        return all(not wanted or values[option] in wanted for option, wanted in asdict(self).items())
+
+
 def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(help="Which of the paper's figures and tables. None: list them.")
@@ -33,6 +59,7 @@ def reproduce(
     show: Annotated[bool, typer.Option("--trials", help="Show the trials and what is done of them, and stop.")] = False,
     data: Annotated[list[str] | None, typer.Option(help="Only trials on this data set. May be given again.")] = None,
     part: Annotated[list[str] | None, typer.Option(help="Only trials with this label. May be given again.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Only trials with this seed. May be given again.")] = None,
 ) -> None:
     """Train and measure what a figure or table of the paper shows, and write it beside the paper's numbers.
 
@@ -45,7 +72,8 @@ def reproduce(
         return _list()
     with users_input():
         size = scale_named(scale)
-        studies = {name: _chosen(study_named(name), size, data, part) for name in names}
+        only = _Only(data or [], part or [], seed or [])
+        studies = {name: only.of(study_named(name), size) for name in names}
         workshop = Workshop(runs, out / size.name / "trials", device, compile)
         if show:
             return _show(studies, size, workshop)
@@ -58,7 +86,7 @@ def reproduce(
                 outcomes = carry_out_all(trials, workshop, watch)
                 presented = study_named(name).present(outcomes)
                 folder = out / size.name / name
-                write(folder, _command(name, scale, data, part), presented, outcomes)
+                write(folder, only.command(name, scale), presented, outcomes)
                 typer.echo(text_table(name, presented.header, presented.rows))
                 typer.echo("".join(f"{remark}\n" for remark in presented.remarks) + f"\n{folder}")
     except Interrupted:
@@ -78,24 +106,6 @@ def _list() -> None:
         counts = (str(len(study.trials(scale_named(name)))) for name in ("small", "paper"))
         table.add_row(study.name, study.shows, *counts)
     Console().print(table)
-
-
-def _command(name: str, scale: str, data: list[str] | None, part: list[str] | None) -> str:
-    """What computes this table again."""
-    chosen = [("--data", value) for value in data or []] + [("--part", value) for value in part or []]
-    return shlex.join(["care", "reproduce", name, "--scale", scale, *(word for pair in chosen for word in pair)])
-
-
-def _chosen(study: Reproduction, size: Scale, data: list[str] | None, part: list[str] | None) -> list[Trial]:
-    trials = [
-        trial
-        for trial in study.trials(size)
-        if (not data or trial.config.data in data) and (not part or trial.label in part)
-    ]
-    if not trials:
-        labels = ", ".join(dict.fromkeys(trial.label for trial in study.trials(size)))
-        raise ValueError(f"{study.name} has no such trial at scale {size.name}; it has {labels}")
-    return trials
 
 
 def _show(studies: dict[str, list[Trial]], size: Scale, workshop: Workshop) -> None:

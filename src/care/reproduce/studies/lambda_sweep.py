@@ -20,12 +20,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "two views, both per chunk": {"views": 2, "chunked_views": 2},
     "two views, one per chunk": {"views": 2, "chunked_views": 1},
 }
-# How fast to learn, of SimCLR and of CARE with the middle λ: the cosine schedule from 10⁻³ is what all others have.
+# How fast to learn, of SimCLR and of CARE with the middle λ: the cosine schedule from 10⁻³ is what all others here have.
 RATES: dict[str, dict[str, Any]] = {
     "constant 0.001": {"schedule": "constant"},
     "cosine from 0.003": {"learning_rate": 3e-3},
 }
-SHORT = {"epochs": 40, "evaluate_every": 10}
+SHORT = {"epochs": 40, "evaluate_every": 10, "schedule": "cosine"}
 PER_CLASS = 500
 
 
