@@ -11,7 +11,7 @@ import pytest
 
 from care.durable import Lock
 from care.evaluate import Settings
-from care.reproduce import Trial, Workshop, carry_out_all, scale_named
+from care.reproduce import Trial, Workshop, carry_out_all
 from care.train import default_config
 
 MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1)

@@ -32,6 +32,7 @@ __all__ = [
     "load_weights",
     "save",
     "save_weights",
+    "snapshot",
     "unflatten_state",
     "write_atomically",
 ]
@@ -59,6 +60,8 @@ class Checkpoint:
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any], keep: int = 2) -> Path:
     """Write `folder/step-00001234`, then remove all but the newest `keep` whole checkpoints up to this step.
 
+    While it writes, the tensors must not change: pass `snapshot` of those that will.
+
     The checkpoint holds `tensors.safetensors` and `state.json`, which has the checksums of both. It appears under its
     name when all of it is on the disk, and only then are others removed: the older ones, the damaged ones, and those of
     this step and later, which training resumed from before them has left behind. If it cannot be written: OSError, the
@@ -73,6 +76,17 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
     write_folder_atomically(path, {TENSORS: data, STATE: _describe(step, data, state)})
     _remove_others(path, keep)
     return path
+
+
+def snapshot(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copies on the CPU, each in compact memory of its own."""
+    for name, tensor in tensors.items():
+        if tensor.layout != torch.strided or tensor.dtype not in DTYPES or name == "__metadata__":
+            raise TypeError(f"a tensor called {name}, {tensor.dtype} and {tensor.layout}, cannot be saved")
+    return {
+        name: tensor.detach().to("cpu", memory_format=torch.contiguous_format, copy=True)
+        for name, tensor in tensors.items()
+    }
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
@@ -155,15 +169,8 @@ def _read(file: Path) -> bytes:
 
 
 def _encode(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file. Its format has no views and no strides: each tensor becomes a compact copy."""
-    for name, tensor in tensors.items():
-        if tensor.layout != torch.strided or tensor.dtype not in DTYPES or name == "__metadata__":
-            raise TypeError(f"a tensor called {name}, {tensor.dtype} and {tensor.layout}, cannot be saved")
-    compact = {
-        name: tensor.detach().to("cpu", memory_format=torch.contiguous_format, copy=True)
-        for name, tensor in tensors.items()
-    }
-    return safetensors.torch.save(compact, metadata)
+    """The bytes of a safetensors file. Its format has no views, no strides and no memory that two tensors share."""
+    return safetensors.torch.save(snapshot(tensors), metadata)
 
 
 def _decode(file: Path, data: bytes) -> dict[str, Tensor]:

@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ from care.train.progress import Progress
 from care.train.runs import Run, view_source
 from care.train.state import State, build_state, check_network, check_unchanged
 from care.train.step import Step
+from care.train.writer import Writer
 
 SAVE_MINUTES = 15.0
 # What a process may want after a step; the highest of all processes is done.
@@ -108,7 +110,7 @@ def _train(plan: Plan, progress: Progress) -> None:
     samples, steps = place(plan.samples, processes.device), plan.steps_per_epoch
     save_due = _clock(plan.save_minutes)
 
-    with _signals() as stop_wanted, _fastest_convolutions():
+    with _signals() as stop_wanted, _fastest_convolutions(), Writer() as writer:
         for epoch in range(state.step // steps, config.epochs):
             started, first_step, end = time.perf_counter(), state.step, (epoch + 1) * steps
             inputs = batches(samples, _indices(plan, epoch, state.step), processes.device)
@@ -118,21 +120,22 @@ def _train(plan: Plan, progress: Progress) -> None:
                 wanted = distributed.highest(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
                 if wanted != GO_ON and state.step < end:  # at the end of an epoch, after its line in the log
                     step.finite.wait(state.sums, state.step)
-                    state.save(run, config, processes)
+                    state.save(run, config, processes, writer)
                     save_due = _clock(plan.save_minutes)
                     if wanted == STOP:
-                        raise Interrupted
+                        _stop(processes, writer)
             step.finite.wait(state.sums, state.step)  # before anything is made of them; and now the clock is right
             means = _means(state, plan)
             seconds = time.perf_counter() - started
             state.log = [*state.log, _record(plan, state, means, monitor, epoch)]
             state.clear()
-            state.save(run, config, processes)
-            save_due = _clock(plan.save_minutes)
             speed = _speed(epoch, seconds, (state.step - first_step) * config.batch_size)
-            distributed.by_first(processes, _report, run, state.log, speed, progress)
+            state.save(run, config, processes, writer, partial(_note, run, state.log, speed))
+            save_due = _clock(plan.save_minutes)
+            distributed.by_first(processes, progress.epoch, state.log[-1])
             if wanted == STOP:
-                raise Interrupted
+                _stop(processes, writer)
+        distributed.by_first(processes, writer.wait)
     distributed.by_first(processes, _finish, plan, state)
 
 
@@ -174,17 +177,22 @@ def _speed(epoch: int, seconds: float, samples: int) -> dict[str, int | float]:
     return {"epoch": epoch + 1, "seconds": round(seconds, 3), "samples_per_second": round(samples / seconds, 1)}
 
 
-def _report(run: Run, log: list[dict[str, Any]], speed: dict[str, int | float], progress: Progress) -> None:
+def _note(run: Run, log: list[dict[str, Any]], speed: dict[str, int | float]) -> None:
     """The end of an epoch, for those who read along."""
     run.write_log(log)
     run.add_speed(speed)
-    progress.epoch(log[-1])
 
 
 def _finish(plan: Plan, state: State) -> None:
     """What a finished run folder has; the log again, since a run killed at its end is resumed after its last epoch."""
     plan.run.write_log(state.log)
     plan.run.save_encoder(state.encoder, plan.config, view_source(plan.config, plan.samples.source))
+
+
+def _stop(processes: Processes, writer: Writer) -> NoReturn:
+    """Not before the state is on the disk."""
+    distributed.by_first(processes, writer.wait)
+    raise Interrupted
 
 
 def _clock(minutes: float) -> Callable[[], bool]:

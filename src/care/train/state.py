@@ -1,8 +1,9 @@
 """Everything that changes while training: made, saved, restored."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from care.train.distributed import Processes
 from care.train.nested import flatten_state, unflatten_state
 from care.train.optimizers import build_optimizer, load_optimizer_state
 from care.train.runs import Run, view_source
+from care.train.writer import Writer
 
 
 @dataclass
@@ -53,13 +55,20 @@ class State:
         for value in self.sums.values():
             value.zero_()
 
-    def save(self, run: Run, config: Config, processes: Processes) -> None:
-        """Have the first process write a checkpoint; all must come here, each has sums of its own."""
-        sums = {name: distributed.gather(value[None]) for name, value in self.sums.items()}
-        distributed.by_first(processes, self._write, run, config, sums)
+    def save(
+        self, run: Run, config: Config, processes: Processes, writer: Writer, then: Callable[[], None] = lambda: None
+    ) -> None:
+        """Have the first process write a checkpoint beside the training, and do what comes `then`.
 
-    def _write(self, run: Run, config: Config, sums: dict[str, Tensor]) -> None:
-        """Write a checkpoint, with the configuration that led to it."""
+        All must come here: each has sums of its own, and all stop if the save before this one has failed.
+        """
+        sums = {name: distributed.gather(value[None]) for name, value in self.sums.items()}
+        distributed.by_first(processes, self._hand_over, run, config, sums, writer, then)
+
+    def _hand_over(
+        self, run: Run, config: Config, sums: dict[str, Tensor], writer: Writer, then: Callable[[], None]
+    ) -> None:
+        """A copy of everything as it is now goes to the writer, with the configuration that led to it."""
         tensors, rest = flatten_state(
             {
                 "method": dict(self.method.state_dict()),
@@ -69,9 +78,8 @@ class State:
                 "sums": sums,
             }
         )
-        checkpoint.save(
-            run.checkpoints, self.step, tensors, {"config": config.to_toml(), "rest": rest, "log": self.log}
-        )
+        copies, record = checkpoint.snapshot(tensors), {"config": config.to_toml(), "rest": rest, "log": self.log}
+        writer.write(_write, run.checkpoints, self.step, copies, record, then)
 
     def restore(self, saved: checkpoint.Checkpoint, processes: Processes) -> None:
         """Become what was saved; a part that is missing or does not fit is an error."""
@@ -83,6 +91,13 @@ class State:
             self.average.load_state_dict(parts["average"])
         self.sums = {name: _share(value, processes).to(processes.device) for name, value in parts["sums"].items()}
         self.step, self.log = saved.step, saved.state["log"]
+
+
+def _write(
+    folder: Path, step: int, tensors: dict[str, Tensor], record: dict[str, Any], then: Callable[[], None]
+) -> None:
+    checkpoint.save(folder, step, tensors, record)
+    then()
 
 
 def build_state(config: Config, samples: Samples, processes: Processes) -> State:
