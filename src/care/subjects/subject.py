@@ -54,7 +54,7 @@ class Subject:
     def to(self, device: torch.device | str) -> "Subject":
         """Move the model to where the inputs will be, in place as torch does. What runs an ONNX file stays."""
         self.encoder.to(device)
-        if torch.device(device).type == "cuda" and not isinstance(self.encoder.backbone, torch.jit.ScriptModule):
+        if not isinstance(self.encoder.backbone, torch.jit.ScriptModule):
             self.encoder.to(memory_format=torch.channels_last)  # what convolutions are fastest in
         return self
 

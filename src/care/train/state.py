@@ -108,8 +108,8 @@ def build_state(config: Config, samples: Samples, processes: Processes) -> State
     method.gather = distributed.gather
     split_batchnorm(method, distributed.total if processes.count > 1 else None)
     method = method.to(processes.device)
-    if processes.device.type == "cuda" and len(samples.source) == 2:
-        method = method.to(memory_format=torch.channels_last)
+    if len(samples.source) == 2:
+        method = method.to(memory_format=torch.channels_last)  # what convolutions are fastest in, on a CPU too
     # On a GPU the learning rate lives there, where a CUDA graph finds it.
     on_gpu = processes.device.type == "cuda"
     rate = torch.tensor(config.learning_rate, device=processes.device) if on_gpu else config.learning_rate
