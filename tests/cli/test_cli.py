@@ -36,6 +36,13 @@ def test_the_command_starts(tmp_path):
     assert done.stdout == f"care {care.__version__}\n"
 
 
+def test_the_command_line_does_not_wait_for_libraries_that_few_commands_need():
+    """timm alone takes as long to import as everything else."""
+    program = "import sys, care.cli; print({'timm', 'torchvision', 'sklearn', 'kornia'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_help_says_where_to_start():
     assert "care demo" in run("--help")
 

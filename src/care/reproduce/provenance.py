@@ -5,10 +5,10 @@ import platform
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import timm
 import torch
 
 import care
@@ -21,7 +21,7 @@ def provenance(device: str) -> dict[str, Any]:
         "commit": commit(),
         "python": sys.version.split()[0],
         "torch": torch.__version__,
-        "timm": timm.__version__,
+        "timm": version("timm"),  # importing it takes seconds
         "hardware": torch.cuda.get_device_name(device) if device.startswith("cuda") else _processor(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
     }

@@ -10,8 +10,8 @@ from care.train.recipes import PAPER_WEIGHTS, recipe
 
 ScaleName = Literal["smoke", "small", "long", "paper"]
 
-# λ of CARE at every scale but the paper's. For images, `lambda-sweep` chose it, and the constant learning rate, on images
-# cut from the training split.
+# λ of CARE at every scale but the paper's. For images, `lambda-sweep` chose it, and the constant learning rate with it,
+# on images cut from the training split.
 CHOSEN = 3.0
 FOR_CLOUDS = 30.0
 

@@ -20,7 +20,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "two views, both per chunk": {"views": 2, "chunked_views": 2},
     "two views, one per chunk": {"views": 2, "chunked_views": 1},
 }
-# How fast to learn, of SimCLR and of CARE with the middle λ: the cosine schedule from 10⁻³ is what all others here have.
+# How fast to learn, of SimCLR and of CARE with the middle λ: all others here have the cosine schedule from 10⁻³.
 RATES: dict[str, dict[str, Any]] = {
     "constant 0.001": {"schedule": "constant"},
     "cosine from 0.003": {"learning_rate": 3e-3},
