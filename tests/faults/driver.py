@@ -75,12 +75,15 @@ def kill(folder: Path, saves: int, moment: float, within_a_save: bool, options: 
     return bool(half_written(folder / "killed"))
 
 
-def kill_often(folder: Path, kills: int, seconds: float, seed: int, meanwhile=lambda: None) -> Faults:
-    """Kill a training, which saves every step or epoch, up to 3 saves and `seconds` after each start, or in a save."""
+def kill_often(folder: Path, kills: int, saves: int, seconds: float, seed: int, meanwhile=lambda: None) -> Faults:
+    """Kill a training, which saves every step or epoch, up to so many saves and seconds after each start.
+
+    Every other time, within the next save after that.
+    """
     started, draw, within, steps = time.monotonic(), random.Random(seed), 0, []
     for number in range(kills):
         often = ("--save-minutes", EVERY_STEP if number % 3 else EVERY_EPOCH)
-        within += kill(folder, draw.randint(0, 3), draw.uniform(0, seconds), number % 2 == 0, often, meanwhile)
+        within += kill(folder, draw.randint(0, saves), draw.uniform(0, seconds), number % 2 == 0, often, meanwhile)
         saved = load_latest(folder / "killed" / "checkpoints")
         assert saved is None or not saved.skipped, "a checkpoint was damaged"
         steps.append(saved.step if saved else 0)

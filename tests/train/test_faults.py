@@ -35,7 +35,7 @@ def test_five_kills_in_a_row_equal_none(data, tmp_path):
         with pytest.raises(ValueError, match=r"another run is writing to .*killed: wait for it"):
             prepare(config, tmp_path / "killed", resume=True)
 
-    faults = kill_often(tmp_path, kills=5, seconds=0.1, seed=0, meanwhile=second_run)
+    faults = kill_often(tmp_path, kills=5, saves=3, seconds=0.1, seed=0, meanwhile=second_run)
     assert faults.within_a_save >= 1
     assert faults.resumed_after[-1] > faults.resumed_after[0]
     for folder in ("whole", "killed"):

@@ -11,12 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from care import demo as show
+from care.cli.ending import told_in_a_line
 from care.cli.mistakes import users_input
-from care.cli.train import NOT_FINITE, NOT_WRITTEN, STOPPED
 from care.cli.watching import watching
 from care.durable import make_folder, write_atomically
 from care.report import page
-from care.train import Interrupted
 
 
 def demo(
@@ -33,18 +32,9 @@ def demo(
     started = time.perf_counter()
     with users_input():
         make_folder(out)
-    try:
-        with watching() as watch:
-            found = show.demonstrate(out, seed, show.LESSONS, show.MEASURES, watch)
-    except Interrupted:
-        typer.echo("stopped; `care demo` starts again from the beginning", err=True)
-        raise typer.Exit(STOPPED) from None
-    except FloatingPointError as error:
-        typer.echo(f"care: {error}", err=True)
-        raise typer.Exit(NOT_FINITE) from error
-    except OSError as error:
-        typer.echo(f"care: {error.strerror or error}", err=True)
-        raise typer.Exit(NOT_WRITTEN) from error
+    again = "`care demo` starts again from the beginning"
+    with told_in_a_line(again, "another --seed may do better"), watching() as watch:
+        found = show.demonstrate(out, seed, show.LESSONS, show.MEASURES, watch)
     report = out / "report.html"
     write_atomically(report, show.story(found, time.perf_counter() - started).html().encode())
     _print(Console(), show.table(found), [v for data in found for v in show.verdicts(data, found[data])])

@@ -9,14 +9,13 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from care.cli.ending import told_in_a_line
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_folder
-from care.cli.train import NOT_FINITE, NOT_WRITTEN, STOPPED
 from care.cli.watching import watching
 from care.reproduce import STUDIES, Reproduction, Scale, Trial, Workshop, carry_out_all, scale_named, study_named
 from care.reproduce import write_reproduction as write
 from care.tables import text_table
-from care.train import Interrupted
 from care.train.loop import load_samples
 
 
@@ -69,35 +68,28 @@ def reproduce(
     Examples: [bold]care reproduce[/bold], [bold]care reproduce lambda-sweep --scale smoke[/bold]
     """
     if not names:
-        return _list()
+        _list()
+        return
     with users_input():
         size = scale_named(scale)
         only = _Only(data or [], part or [], seed or [])
         studies = {name: only.of(study_named(name), size) for name in names}
         workshop = Workshop(runs, out / size.name / "trials", device, compile)
         if show:
-            return _show(studies, size, workshop)
+            _show(studies, size, workshop)
+            return
         for config in {t.config.data: t.config for trials in studies.values() for t in trials}.values():
             load_samples(workshop.how(config))
         claim_folder(out)
-    try:
-        with watching() as watch:
-            for name, trials in studies.items():
-                outcomes = carry_out_all(trials, workshop, watch)
-                presented = study_named(name).present(outcomes)
-                folder = out / size.name / name
-                write(folder, only.command(name, scale), presented, outcomes)
-                typer.echo(text_table(name, presented.header, presented.rows))
-                typer.echo("".join(f"{remark}\n" for remark in presented.remarks) + f"\n{folder}")
-    except Interrupted:
-        typer.echo("stopped; the same command goes on", err=True)
-        raise typer.Exit(STOPPED) from None
-    except FloatingPointError as error:
-        typer.echo(f"care: {error}; leave that trial out by naming the others with --part", err=True)
-        raise typer.Exit(NOT_FINITE) from error
-    except OSError as error:
-        typer.echo(f"care: {error.strerror or error}; once that is mended, the same command goes on", err=True)
-        raise typer.Exit(NOT_WRITTEN) from error
+    leave_out = "leave that trial out by naming the others with --part"
+    with told_in_a_line("the same command goes on", leave_out), watching() as watch:
+        for name, trials in studies.items():
+            outcomes = carry_out_all(trials, workshop, watch)
+            presented = study_named(name).present(outcomes)
+            folder = out / size.name / name
+            write(folder, only.command(name, scale), presented, outcomes)
+            typer.echo(text_table(name, presented.header, presented.rows))
+            typer.echo("".join(f"{remark}\n" for remark in presented.remarks) + f"\n{folder}")
 
 
 def _list() -> None:

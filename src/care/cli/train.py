@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import signal
 import types
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -11,11 +10,11 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from care.cli.ending import told_in_a_line
 from care.cli.mistakes import users_input
 from care.report import curves_figure
 from care.train import (
     Config,
-    Interrupted,
     Progress,
     Several,
     TensorBoard,
@@ -28,11 +27,6 @@ from care.train import (
 from care.train import train as run_training
 from care.train.config import known_names
 from care.train.loop import SAVE_MINUTES
-
-# What a run that was asked to stop exits with: run it again with --resume.
-STOPPED = 75
-NOT_FINITE = 3
-NOT_WRITTEN = 1
 
 HELP = {
     "data": "Data set: shapes, chains, cifar10, … (`care data list`), or the folder of a store.",
@@ -103,22 +97,12 @@ def train(
             watchers.append(TensorBoard(folder / "tensorboard"))
     if plan.processes.first:
         console.print(settings.to_toml(), highlight=False, markup=False)
-    try:
+    with told_in_a_line(
+        f"`care train --resume --out {folder}` goes on", f"the last checkpoint in {folder} is from before"
+    ):
         run_training(plan, Several(*watchers))
         if plan.processes.first:
             curves_figure(plan.run.log()).savefig(folder / "curves.png", dpi=120)
-    except Interrupted:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)  # torchrun passes on what this process got itself: it is heard
-        typer.echo(f"stopped; `care train --resume --out {folder}` goes on", err=True)
-        raise typer.Exit(STOPPED) from None
-    except FloatingPointError as error:
-        typer.echo(f"care: {error}; the last checkpoint in {folder} is from before", err=True)
-        raise typer.Exit(NOT_FINITE) from error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        typer.echo(f"care: {reason}; once that is mended, `care train --resume --out {folder}` goes on", err=True)
-        raise typer.Exit(NOT_WRITTEN) from error
     if plan.processes.first:
         typer.echo(str(folder))
 
