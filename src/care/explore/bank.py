@@ -1,0 +1,90 @@
+"""All images as one model sees them: embedded once, asked for ever after."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.augment import ImageParameters, ImagePolicy, apply
+from care.augment.changes import changed
+from care.data import batches
+from care.evaluate.families import Watch
+from care.evaluate.hue import Hues, mean_hue
+from care.evaluate.observer import Observer
+from care.geometry import Euclidean
+from care.steer import Steering
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """f(x) of every image on the unit sphere, F, and the hues of the views that were embedded.
+
+    `observer` is the model and the images, `policy` says what the un-augmented view of an image is. `steering` predicts
+    f(a(x)) from f(x); `note` is for the reader, such as how to get a steering where there is none.
+    """
+
+    name: str
+    observer: Observer
+    policy: ImagePolicy
+    F: Float[Tensor, "n d"]
+    hues: Hues
+    steering: Steering | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        d = self.F.shape[1]
+        if self.steering is not None and len(self.steering.basis) != d:
+            raise ValueError(
+                f"the steering of {self.name} turns vectors of {len(self.steering.basis)} numbers, and its embeddings "
+                f"have {d}: care steer fits one to the model as it is now"
+            )
+
+    def augmentation(self, changes: Mapping[str, float]) -> ImageParameters:
+        """The augmentation that makes these changes to the view that the model gets."""
+        return changed(self.policy.unchanged(1, self.source), changes)
+
+    @property
+    def source(self) -> tuple[int, int]:
+        """Height and width of the images."""
+        height, width = self.observer.samples.inputs.shape[2:]
+        return height, width
+
+    @torch.no_grad()
+    def points(self, image: int, a: ImageParameters) -> tuple[dict[str, Float[Tensor, " d"]], Hues]:
+        """f(x), R(θ) f(x) if there is a steering, and f(a(x)), on the unit sphere, and the hue of a(x)."""
+        here, z = self.observer.device, self.F[image]
+        view = apply(self.observer.samples.inputs[image : image + 1].to(here), a.to(here))
+        found = {"still": z}
+        if self.steering is not None:
+            found["steered"] = Euclidean().embed(self.steering.turn(z[None], a))[0]
+        found["moved"] = _embedded(self.observer, view)[0]
+        return found, mean_hue(view)
+
+
+@torch.no_grad()
+def fill_bank(
+    name: str, observer: Observer, steering: Steering | None = None, note: str = "", watch: Watch | None = None
+) -> Bank:
+    """Embed all images of the observer, as they are; `watch` is told how many are done."""
+    samples, device, policy = observer.samples, observer.device, observer.policy
+    if not isinstance(policy, ImagePolicy):
+        raise ValueError(f"only images can be explored, and {samples.name} holds point clouds")
+    height, width = samples.inputs.shape[2:]
+    still = policy.unchanged(1, (height, width)).to(device)
+    F, hues = [], []
+    for block in batches(samples, torch.arange(len(samples)).split(observer.rows_at_once), device):
+        views = apply(block, still.repeat(len(block)))
+        F.append(_embedded(observer, views))
+        hues.append(mean_hue(views))
+        if watch is not None:
+            watch(f"embedding by {name}", sum(map(len, F)), len(samples))
+    steering = None if steering is None else steering.to(device)
+    angle, strength = (torch.cat(column) for column in zip(*hues, strict=True))
+    return Bank(name, observer, policy, torch.cat(F), Hues(angle, strength), steering, note)
+
+
+def _embedded(observer: Observer, views: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
+    """The model's first output, which is what its loss was on, by its direction."""
+    return Euclidean().embed(next(iter(observer.embed(views).values())).float())

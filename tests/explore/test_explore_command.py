@@ -1,0 +1,108 @@
+"""`care explore` as a command: it serves until it is interrupted, and tells mistakes in one line."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from exhibits import some_steering
+from typer.testing import CliRunner
+
+from care.cli import app
+from care.explore import ExploreServer
+from care.steer import save
+from cli.world import make_run
+from train.small import small_data
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Two runs on the same data, one of them with a steering, and one on other data."""
+    folder = tmp_path_factory.mktemp("explored")
+    data = small_data(folder / "data")
+    make_run(folder / "plain", data)
+    make_run(folder / "steered", data)
+    make_run(folder / "elsewhere", small_data(folder / "other"))
+    (folder / "steered" / "steering").mkdir()
+    save(some_steering(d=8), folder / "steered" / "steering" / "steering.safetensors")
+    return folder
+
+
+def test_the_command_serves_until_it_is_interrupted(world):
+    shutil.copytree(world / "plain", world / "again" / "plain")
+    command = [
+        sys.executable,
+        "-m",
+        "care",
+        "explore",
+        "steered",
+        "plain",
+        "again/plain",
+        "--device",
+        "cpu",
+        "--k",
+        "3",
+    ]
+    process = subprocess.Popen(command, cwd=world, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        address = process.stdout.readline().split()[0]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        with urllib.request.urlopen(f"{address}about", timeout=60) as response:
+            about = json.load(response)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    named = [("steered", True), ("plain", False), ("again/plain", False)]
+    assert [(m["name"], m["steered"]) for m in about["models"]] == named
+    assert about["models"][1]["note"].startswith("No steering is in plain: care steer plain makes one")
+    assert (about["images"], about["k"]) == (20, 3)
+    assert process.returncode == 0
+    assert out == ""
+    assert "Traceback" not in err
+    assert "embedding by plain: done" in err
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("nowhere", "nowhere does not exist; a model is a run folder"),
+        (
+            "plain elsewhere",
+            r"the runs were trained on .*data and on .*other: say which images to look at, --data NAME",
+        ),
+        ("timm/test_resnet@random", "these are no runs: say which images to look at, --data NAME"),
+        ("plain --data chains", "care explore shows images, and chains holds point clouds"),
+        ("plain --split nosplit", "nosplit is not an image store"),
+        ("plain --k 20", "k must be between 1 and the 19 other images there are, got 20"),
+        ("plain --port {taken}", "port {taken} cannot be used .*address already in use.*: choose another --port"),
+        ("plain --device gpu", "device must be auto, cpu, cuda or cuda:1"),
+        ("damaged", "steering.safetensors is damaged"),
+        ("misfit", "the steering of misfit turns vectors of 5 numbers, and its embeddings have 8"),
+    ],
+)
+def test_mistakes_are_one_line(world, monkeypatch, line, words):
+    monkeypatch.chdir(world)
+    monkeypatch.setattr(ExploreServer, "serve", lambda *_: pytest.fail("no mistake was seen"))  # and not: wait forever
+    for name in {"damaged", "misfit"} & {line}:
+        (world / name / "steering").mkdir(parents=True, exist_ok=True)
+        (world / name / "model.safetensors").write_bytes((world / "plain" / "model.safetensors").read_bytes())
+        save(some_steering(d=5), world / name / "steering" / "steering.safetensors")
+    if line == "damaged":
+        file = world / line / "steering" / "steering.safetensors"
+        file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with ExploreServer() as other:
+        words = words.format(taken=other.server_port)
+        command = ["explore", *line.format(taken=other.server_port).split()]
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+        result = CliRunner().invoke(app, command, env={**os.environ, "COLUMNS": "500"})
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
+            signal.signal(number, handler)
+    assert result.exit_code == 2, result.output
+    assert re.search(words, result.output), result.output

@@ -1,0 +1,225 @@
+"""Answers against the literal computation: embed the changed image, sort all cosines."""
+
+import dataclasses
+import json
+import time
+
+import numpy as np
+import pytest
+import torch
+from exhibits import CPU, PIXELS, matrix_of, noise, observer, small_gallery, some_steering
+from scipy.linalg import expm
+
+from care.augment import PointPolicy, apply, identity
+from care.data import Samples
+from care.evaluate import Observer
+from care.evaluate.hue import Hues, mean_hue
+from care.evaluate.retrieval import retrieval
+from care.explore import SLIDERS, Bank, Gallery, Question, fill_bank, read_question
+from care.models.small_resnet import SmallResNet
+from care.steer.coordinates import IMAGE_NAMES
+
+CHANGES = {"hue": 0.2, "brightness": 0.5}
+K = 5
+
+
+@pytest.fixture(scope="module")
+def gallery():
+    return small_gallery(K)
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def embedded(views, size, seed):
+    """f of views in double precision, without any of the code that is tested."""
+    flat = views.double().flatten(1).numpy() - 0.5
+    return unit(flat @ matrix_of(size, seed).double().numpy())
+
+
+def changed_view(samples, image, size):
+    """The image under CHANGES, by hand: `identity` has the order brightness, contrast, saturation, hue."""
+    still = identity(1, (PIXELS, PIXELS), size)
+    a = dataclasses.replace(still, hue=torch.tensor([0.2]), brightness=torch.tensor([0.5]))
+    return apply(samples.inputs[image : image + 1], a)
+
+
+def nearest(F, z, image):
+    order = [row for row in np.argsort(-(F @ z), kind="stable") if row != image]
+    return [int(row) for row in order[:K]]
+
+
+def predicted(z):
+    """R(θ) z with R(θ) = I + B (exp(Σ θ_k A_k) − I) Bᵀ, by SciPy's exponential."""
+    s = some_steering()
+    theta = np.zeros(len(IMAGE_NAMES))
+    theta[IMAGE_NAMES.index("hue")], theta[IMAGE_NAMES.index("brightness")] = 0.2, np.log(0.5)
+    B, A = s.basis.double().numpy(), s.generators.double().numpy()
+    return z + B @ (expm(np.tensordot(theta, A, 1)) - np.eye(B.shape[1])) @ (B.T @ z)
+
+
+@pytest.mark.parametrize(("model", "size", "seed"), [(0, PIXELS, 0), (1, 8, 1)], ids=["steered", "plain"])
+@pytest.mark.parametrize("image", [0, 7, 39])
+def test_an_answer_is_the_literal_one(gallery, model, size, seed, image):
+    samples = gallery.samples
+    seen = gallery.answer(image, CHANGES).models[model]
+    F = embedded(apply(samples.inputs, identity(len(samples), samples.source, size)), size, seed)
+    moved = embedded(changed_view(samples, image, size), size, seed)[0]
+    points = {"still": F[image], "moved": moved} | ({"steered": predicted(F[image])} if model == 0 else {})
+    assert (seen.steered is None) == (model == 1)
+    for name, z in points.items():
+        around = getattr(seen, name)
+        wanted = nearest(F, z, image)
+        assert [n.image for n in around.neighbors] == wanted
+        np.testing.assert_allclose([n.cosine for n in around.neighbors], F[wanted] @ z, atol=1e-5)
+        assert around.cosine == pytest.approx(z @ moved, abs=1e-5)
+        assert around.shared == len(set(wanted) & set(nearest(F, moved, image)))
+        assert around.same == sum(samples.labels[row] == samples.labels[image] for row in wanted)
+        assert [n.kind for n in around.neighbors] == [samples.classes[samples.labels[row]] for row in wanted]
+
+
+def test_numbers_are_those_of_the_retrieval(gallery):
+    """Which measures all queries at once, the color of the results among them."""
+    bank, queries = gallery.banks[0], torch.arange(12)
+    labels = gallery.samples.labels
+    views = torch.cat([changed_view(gallery.samples, int(image), PIXELS) for image in queries])
+    F_a = bank.observer.embed(views)["head"]
+    found = retrieval(bank.F, queries, F_a, bank.hues, mean_hue(views), labels, K)
+    for image in queries.tolist():
+        seen = gallery.answer(image, CHANGES).models[0]
+        assert seen.still.shared / K == pytest.approx(float(found.per_query["overlap"][image]))
+        for name, around in (("", seen.moved), ("_before", seen.still)):
+            assert around.same / K == pytest.approx(float(found.per_query[f"class_precision{name}"][image]))
+            distance = float(found.per_query[f"hue_distance{name}"][image])
+            if np.isnan(distance):
+                assert around.hue_distance is None
+            else:
+                assert around.hue_distance == pytest.approx(distance, abs=1e-5)
+
+
+def test_without_a_change_all_three_points_are_one(gallery):
+    answer = gallery.answer(4, {})
+    assert answer.what == "identity"
+    assert torch.equal(answer.view, gallery.samples.inputs[4])
+    for seen in answer.models:
+        for around in (seen.still, seen.steered or seen.still, seen.moved):
+            assert around.cosine == pytest.approx(1, abs=1e-5)
+            assert around.shared == K
+
+
+def test_the_picture_to_look_at_is_the_changed_one(gallery):
+    view = gallery.answer(1, CHANGES).view
+    wanted = 255 * changed_view(gallery.samples, 1, PIXELS)[0].numpy()
+    np.testing.assert_array_equal(view.numpy(), np.rint(wanted).astype(np.uint8))
+
+
+def test_gray_has_no_hue_and_no_label_has_no_class():
+    samples = noise()
+    unknown = dataclasses.replace(samples, labels=torch.full_like(samples.labels, -1))
+    seen = small_gallery(samples=unknown).answer(2, CHANGES).models[0].moved  # 2 is gray
+    assert seen.hue_distance is None
+    assert seen.same is None
+    assert {(n.kind, n.same, n.hue_distance) for n in seen.neighbors} == {(None, None, None)}
+
+
+def test_answers_are_json_without_nan(gallery):
+    for image in range(6):
+        text = json.dumps(gallery.answer(image, {"zoom": 0.5, "x": 0.2}).to_json(), allow_nan=False)
+        assert len(json.loads(text)["models"]) == 2
+
+
+def test_a_bank_does_not_depend_on_the_batches():
+    told = []
+    whole = fill_bank("a", observer(noise()))
+    parts = fill_bank("a", observer(noise(), batch_size=7), watch=lambda *words: told.append(words))
+    torch.testing.assert_close(parts.F, whole.F)
+    torch.testing.assert_close(parts.hues.angle, whole.hues.angle)
+    assert told[-1] == ("embedding by a", 40, 40)
+    assert len(told) == 6
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_cannot_be_explored_is_said():
+    samples = noise()
+    bank = fill_bank("a", observer(samples))
+    clouds = Samples(torch.randn(30, 8, 3), torch.zeros(30, dtype=torch.long), ("c",), name="clouds")
+    with pytest.raises(ValueError, match="only images can be explored, and clouds holds point clouds"):
+        fill_bank("a", Observer(lambda x: {"mean": x.mean(1)}, clouds, PointPolicy(), "rotations", CPU))
+    with pytest.raises(ValueError, match="a and b were given different images"):
+        Gallery([bank, fill_bank("b", observer(noise()))])
+    with pytest.raises(ValueError, match=r"the central 1 of a picture and b at 0\.875"):
+        Gallery([bank, dataclasses.replace(bank, name="b", policy=dataclasses.replace(bank.policy, center=0.875))])
+    with pytest.raises(ValueError, match="the steering of a turns vectors of 9 numbers, and its embeddings have 6"):
+        fill_bank("a", observer(samples), some_steering(d=9))
+    for k in (0, 40):
+        with pytest.raises(ValueError, match="k must be between 1 and the 39 other images"):
+            Gallery([bank], k)
+    with pytest.raises(ValueError, match="there are images 0 to 39, got 40"):
+        Gallery([bank]).answer(40, {})
+
+
+def test_a_question_is_read():
+    body = b'{"image": 3, "changes": {"hue": -0.5, "zoom": 1, "brightness": 1.5, "x": 0}}'
+    assert read_question(body, 4) == Question(3, {"hue": -0.5, "brightness": 1.5})
+
+
+RUBBISH = {
+    b"": "not JSON",
+    b"\xff": "not JSON",
+    b"{": "not JSON",
+    b"[" * 4000: "not JSON",
+    b"[1, 2]": "not like",
+    b"null": "not like",
+    b'{"image": 1}': "not like",
+    b'{"image": 1, "changes": []}': "not like",
+    b'{"image": 1, "changes": {}, "more": 1}': "not like",
+    b'{"image": true, "changes": {}}': "whole number from 0 to 3",
+    b'{"image": 1.0, "changes": {}}': "whole number from 0 to 3",
+    b'{"image": -1, "changes": {}}': "whole number from 0 to 3",
+    b'{"image": 4, "changes": {}}': "whole number from 0 to 3",
+    b'{"image": "1", "changes": {}}': "whole number from 0 to 3",
+    b'{"image": 1, "changes": {"huge": 1}}': "one of hue, brightness",
+    b'{"image": 1, "changes": {"__class__": 1}}': "one of hue, brightness",
+    b'{"image": 1, "changes": {"hue": "0.1"}}': "hue must be a number from -0.5 to 0.5",
+    b'{"image": 1, "changes": {"hue": true}}': "hue must be a number",
+    b'{"image": 1, "changes": {"hue": NaN}}': "hue must be a number",
+    b'{"image": 1, "changes": {"hue": Infinity}}': "hue must be a number",
+    b'{"image": 1, "changes": {"hue": 0.51}}': "hue must be a number",
+    b'{"image": 1, "changes": {"zoom": 1e400}}': "zoom must be a number",
+    b'{"image": 1, "changes": {"zoom": ' + b"9" * 3000 + b"}}": "zoom must be a number",
+    b'{"image": 1, "changes": {"zoom": 0}}': "zoom must be a number",
+}
+
+
+@pytest.mark.parametrize("body", RUBBISH, ids=range(len(RUBBISH)))
+def test_rubbish_is_refused_with_a_sentence(body):
+    with pytest.raises(ValueError, match=RUBBISH[body]):
+        read_question(body, 4)
+
+
+@pytest.mark.parametrize("slider", SLIDERS, ids=lambda slider: slider.name)
+def test_every_slider_works_over_its_whole_way(gallery, slider):
+    """Both ends are changes that exist, each makes another picture, and the start makes none."""
+    views = [gallery.view(0, {"zoom": 0.5, slider.name: end}) for end in (slider.low, slider.start, slider.high)]
+    same = [torch.equal(views[1], view) for view in views]
+    assert same == [False, True, slider.start == slider.high]
+
+
+def test_ten_thousand_images_are_answered_within_100_ms():
+    """With a small network, embeddings of 128 numbers and a steering, on one core."""
+    n, d, generator = 10_000, 128, torch.Generator().manual_seed(0)
+    pixels = torch.randint(256, (n, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    samples = Samples(pixels, torch.arange(n) % 10, tuple("abcdefghij"))
+    network = SmallResNet()
+    network = torch.nn.Sequential(network, torch.nn.Linear(network.num_features, d)).eval().requires_grad_(False)
+    looking = observer(samples, size=32, embed=lambda x: {"head": network(x)})
+    F = torch.nn.functional.normalize(torch.randn(n, d, generator=generator))
+    hues = Hues(torch.rand(n, generator=generator), torch.rand(n, generator=generator))
+    gallery = Gallery([Bank("a", looking, looking.policy, F, hues, some_steering(d, m=64))])
+    seconds = []
+    for image in range(10):
+        started = time.perf_counter()
+        gallery.answer(image, CHANGES).to_json()
+        seconds.append(time.perf_counter() - started)
+    assert sorted(seconds)[5] < 0.1
