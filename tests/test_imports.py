@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "report": {"augment"},
     "evaluate": {"durable", "randomness", "tables", "geometry", "augment", "data", "report"},
     "steer": {"durable", "randomness", "tables", "geometry", "augment", "evaluate", "report"},
+    "explore": {"tables", "geometry", "augment", "data", "evaluate", "steer"},
     "train": {
         "durable",
         "randomness",
@@ -72,6 +73,7 @@ MAY_IMPORT = {
         "data",
         "demo",
         "evaluate",
+        "explore",
         "methods",
         "report",
         "steer",

@@ -1,11 +1,15 @@
 """Embeddings that are really turned by known rotations."""
 
-import torch
+import math
 
-from care.augment import PointPolicy
+import torch
+from matplotlib.colors import hsv_to_rgb
+
+from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples
 from care.evaluate import Observer
-from care.steer import Evidence
+from care.evaluate.hue import mean_hue
+from care.steer import Evidence, Steering
 from care.steer.coordinates import IMAGE_NAMES
 
 
@@ -53,3 +57,41 @@ def planted_clouds(n, generator, size=1.0):
 def observer_of(embed, clouds, policy=None):
     samples = Samples(clouds, torch.full((len(clouds),), -1), ())
     return Observer(lambda x: {"out": embed(x)}, samples, policy or PointPolicy(), "rotations", torch.device("cpu"))
+
+
+CLASSES = 4
+
+
+def colored(hues):
+    """Pictures of one pure color each, but for two columns whose gray level says the class: it goes round."""
+    n, labels = len(hues), torch.arange(len(hues)) % CLASSES
+    pure = torch.stack([hues % 1, torch.ones(n), torch.ones(n)], dim=1)
+    colors = torch.from_numpy(hsv_to_rgb(pure.numpy())).float()
+    pictures = colors[:, :, None, None].repeat(1, 1, 8, 8)
+    pictures[:, :, :, 6:] = (labels / CLASSES)[:, None, None, None]
+    return Samples((255 * pictures).round().to(torch.uint8), labels, tuple("abcd"))
+
+
+def by_hue(views):
+    """An encoder that a hue shift turns: the hue on a circle, and the class beside it."""
+    angle = 2 * math.pi * mean_hue(views[:, :, :, :6]).angle
+    classes = torch.nn.functional.one_hot((CLASSES * views[:, 0, 0, 7]).round().long(), CLASSES)
+    return torch.cat([angle.cos()[:, None], angle.sin()[:, None], classes], dim=1) / 2**0.5
+
+
+def by_class(views):
+    """An encoder that no hue shift moves."""
+    return torch.cat([torch.tensor([1.0, 0.0]).expand(len(views), 2), by_hue(views)[:, 2:]], dim=1)
+
+
+def hue_steering(turns=1.0):
+    """The steering that is right for `by_hue`: one turn of the hue is one turn of the first two dimensions."""
+    generators = torch.zeros(len(IMAGE_NAMES), 2 + CLASSES, 2 + CLASSES)
+    generators[IMAGE_NAMES.index("hue"), 0, 1] = -2 * math.pi * turns
+    generators[IMAGE_NAMES.index("hue"), 1, 0] = 2 * math.pi * turns
+    return Steering(IMAGE_NAMES, 1.0, torch.eye(2 + CLASSES), generators)
+
+
+def color_observer(samples, embed=by_hue):
+    policy = ImagePolicy(size=8, hue=0.25)
+    return Observer(lambda x: {"out": embed(x)}, samples, policy, "hues", torch.device("cpu"))

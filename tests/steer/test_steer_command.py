@@ -28,6 +28,9 @@ def test_steer_leaves_a_steering_a_record_and_pictures(run, generator):
     assert "MRR steering" in result.output
     record = json.loads((run / "steering" / "steering.json").read_text())
     assert {"all", "crop", "hue", "gray"} <= set(record["families"])
+    assert set(record["canonical"]) == {"brightness", "contrast", "saturation", "hue", "crop"}
+    assert set(record["canonical"]["hue"]["class"]) == {"augmented", "canonical", "still", "change"}
+    assert "the augmentation undone" in result.output
     assert record["output"] == "head"
     for ending in ("png", "svg"):
         assert (run / "steering" / f"steering.{ending}").stat().st_size > 3000

@@ -13,7 +13,7 @@ from care.evaluate.response import Spread
 from care.geometry import composition_defect, heldout_ratio
 from care.randomness import derive
 from care.report import steering_figure
-from care.steer import Steered, fit_predictor, fit_steering, gather, measure_steering, steered_families
+from care.steer import Steered, Unexplained, fit_predictor, fit_steering, gather, measure_steering, steered_families
 from care.steer.families import measured_families
 from steer.planted import harmonics, observer_of, planted_clouds
 
@@ -159,8 +159,8 @@ def test_colors_are_families_of_one_parameter():
         assert (getattr(drawn, name) == 1).all()
 
 
-def spread_of(value):
-    return {name: Spread((value[name],)) for name in ("steering", "predictor", "oracle")}
+def unexplained(value):
+    return {name: Unexplained((value[name],), (1.0,)) for name in ("steering", "predictor", "oracle")}
 
 
 @pytest.mark.parametrize(
@@ -175,18 +175,43 @@ def spread_of(value):
     ],
 )
 def test_the_sentence_says_what_the_numbers_do(moved, steering, oracle, words):
-    ratio = spread_of({"steering": steering, "predictor": 1.0, "oracle": oracle})
+    ratio = unexplained({"steering": steering, "predictor": 1.0, "oracle": oracle})
     found = Steered(Spread((moved,)), ratio, {}, {})
     assert re.search(words, found.sentence("hue"))
     assert "loses what is outside" in Steered(
-        Spread((1.0,)), spread_of({"steering": 0.5, "predictor": 1.0, "oracle": 0.4}), {}, {}
+        Spread((1.0,)), unexplained({"steering": 0.5, "predictor": 1.0, "oracle": 0.4}), {}, {}
     ).sentence("crop")
 
 
+def test_an_augmentation_that_hardly_moves_does_not_rule_the_ratio(result):
+    """Of two augmentations, one moves 100 times as far: the pooled ratio is nearly its own."""
+    share = Unexplained((0.2, 5.0, math.nan), (1.0, 0.01, 0.0))
+    assert share.pooled == pytest.approx((0.2 * 1.0 + 5.0 * 0.01) / 1.01)
+    assert str(share) == "0.248"
+    assert math.isnan(Unexplained((math.nan,), (0.0,)).pooled)
+    assert (str(Unexplained((math.nan,), (0.0,))), str(Unexplained((), ()))) == ("invariant", "–")
+    record = result.to_json()["families"][ALL]
+    values, effects = (torch.tensor(v).double() for v in (record["ratio"]["predictor"], record["ratio_effects"]))
+    assert record["ratio_pooled"]["predictor"] == pytest.approx(float((values * effects).sum() / effects.sum()))
+
+
+def test_effects_are_squared_displacements(result):
+    generator = torch.Generator().manual_seed(0)
+    _, unseen = (observer_of(embed, planted_clouds(n, generator)) for n in (300, 120))
+    a = MEASURED[0].draw((4,), derive(0, "steered"))
+    F = unseen.still()["out"]
+    for i, effect in enumerate(result.families[ALL].ratio["steering"].effects):
+        assert effect == pytest.approx((unseen.under(a[i])["out"] - F).square().sum().item() / 120, rel=1e-4)
+
+
 def test_the_figure_has_a_row_per_family_that_moved():
-    ratios = {"steering": [0.2, 0.3], "oracle": [0.1, None]}
-    figure = steering_figure({"hue": ratios, "blur": {"steering": [None]}, "crop": ratios}, "mine $x$")
+    ratios, pooled = {"steering": [0.2, 0.3], "oracle": [0.1, None]}, {"steering": 0.29, "oracle": 0.1}
+    none = {"steering": None}
+    families = {"hue": ratios, "blur": {"steering": [None]}, "crop": ratios}
+    figure = steering_figure(families, {"hue": pooled, "blur": none, "crop": pooled}, "mine $x$")
     (ax,) = figure.axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["hue", "crop"]
+    bars = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "|"]
+    assert bars == [0.29, 0.1, 0.29, 0.1]
     with pytest.raises(ValueError, match="nothing to draw"):
-        steering_figure({"blur": {"steering": [None]}}, "mine")
+        steering_figure({"blur": {"steering": [None]}}, {"blur": none}, "mine")

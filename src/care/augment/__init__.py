@@ -10,6 +10,7 @@ One augmentation per chunk, as the equivariance loss needs it, is the same with 
 """
 
 from care.augment.apply import apply, compose
+from care.augment.changes import CHANGES, changed, read_changes
 from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
 from care.augment.points import PointParameters, PointPolicy
@@ -30,6 +31,7 @@ from care.augment.presets import (
 from care.augment.values import Parameters
 
 __all__ = [
+    "CHANGES",
     "COLOR_OPERATIONS",
     "PRESETS",
     "Family",
@@ -41,6 +43,7 @@ __all__ = [
     "apply",
     "byol",
     "can_fuse",
+    "changed",
     "cifar10",
     "cifar100",
     "compose",
@@ -50,6 +53,7 @@ __all__ = [
     "imagenet100_equivariance",
     "mocov2",
     "policy_named",
+    "read_changes",
     "shapes",
     "simclr",
     "stl10",

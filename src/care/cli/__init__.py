@@ -12,10 +12,12 @@ from care.cli.compare import compare
 from care.cli.data import app as data
 from care.cli.demo import demo
 from care.cli.evaluate import evaluate
+from care.cli.explore import explore
 from care.cli.export import export
 from care.cli.measure import measure
 from care.cli.mistakes import MISTAKE, tell
 from care.cli.reproduce import reproduce
+from care.cli.retrieve import retrieve
 from care.cli.steer import steer
 from care.cli.train import show_recipes, train
 
@@ -34,6 +36,8 @@ app.command()(evaluate)
 app.command()(measure)
 app.command()(compare)
 app.command()(steer)
+app.command()(retrieve)
+app.command()(explore)
 app.command()(reproduce)
 app.command()(export)
 app.command()(bench)

@@ -1,5 +1,6 @@
 """`care steer`: know the rotation of an augmentation without solving for it."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,16 @@ from care.data import Samples
 from care.durable import write_atomically
 from care.evaluate import Observer, Study
 from care.geometry import Euclidean
-from care.steer import fit_predictor, fit_steering, gather, measure_steering, save, steered_families
+from care.steer import (
+    fit_predictor,
+    fit_steering,
+    gather,
+    measure_canonical,
+    measure_steering,
+    save,
+    steered_families,
+    undone_families,
+)
 from care.steer.families import measured_families
 from care.train.distributed import resolve_device
 from care.train.runs import load_trained
@@ -44,7 +54,8 @@ def steer(
     """Fit a map from augmentations to rotations of the embeddings, and measure it on what it was not fitted to.
 
     R(θ) = exp(Σ θ_k A_k), with a coordinate θ_k for brightness, hue, the place of a crop and so on. It is compared with
-    rotations fitted to each augmentation, with a network, and with doing nothing.
+    rotations fitted to each augmentation, with a network, and with doing nothing. Then it undoes augmentations, and
+    probes say what is still known of them, and of the class.
 
     Leaves steering.safetensors, steering.json and a figure as PNG and SVG.
 
@@ -53,41 +64,50 @@ def steer(
     with users_input():
         config = load_trained(Path(model)).config if Path(model).is_dir() else None
         study = study_of(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)
-        output = _check(study)
-        folder = out or (Path(model) / "steering" if config else Path(f"steering-{study.model}"))
+        _check(study)
+        output = steered_output(study)
+        folder = out or steering_folder(model, study)
         claim_folder(folder)
     with watching() as watch:
-        fitted, unseen = (_observer(study, samples, images, output) for samples in (study.train, study.test))
+        few = (samples.limit(min(images, len(samples))) for samples in (study.train, study.test))
+        fitted, unseen = (steered_observer(study, samples, output) for samples in few)
         evidence = gather(fitted, output, steered_families(study.policy, augmentations), rank, seed, watch)
         steering, predictor = fit_steering(evidence, seed, watch), fit_predictor(evidence, seed, watch)
         save(steering, folder / "steering.safetensors")
         families = measured_families(study.policy, min(MEASURED, augmentations))
         result = measure_steering(unseen, output, families, steering, predictor, study.model, seed, watch)
+        undone = measure_canonical(unseen, output, steering, undone_families(study.policy), seed, watch)
+        result = dataclasses.replace(result, canonical=undone)
         write_atomically(folder / "steering.json", json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
         save_figures({"steering": result.figure()} if result.reacts else {}, folder, watch)
     typer.echo(f"{result}\n\n{folder}")
 
 
-def _check(study: Study) -> str:
-    """Which output to steer: where the loss makes augmentations rotations, or the only one there is."""
+def _check(study: Study) -> None:
     if study.split == "train":
         raise ValueError("a steering is fitted on train and measured on other images: choose another --split")
     if not isinstance(study.form, Euclidean):
         raise ValueError("only embeddings on the sphere can be steered: the run was trained with another form")
-    few = study.embed(_first(study, 2))
-    return "head" if "head" in few else next(iter(few))
 
 
-def _first(study: Study, n: int) -> torch.Tensor:
-    few = study.test.limit(n)
-    views = apply(few.inputs, study.policy.unchanged(n, few.source))  # type: ignore[arg-type]
-    return views.to(study.device)
+def steering_folder(model: str, study: Study) -> Path:
+    """Where the steering of a model is unless something else is asked for: in its run, or beside what is no run."""
+    return Path(model) / "steering" if Path(model).is_dir() else Path(f"steering-{study.model}")
 
 
-def _observer(study: Study, samples: Samples, images: int, output: str) -> Observer:
+def steered_output(study: Study) -> str:
+    """Which output to steer: where the loss makes augmentations rotations, or the only one there is."""
+    few = study.test.limit(2)
+    views = apply(few.inputs, study.policy.unchanged(2, few.source))  # type: ignore[arg-type]
+    outputs = study.embed(views.to(study.device))
+    return "head" if "head" in outputs else next(iter(outputs))
+
+
+def steered_observer(study: Study, samples: Samples, output: str) -> Observer:
+    """The model looking at `samples`, in the one place that is steered."""
     return Observer(
         lambda x: {output: study.embed(x)[output]},
-        samples.limit(min(images, len(samples))),
+        samples,
         study.policy,
         study.policy_name,
         study.device,

@@ -9,12 +9,14 @@ from care.report.neighbors import neighbors_figure
 from care.report.orbits import orbit_figure
 from care.report.responses import response_figure
 from care.report.spectrum import effective_rank, spectrum_figure
+from care.report.steered_gallery import Asked, steered_gallery
 from care.report.steering import steering_figure
 from care.report.sweep import sweep_figure
 from care.report.training import training_figure
 from care.report.wahba import wahba_figure
 
 __all__ = [
+    "Asked",
     "bar_figure",
     "cosine_figure",
     "curves_figure",
@@ -27,6 +29,7 @@ __all__ = [
     "read_pictures",
     "response_figure",
     "spectrum_figure",
+    "steered_gallery",
     "steering_figure",
     "sweep_figure",
     "training_figure",

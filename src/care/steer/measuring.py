@@ -16,7 +16,7 @@ from care.geometry import crossfit_predictions, crossfit_rotations, invariance, 
 from care.randomness import derive
 from care.steer.coordinates import coordinates
 from care.steer.predictor import Predictor
-from care.steer.result import IDENTITY, MAPS, ORACLE, PREDICTOR, STEERING, Steered, SteeringResult
+from care.steer.result import IDENTITY, MAPS, ORACLE, PREDICTOR, STEERING, Steered, SteeringResult, Unexplained
 from care.steer.steering import Steering
 
 IMAGES_RANKED = 500
@@ -84,22 +84,33 @@ def _measure_family(bench: _Bench, part: Family, seed: int) -> Steered:
     source, F = bench.observer.samples.source, bench.F
     a, b = part.draw(source, seed), part.draw_second(source, seed)
     moved, views = [], []
-    ratio: dict[str, list[Tensor]] = {name: [] for name in MAPS}
-    composition: dict[str, list[Tensor]] = {name: [] for name in MAPS}
+    ratio, composition = _Shares(), _Shares()
     for i in range(part.count):
         F_a, theta = bench.points(a[i]), coordinates(a[i], bench.center).to(F)
         R = bench.oracle(F_a)
         predicted = {name: move(F, theta) for name, move in bench.maps.items()} | {ORACLE: bench.turned(R)}
         moved.append(invariance(F, F_a))
         views.append({name: points[:IMAGES_RANKED] for name, points in {**predicted, SEEN: F_a}.items()})
-        for name in MAPS:
-            ratio[name].append(_ratio(predicted[name], F, F_a))
+        ratio.add(predicted, F, F_a)
         if i < part.pairs:
-            F_ba = bench.points(a[i], b[i])
-            for name, points in _composed(bench, theta, R, b[i]).items():
-                composition[name].append(_ratio(points, F, F_ba))
-    ratios, compositions = ({name: _spread(values) for name, values in found.items()} for found in (ratio, composition))
-    return Steered(_spread(moved), ratios, compositions, _ranks(views, F[:IMAGES_RANKED]))
+            composition.add(_composed(bench, theta, R, b[i]), F, bench.points(a[i], b[i]))
+    return Steered(_spread(moved), ratio.found(), composition.found(), _ranks(views, F[:IMAGES_RANKED]))
+
+
+class _Shares:
+    """What every map left unexplained of every augmentation so far."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[float]] = {name: [] for name in MAPS}
+        self.effects: list[float] = []
+
+    def add(self, predicted: Mapping[str, Tensor], F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> None:
+        for name in MAPS:
+            self.values[name].append(float(_ratio(predicted[name], F, F_a)))
+        self.effects.append(float((F_a - F).square().sum(1).mean()))
+
+    def found(self) -> dict[str, Unexplained]:
+        return {name: Unexplained(tuple(values), tuple(self.effects)) for name, values in self.values.items()}
 
 
 def _composed(

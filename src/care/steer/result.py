@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from care.evaluate.response import HARDLY, Spread
+from care.steer.canonical import Canonicalized, canonical_table
 from care.tables import number, text_table
 
 if TYPE_CHECKING:
@@ -31,6 +32,26 @@ LOSES = {
 
 
 @dataclass(frozen=True)
+class Unexplained(Spread):
+    """What share of its effect is left unexplained, ‖f̂ − F_a‖² / ‖F_a − F‖², for each of the augmentations a.
+
+    `effects` are ‖F_a − F‖² / n. A share is that of noise where the effect is small, and a mean of shares is ruled by
+    those: to be read is the `pooled` one.
+    """
+
+    effects: tuple[float, ...]
+
+    @property
+    def pooled(self) -> float:
+        """Σ_a ‖f̂ − F_a‖² / Σ_a ‖F_a − F‖², NaN if no augmentation moved anything."""
+        known = [(v, e) for v, e in zip(self.values, self.effects, strict=True) if not math.isnan(v)]
+        return sum(v * e for v, e in known) / sum(e for _, e in known) if known else math.nan
+
+    def __str__(self) -> str:
+        return number(self.pooled) if self.known else "invariant" if self.values else "–"
+
+
+@dataclass(frozen=True)
 class Steered:
     """How well one family of augmentations is predicted, on images and augmentations that nothing was fitted to.
 
@@ -43,13 +64,13 @@ class Steered:
     """
 
     moved: Spread
-    ratio: Mapping[str, Spread]
-    composition: Mapping[str, Spread]
+    ratio: Mapping[str, Unexplained]
+    composition: Mapping[str, Unexplained]
     ranks: Mapping[str, Mapping[str, float]]
 
     def sentence(self, family: str) -> str:
         """How near to the oracle steering comes, and whether the family can be rotations at all."""
-        oracle, steering = self.ratio[ORACLE].mean, self.ratio[STEERING].mean
+        oracle, steering = self.ratio[ORACLE].pooled, self.ratio[STEERING].pooled
         if math.isnan(oracle) or self.moved.mean < HARDLY:
             return (
                 f"{family}: the model hardly reacts (it moves by {number(self.moved.mean)}), there is nothing to steer."
@@ -69,11 +90,13 @@ class Steered:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """All values; null where an augmentation moved nothing."""
-        spreads = {
-            name: {key: _values(s) for key, s in getattr(self, name).items()} for name in ("ratio", "composition")
-        }
-        return {"moved": _values(self.moved), **spreads, "ranks": {key: dict(v) for key, v in self.ranks.items()}}
+        """All values, and the pooled ones; null where an augmentation moved nothing."""
+        found: dict[str, Any] = {"moved": _values(self.moved)}
+        for name, spreads in (("ratio", self.ratio), ("composition", self.composition)):
+            found[name] = {key: _values(s) for key, s in spreads.items()}
+            found[f"{name}_pooled"] = {key: None if math.isnan(s.pooled) else s.pooled for key, s in spreads.items()}
+            found[f"{name}_effects"] = list(next(iter(spreads.values())).effects) if spreads else []
+        return {**found, "ranks": {key: dict(v) for key, v in self.ranks.items()}}
 
 
 @dataclass(frozen=True)
@@ -92,9 +115,10 @@ class SteeringResult:
     rank: int
     families: Mapping[str, Steered]
     milliseconds: Mapping[str, float]
+    canonical: Mapping[str, Canonicalized] = field(default_factory=dict)
 
     def table(self) -> str:
-        """Two tables: what is left unexplained, and how the views of an image are ranked."""
+        """What is left unexplained, how the views of an image are ranked, and what is known of the undone."""
         about = f"{self.model} ({self.output}): {self.images:,} images, {self.policy}, d = {self.dimension}"
         header = ("family", "moved by", *(f"ratio {m}" for m in MAPS), *(f"composition {m}" for m in MAPS))
         rows = [(name, *_cells(steered)) for name, steered in self.families.items()]
@@ -105,12 +129,14 @@ class SteeringResult:
             if s.ranks
         ]
         titles = ("family", *(f"{words} {m}" for words in measures.values() for m in RANKED))
-        return f"{text_table(about, header, rows)}\n\n{text_table('the views of an image, ranked', titles, ranked)}"
+        tables = [text_table(about, header, rows), text_table("the views of an image, ranked", titles, ranked)]
+        return "\n\n".join(tables + ([canonical_table(self.canonical)] if self.canonical else []))
 
     def sentences(self) -> list[str]:
-        """One per family, and one on the time."""
+        """One per family, one per family that was undone, and one on the time."""
         times = ", ".join(f"{name} {number(value)} ms" for name, value in self.milliseconds.items())
-        return [steered.sentence(name) for name, steered in self.families.items()] + [f"one query: {times}."]
+        steered = [steered.sentence(name) for name, steered in self.families.items()]
+        return [*steered, *(found.sentence(name) for name, found in self.canonical.items()), f"one query: {times}."]
 
     def __str__(self) -> str:
         return "\n\n".join([self.table(), "\n".join(self.sentences())])
@@ -124,14 +150,18 @@ class SteeringResult:
         """The held-out ratios by family; ValueError if the model does not react to any."""
         from care.report import steering_figure  # matplotlib takes a while to load
 
-        return steering_figure({family: s.to_json()["ratio"] for family, s in self.families.items()}, self.model)
+        found = {family: steered.to_json() for family, steered in self.families.items()}
+        ratios, pooled = ({f: record[name] for f, record in found.items()} for name in ("ratio", "ratio_pooled"))
+        return steering_figure(ratios, pooled, self.model)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dump`."""
         names = ("model", "output", "policy", "images", "dimension", "rank")
         families = {name: steered.to_json() for name, steered in self.families.items()}
         about = {name: getattr(self, name) for name in names}
-        return {**about, "families": families, "milliseconds": dict(self.milliseconds), "in_words": self.sentences()}
+        canonical = {name: found.to_json() for name, found in self.canonical.items()}
+        times = {"milliseconds": dict(self.milliseconds)}
+        return {**about, "families": families, "canonical": canonical, **times, "in_words": self.sentences()}
 
 
 def _cells(steered: Steered) -> list[str]:

@@ -1,0 +1,114 @@
+"""What can be told from embeddings of images that no probe has seen: by least squares, and by a small network.
+
+Every image has several rows, and a half of the images is told from a probe that was trained on the other half.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from care.evaluate.bootstrap import Difference, paired_difference
+from care.evaluate.sensitivity import fit_ridge
+from care.randomness import derive, generator_for
+
+WIDTH, STEPS, BATCH, LEARNING_RATE = 128, 300, 256, 3e-3
+LOOK = 15  # steps between looks at the rows that say when to stop
+PATIENCE = 8  # looks without anything better
+KEPT_BACK = 5  # one image in so many says when to stop
+
+Tell = Callable[[Tensor], Tensor]
+# Features [rows, f] and targets [rows, t] → what tells the targets from features.
+Fit = Callable[[Tensor, Tensor], Tell]
+
+
+def crossfit(X: Float[Tensor, "n r f"], Y: Float[Tensor, "n r t"], fit: Fit, seed: int) -> Float[Tensor, "n r t"]:
+    """The targets of n images with r rows each, told by the probe that was trained on the half without the image."""
+    order = torch.randperm(len(X), generator=generator_for("cpu", seed, "halves")).to(X.device)
+    told = torch.zeros_like(Y)
+    for train, test in ((order[0::2], order[1::2]), (order[1::2], order[0::2])):
+        tell = fit(X[train].flatten(0, 1), Y[train].flatten(0, 1))
+        told[test] = tell(X[test].flatten(0, 1)).to(Y).unflatten(0, (len(test), -1))
+    return told
+
+
+def least_squares(X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"]) -> Tell:
+    """A ridge regression that chooses its penalty by leaving rows out."""
+    return fit_ridge(X, Y).predict
+
+
+def network(seed: int) -> Fit:
+    """Least squares, and a network of two hidden layers for what they leave: it stops where the images kept back are
+    told best, which may be before it begins.
+    """
+
+    def fit(X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"]) -> Tell:
+        linear, (mean, scale), spread = least_squares(X, Y), _standard(X), _standard(Y)[1]
+        left = ((Y - linear(X)) / spread).float()
+        model = _network(X.shape[1], Y.shape[1], seed).to(X.device)
+        _train(model, (X.float() - mean) / scale, left, seed)
+        return lambda others: linear(others) + model((others.float() - mean) / scale) * spread
+
+    return fit
+
+
+def r2_units(Y: Float[Tensor, "n r t"], told: Float[Tensor, "n r t"]) -> Float[Tensor, " n"]:
+    """A number for every image whose mean is R² = 1 − Σ_i e_i / Σ_i s_i, the sums over images of squared errors and of
+    squared distances to the mean. To first order they vary around it as it does: R² − (e_i − (1 − R²) s_i) / E s.
+    """
+    error = (Y - told).double().square().sum((1, 2))
+    spread = (Y - Y.mean((0, 1))).double().square().sum((1, 2))
+    left = error.sum() / spread.sum()
+    return 1 - left - (error - left * spread) / spread.mean()
+
+
+def interval(units: Float[Tensor, " n"]) -> Difference:
+    """The mean over images with its bootstrap interval."""
+    return paired_difference(torch.zeros_like(units), units)
+
+
+def _standard(X: Float[Tensor, "rows f"]) -> tuple[Float[Tensor, " f"], Float[Tensor, " f"]]:
+    mean, scale = X.float().mean(0), X.float().std(0)
+    return mean, torch.where(scale > 0, scale, 1.0)
+
+
+def _network(f: int, t: int, seed: int) -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):  # the initial weights change nobody's random numbers
+        torch.default_generator.manual_seed(derive(seed, "probe"))
+        last = nn.Linear(WIDTH, t)
+        model = nn.Sequential(nn.Linear(f, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), last)
+    nn.init.zeros_(last.weight)
+    nn.init.zeros_(last.bias)
+    return model
+
+
+@torch.enable_grad()
+def _train(model: nn.Sequential, X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"], seed: int) -> None:
+    """Adam on squared errors, and back to where the rows kept back were told best. Rows of an image are neighbors."""
+    cut = len(X) - max(1, len(X) // KEPT_BACK)
+    adam = torch.optim.Adam(model.parameters(), LEARNING_RATE, weight_decay=1e-4, fused=True)
+    best, least, since = _state(model), Y[cut:].square().mean().item(), 0
+    for step, rows in enumerate(_batches(cut, seed), start=1):
+        adam.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / (STEPS + 1))
+        loss = (model(X[rows]) - Y[rows]).square().mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        if step % LOOK == 0:
+            error, since = (model(X[cut:]) - Y[cut:]).square().mean().item(), since + 1
+            if error < least:
+                best, least, since = _state(model), error, 0
+            if since == PATIENCE:
+                break
+    model.load_state_dict(best)
+    model.requires_grad_(False)
+
+
+def _state(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+
+def _batches(n: int, seed: int) -> list[Int[Tensor, " batch"]]:
+    generator = generator_for("cpu", seed, "probe", "rows")
+    return [torch.randint(n, (min(BATCH, n),), generator=generator) for _ in range(STEPS)]

@@ -1,0 +1,117 @@
+"""What came of a steered retrieval: one query, and the mean over many."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from care.augment import COLOR_OPERATIONS, ImageParameters, ImagePolicy
+from care.evaluate.bootstrap import Difference
+from care.steer.retrieving import AUGMENTED, CHANCE, IDENTITY, STEERING, SteeredRetrieval
+from care.steer.steering import Steering
+from care.tables import text_table
+
+WORDS = {IDENTITY: "f(q), as it is", STEERING: "R f(q), steered", AUGMENTED: "f(a(q)), really augmented"}
+ROWS = {**WORDS, CHANCE: "chance"}
+
+
+@dataclass(frozen=True)
+class RetrievalResult:
+    """Steered retrieval, measured: `print(result)`, `result.to_json()`.
+
+    `one` is the query that is shown, `many` are the `queries` over which the means are. `notes` say what to beware of.
+    """
+
+    model: str
+    output: str
+    change: str
+    query: str
+    images: int
+    k: int
+    queries: int
+    one: SteeredRetrieval
+    many: SteeredRetrieval
+    notes: Sequence[str] = ()
+
+    def caption(self, way: str) -> str:
+        """A way of asking, with the numbers of the one query."""
+        means = {measure: self.one.mean(measure, way).difference for measure in self.one.units}
+        told = (f"{measure.replace('_', ' ')} {v:.2f}" for measure, v in means.items() if not math.isnan(v))
+        return f"{WORDS[way]}: {', '.join(told)}"
+
+    def table(self) -> str:
+        """Two tables: the one query, and the means with their intervals."""
+        header = ("neighbors of", *(measure.replace("_", " ") for measure in self.one.units))
+        rows = [(words, *_cells(self.one, way)) for way, words in ROWS.items()]
+        about = f"{self.model} ({self.output}): {self.change}; {self.k} of {self.images:,} images"
+        header_many = ("neighbors of", *(measure.replace("_", " ") for measure in self.many.units))
+        means = [(words, *_cells(self.many, way)) for way, words in ROWS.items()]
+        means.append(("steered − as it is", *(_signed(self.many.gain(measure)) for measure in self.many.units)))
+        return "\n\n".join(
+            (
+                text_table(f"{about}, query {self.query}", header, rows),
+                text_table(f"the mean of {self.queries:,} queries [95 %]", header_many, means),
+            )
+        )
+
+    def sentences(self) -> list[str]:
+        """Whether steering finds what the augmented image finds, and the notes."""
+        gain = self.many.gain("overlap")
+        shares = (self.many.mean("overlap", way).difference for way in (STEERING, IDENTITY))
+        found = "steered, queries find {:.3f} of what the augmented images find, and {:.3f} as they are".format(*shares)
+        sure = "more" if gain.low > 0 else "less" if gain.high < 0 else "no difference beyond chance"
+        return [f"{found}: {sure}.", *self.notes]
+
+    def __str__(self) -> str:
+        return "\n\n".join([self.table(), "\n".join(self.sentences())])
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, ready for `json.dump`."""
+        names = ("model", "output", "change", "query", "images", "k", "queries")
+        rows = {way: found[0].tolist() for way, found in self.one.found.items()}
+        many = _means(self.many)
+        for measure in many:
+            many[measure]["steering - identity"] = _known(self.many.gain(measure))
+        about = {name: getattr(self, name) for name in names}
+        one = {"found": rows, **_means(self.one)}
+        return {**about, "one": one, "mean": many, "in_words": self.sentences()}
+
+
+def notes_on(steering: Steering, policy: ImagePolicy, a: ImageParameters, split: str) -> list[str]:
+    """What the steering cannot know: augmentations that it was not fitted to, and images that it was."""
+    theta, notes = steering.coordinates(a)[0], []
+    for name, value, A in zip(steering.names, theta.tolist(), steering.generators, strict=True):
+        if value and not A.any():
+            notes.append(
+                f"the steering does not know {name}: the augmentations that it was fitted to do not vary in it."
+            )
+    for name in COLOR_OPERATIONS:
+        away, most = getattr(a, name).item() - (name != "hue"), getattr(policy, name)
+        if abs(away) > most + 1e-6:
+            notes.append(f"{name} is changed by {away:+.3g}, and the policy does so by at most {most:g}.")
+    if split == "train":
+        notes.append("the steering may have been fitted to these images: --split chooses others.")
+    return notes
+
+
+def _cells(found: SteeredRetrieval, way: str) -> list[str]:
+    return [_interval(found.mean(measure, way)) for measure in found.units]
+
+
+def _interval(d: Difference) -> str:
+    if math.isnan(d.difference):
+        return "–"
+    certain = math.isnan(d.low) or d.low == d.high
+    return f"{d.difference:.3f}" + ("" if certain else f" [{d.low:.3f}, {d.high:.3f}]")
+
+
+def _signed(d: Difference) -> str:
+    return "–" if math.isnan(d.difference) else f"{d.difference:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
+
+
+def _means(found: SteeredRetrieval) -> dict[str, dict[str, Any]]:
+    return {measure: {way: _known(found.mean(measure, way)) for way in ways} for measure, ways in found.units.items()}
+
+
+def _known(d: Difference) -> Mapping[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in asdict(d).items()}

@@ -1,0 +1,134 @@
+"""`care retrieve`, from the command to the files, and what it says of mistakes."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.transforms.v2 import functional as tv
+from typer.testing import CliRunner
+
+from care import data, steer
+from care.augment import PointPolicy, simclr
+from care.cli import app
+from care.cli.retrieve import _image_policy
+from care.data import Samples
+from care.evaluate import Observer, Study
+from care.evaluate.families import Family
+from care.geometry import Euclidean
+from care.methods import policy_for
+from care.subjects import load_subject
+from care.train import prepare, train
+from care.train.runs import load_trained
+from train.small import small_config, small_data
+
+QUICK = ["--device", "cpu", "--k", "3", "--queries", "10", "--make", "hue=+0.1"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A small run, and a steering of it such as `care steer` leaves, without the measuring."""
+    folder = tmp_path_factory.mktemp("retrieved")
+    name = small_data(folder / "data")
+    train(prepare(small_config(name, epochs=1), folder / "mine"))
+    subject, policy = load_subject(str(folder / "mine")), simclr(12)
+    observer = Observer(
+        lambda x: {"head": subject.embed(x)["head"]}, data.load(name, "train"), policy, "simclr", torch.device("cpu")
+    )
+    evidence = steer.gather(observer, "head", [Family("all", policy, 4)])
+    (folder / "mine" / "steering").mkdir()
+    steer.save(steer.fit_steering(evidence), folder / "mine" / "steering" / "steering.safetensors")
+    return folder / "mine"
+
+
+def retrieve(run, *options):
+    return CliRunner().invoke(app, ["retrieve", str(run), *QUICK, *options])
+
+
+def test_retrieve_leaves_a_record_and_pictures(run):
+    result = retrieve(run, "--query", "7")
+    assert result.exit_code == 0, result.output
+    assert "R f(q), steered" in result.output
+    assert "the mean of 10 queries" in result.output
+    record = json.loads((run / "retrieval" / "retrieval.json").read_text())
+    assert (record["query"], record["images"], record["k"], record["queries"]) == ("7", 20, 3, 10)
+    for ending in ("png", "svg"):
+        assert (run / "retrieval" / f"retrieval.{ending}").stat().st_size > 3000
+    images = data.load(str(run.parent / "data"), "test").inputs
+    others = [i for i in nearest(run, images, images[7]) if i != 7]
+    assert record["one"]["found"]["identity"] == others[:3]
+
+
+def test_a_picture_of_another_size_is_cut_to_the_size_of_the_others(run, tmp_path):
+    """The middle of a wide picture, reduced to a third."""
+    images = data.load(str(run.parent / "data"), "test").inputs
+    large = torch.zeros(36, 60, 3, dtype=torch.uint8)
+    large[:, 12:48] = images[7].permute(1, 2, 0).repeat_interleave(3, 0).repeat_interleave(3, 1)
+    Image.fromarray(large.numpy()).save(tmp_path / "large.png")
+    result = retrieve(run, "--query", str(tmp_path / "large.png"), "--out", str(tmp_path / "found"))
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "found" / "retrieval.json").read_text())
+    small = Image.fromarray(large.numpy()).resize((12, 12), Image.Resampling.BILINEAR, (12, 0, 48, 36))
+    query = torch.from_numpy(np.array(small)).permute(2, 0, 1)
+    assert record["one"]["found"]["identity"] == nearest(run, images, query)[:3]
+    assert "class_precision" not in record["one"]
+    assert "class_precision" in record["mean"]
+
+
+def nearest(run, images, query):
+    """All images from the nearest to the farthest, seen at the size of the run's policy."""
+    subject, config = load_subject(str(run)), load_trained(run).config
+    size = policy_for(config.chunk_policy, config.size).size
+    views = tv.resize(torch.cat([images, query[None]]) / 255, [size, size], antialias=True)
+    with torch.no_grad():
+        F = torch.nn.functional.normalize(subject.embed(views)["head"], dim=1)
+    return (F[:-1] @ F[-1]).argsort(descending=True).tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--make", "color=1"], "no change is called 'color'; there are brightness"),
+        (["--make", "brightness=1"], "these changes change nothing"),
+        (["--query", "20"], "there is no image 20: the 20 of the split are counted from 0"),
+        (["--query", "nowhere.png"], "--query must be a picture file, or the number of an image"),
+        (["--query", __file__], "cannot be read as a picture"),
+        (["--k", "20"], "--k must be less than the 20 images"),
+        (["--steering", "nowhere.safetensors"], "nowhere.safetensors does not exist: run care steer .* first"),
+        (["--policy", "mocov2"], "was fitted to views of 1 of the picture, and those of mocov2 are 0.875"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(run, options, words):
+    result = retrieve(run, *options)
+    assert result.exit_code == 2, result.output
+    (line,) = result.output.strip().splitlines()
+    assert re.search(words, line), line
+
+
+def test_a_steering_of_other_embeddings_is_refused(run, tmp_path):
+    right = steer.load(run / "steering" / "steering.safetensors")
+    wrong = steer.Steering(right.names, right.center, torch.eye(5), torch.zeros(len(right.names), 5, 5))
+    steer.save(wrong, tmp_path / "wrong.safetensors")
+    result = retrieve(run, "--steering", str(tmp_path / "wrong.safetensors"))
+    assert result.exit_code == 2
+    assert "steers embeddings of 5 dimensions" in result.output
+
+
+def test_point_clouds_have_no_pictures():
+    clouds = Samples(torch.zeros(4, 3, 3), torch.zeros(4, dtype=torch.long), ("one",))
+    study = Study(
+        model="mine",
+        embed=lambda x: {"head": x.flatten(1)},
+        train=clouds,
+        test=clouds,
+        policy=PointPolicy(),
+        policy_name="rotations",
+        form=Euclidean(),
+        device=torch.device("cpu"),
+    )
+    with pytest.raises(ValueError, match="care retrieve is for images"):
+        _image_policy(study)
+    with pytest.raises(ValueError, match="changes by name are for images"):
+        steer.augmentation_of(study.observer(clouds), {"hue": 0.1})

@@ -1,0 +1,186 @@
+"""Steered retrieval: an encoder that a hue shift really turns, and the numbers counted in a loop."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from care.augment import changed, read_changes
+from care.evaluate.hue import Hues
+from care.report import Asked, steered_gallery
+from care.steer import RetrievalResult, ask, augmentation_of, bank_of, notes_on, some_rows, steered_retrieval
+from care.steer.retrieving import WAYS
+from steer.planted import color_observer, colored, hue_steering, unit
+
+K = 3
+
+
+@pytest.fixture
+def observer(generator):
+    return color_observer(colored(torch.rand(200, generator=generator)))
+
+
+def taking(observer, rows):
+    return dataclasses.replace(observer, samples=observer.samples.take(rows))
+
+
+def asked(observer, rows, make="hue=+0.2", steering=None):
+    a, bank = augmentation_of(observer, read_changes(make)), bank_of(observer, "out")
+    return ask(bank, rows, taking(observer, rows), "out", steering or hue_steering(), a, K)
+
+
+def test_a_steered_query_finds_what_the_augmented_image_finds(observer):
+    found = asked(observer, torch.arange(40))
+    means = {m: {way: found.mean(m, way).difference for way in (*WAYS, "chance")} for m in found.units}
+    assert means["overlap"]["steering"] > 0.97  # the colors are bytes: two neighbors may be equally near
+    assert means["overlap"]["identity"] < 0.1
+    assert means["overlap"]["chance"] == pytest.approx(K / 199)
+    assert means["hue_distance"]["steering"] == pytest.approx(means["hue_distance"]["augmented"], abs=1e-3)
+    assert means["hue_distance"]["steering"] < 0.03
+    assert means["hue_distance"]["identity"] == pytest.approx(0.2, abs=0.03)
+    assert means["class_precision"]["steering"] == 1
+    gain = found.gain("overlap")
+    assert gain.low > 0.85
+    assert gain.difference == pytest.approx(means["overlap"]["steering"] - means["overlap"]["identity"])
+
+
+def test_a_wrong_steering_finds_something_else(observer):
+    found = asked(observer, torch.arange(40), steering=hue_steering(turns=-1.0))
+    assert found.mean("overlap", "steering").difference < 0.1
+
+
+def test_the_numbers_are_those_of_a_loop(generator):
+    n, q, d = 30, 8, 6
+    F, steered, augmented = (unit(generator, m, d) for m in (n, q, q))
+    queries, labels = torch.arange(0, 2 * q, 2), torch.randint(3, (n,), generator=generator)
+    hues, query_hues = (Hues(torch.rand(m, generator=generator), torch.rand(m, generator=generator)) for m in (n, q))
+    found = steered_retrieval(F, queries, steered, augmented, hues, query_hues, labels, K)
+    asked_with = dict(zip(WAYS, (F[queries], steered, augmented), strict=True))
+    nearest = {
+        way: [sorted(set(range(n)) - {2 * i}, key=lambda j, z=z[i]: -float(z @ F[j]))[:K] for i in range(q)]
+        for way, z in asked_with.items()
+    }
+    for way in WAYS:
+        rows = nearest[way]
+        assert found.found[way].tolist() == rows
+        overlap = sum(len(set(rows[i]) & set(nearest["augmented"][i])) / K for i in range(q)) / q
+        precision = sum(float(labels[j] == labels[2 * i]) for i in range(q) for j in rows[i]) / (q * K)
+        weights, distances = [], []
+        for i in range(q):
+            for j in rows[i]:
+                apart = abs(float(query_hues.angle[i] - hues.angle[j]))
+                weights.append(float(query_hues.strength[i] * hues.strength[j]))
+                distances.append(min(apart, 1 - apart))
+        hue = sum(w * x for w, x in zip(weights, distances, strict=True)) / sum(weights)
+        for measure, expected in (("overlap", overlap), ("class_precision", precision), ("hue_distance", hue)):
+            assert found.mean(measure, way).difference == pytest.approx(expected, rel=1e-5), measure
+
+
+def test_the_interval_of_the_hue_distance_is_that_of_its_weighted_mean(generator):
+    """Queries drawn anew, and Σ w v / Σ w over them, 2,000 times: gray queries count less each time."""
+    n, d, strength = 300, 4, torch.rand(300, generator=generator) ** 3
+    F, hues = unit(generator, n, d), Hues(torch.rand(n, generator=generator), 0.5 * torch.ones(n))
+    query_hues = Hues(torch.rand(n, generator=generator), strength)
+    queries = torch.arange(n)
+    found = steered_retrieval(F, queries, F, F, hues, query_hues, None, 2)
+    apart = (query_hues.angle[:, None] - hues.angle[found.found["identity"]]).abs()
+    value = torch.minimum(apart, 1 - apart).mean(1)
+    drawn = torch.randint(n, (2000, n), generator=generator)
+    means = (strength[drawn] * value[drawn]).sum(1) / strength[drawn].sum(1)
+    low, high = means.quantile(torch.tensor([0.025, 0.975])).tolist()
+    interval = found.mean("hue_distance", "identity")
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=0.1 * (high - low))
+
+
+def test_an_image_from_outside_finds_what_it_would_find_from_inside(observer):
+    """The last image, put behind the bank of the others: the same neighbors, and never itself."""
+    n, rows = len(observer.samples), torch.tensor([len(observer.samples) - 1])
+    inside = asked(observer, rows)
+    others, alone = taking(observer, torch.arange(n - 1)), taking(observer, rows)
+    bank = bank_of(others, "out").followed_by(bank_of(alone, "out"))
+    a = augmentation_of(alone, {"hue": 0.2})
+    outside = ask(bank, rows, alone, "out", hue_steering(), a, K)
+    for way in WAYS:
+        assert torch.equal(outside.found[way], inside.found[way])
+        assert outside.found[way].max() < n - 1
+
+
+def test_without_a_class_there_is_no_precision(observer):
+    samples = dataclasses.replace(observer.samples, labels=torch.full((200,), -1))
+    found = asked(dataclasses.replace(observer, samples=samples), torch.arange(5))
+    assert set(found.units) == {"overlap", "hue_distance"}
+
+
+def test_queries_are_images_with_a_class(observer):
+    labels = torch.where(torch.arange(200) % 2 == 0, observer.samples.labels, -1)
+    bank = dataclasses.replace(bank_of(observer, "out"), labels=labels)
+    rows = some_rows(bank, 50, seed=0)
+    assert len(rows.unique()) == 50
+    assert (labels[rows] >= 0).all()
+    assert len(some_rows(bank, 1000, seed=0)) == 100
+    assert torch.equal(rows, some_rows(bank, 50, seed=0))
+    assert not torch.equal(rows, some_rows(bank, 50, seed=1))
+    assert len(some_rows(dataclasses.replace(bank, labels=torch.full((200,), -1)), 1000, seed=0)) == 200
+
+
+def test_gray_queries_have_no_hue_to_be_near_to(observer):
+    result = result_of(observer, make="gray=1")
+    assert "–" in result.table()
+    json.dumps(result.to_json(), allow_nan=False)
+
+
+@pytest.mark.parametrize("make", ["hue=0", "x=0.3", "brightness=1", "flip=0"])
+def test_a_change_of_nothing_is_told(observer, make):
+    with pytest.raises(ValueError, match="these changes change nothing"):
+        augmentation_of(observer, read_changes(make))
+
+
+def test_a_blur_has_the_kernel_of_the_policy(observer):
+    assert augmentation_of(observer, {"blur": 1.0}).kernel_size == observer.policy.kernel_size
+
+
+def result_of(observer, make="hue=+0.2"):
+    a = augmentation_of(observer, read_changes(make))
+    one, many = asked(observer, torch.tensor([7]), make), asked(observer, torch.arange(40), make)
+    notes = notes_on(hue_steering(), observer.policy, a, "test")
+    return RetrievalResult("mine", "out", a.describe(0), "7", 200, K, 40, one, many, notes)
+
+
+def test_the_result_can_be_printed_and_written(observer):
+    result = result_of(observer)
+    text = str(result)
+    assert "hue +0.200; 3 of 200 images, query 7" in text
+    assert "the mean of 40 queries" in text
+    assert ": more." in text
+    record = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    assert record["one"]["found"]["steering"] == result.one.found["steering"][0].tolist()
+    assert record["mean"]["overlap"]["steering - identity"]["low"] > 0.8
+    assert record["one"]["overlap"]["steering"]["low"] is None
+
+
+def test_the_notes_say_what_the_steering_cannot_know(observer):
+    still = observer.policy.unchanged(1, (8, 8))
+
+    def notes(split="test", **changes):
+        return " ".join(notes_on(hue_steering(), observer.policy, changed(still, changes), split))
+
+    assert notes(hue=0.2) == ""
+    assert "does not know brightness" in notes(brightness=1.2)
+    assert "hue is changed by -0.4, and the policy does so by at most 0.25" in notes(hue=-0.4)
+    assert "brightness is changed by +0.5" in notes(brightness=1.5)
+    assert "fitted to these images" in notes("train", hue=0.2)
+
+
+def test_the_gallery_frames_what_is_said():
+    pictures = torch.rand(3, 3, 8, 8)
+    framed = torch.tensor([True, False, True])
+    ways = [Asked("$title", pictures[0], "query", pictures, ["a", "b", "$c"], framed) for _ in range(2)]
+    figure = steered_gallery(ways, "mine")
+    figure.canvas.draw()
+    assert [part.get_suptitle() for part in figure.subfigs] == [r"\$title"] * 2
+    shown = [ax for ax in figure.subfigs[0].axes if ax.images]
+    assert [ax.get_title() for ax in shown] == ["query", "a", "b", r"\$c"]
+    assert [ax.spines["left"].get_linewidth() > 2 for ax in shown] == [False, True, False, True]
+    with pytest.raises(ValueError, match="nothing to draw"):
+        steered_gallery([], "mine")
