@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import care
+from care import steer
 from care.data import open_store
 from care.durable import is_sealed
 from care.evaluate import Evaluation
@@ -34,6 +35,8 @@ def world(tmp_path_factory):
     newest = max((run / "checkpoints").iterdir())
     shutil.copytree(newest, folder / "checkpoints" / newest.name)
     make_evaluation(folder / "evaluation")
+    turn = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])
+    steer.save(steer.Steering(("hue",), 1.0, torch.eye(4)[:, :2], turn), folder / "steering.safetensors")
     return folder, config
 
 
@@ -62,6 +65,11 @@ def evaluation_of(folder):
     return read.record, dict(read.arrays)
 
 
+def steering_of(folder):
+    read = steer.load(folder / "steering.safetensors")
+    return read.names, read.center, read.basis, read.generators
+
+
 def resumed(folder):
     """What `--resume` checks before it goes on: the configuration, and that the checkpoint was made with it."""
     plan = prepare(Run(folder / "run").config(), folder / "run", resume=True)
@@ -79,6 +87,7 @@ READERS = {
     "data/train/store.json": store_as_it_is_opened,
     "evaluation/evaluation.json": evaluation_of,
     "evaluation/arrays.safetensors": evaluation_of,
+    "steering.safetensors": steering_of,
 }
 
 
