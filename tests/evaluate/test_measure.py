@@ -13,6 +13,7 @@ from care.data import Samples, generate_chains
 from care.evaluate import Measurement, Spread
 from care.evaluate.families import families_of
 from care.evaluate.observer import Observer
+from care.geometry import Euclidean, Minkowski, Symplectic
 
 FLIPS = ImagePolicy(size=6, kernel_size=1).only("flip").certain()
 
@@ -75,6 +76,34 @@ def test_a_reflection_is_in_o_and_not_in_so():
     assert flip.heldout_ratio.mean > 0.01
 
 
+def turned_in_another_frame(form):
+    """Two points of a cloud as coordinates of the form's space, seen from a frame that is no rotation away.
+
+    Turning the cloud by R is (q, p) → (Rq, Rp), or (t, s) → (t, Rs): isometries, in any frame.
+    """
+    M = form.random_element(6 if form.name == "symplectic" else 4, torch.Generator().manual_seed(3), 1.0).float()
+
+    def encode(x):
+        points = x[:, :2].flatten(1) if form.name == "symplectic" else torch.nn.functional.pad(x[:, 0], (1, 0))
+        return form.embed(points) @ M.T
+
+    return encode
+
+
+@pytest.mark.parametrize("form", [Minkowski(), Symplectic()], ids=lambda form: form.name)
+def test_isometries_of_another_form_are_found_with_it_and_not_without(form):
+    encode = turned_in_another_frame(form)
+    m = care.measure(encode, clouds(), PointPolicy(), augmentations=3, form=form)
+    for name in ("heldout_ratio", "composition", "gamma", "gram_defect"):
+        assert max(getattr(m, name).values) < 1e-6, name
+    euclidean = care.measure(encode, clouds(), PointPolicy(), augmentations=3)
+    assert min(euclidean.heldout_ratio.values) > 0.01
+    assert euclidean.length is None
+    assert m.length == pytest.approx(encode(clouds()).norm(dim=1).mean().item())
+    assert (m.strength is None) == (form.name == "minkowski")
+    assert Measurement.from_json(json.loads(json.dumps(m.to_json()))) == m
+
+
 def test_families_are_told_apart():
     """An encoder that keeps the mean color of a picture does not see flips, and rotates by none of the others."""
     m = care.measure(lambda x: x.mean((2, 3)) - 0.4, pictures(), ImagePolicy(size=6), augmentations=2)
@@ -85,7 +114,8 @@ def test_families_are_told_apart():
     assert m.families["gray"].composition.values == ()
 
 
-def test_the_measures_are_those_of_geometry():
+@pytest.mark.parametrize("form", [Euclidean(), Minkowski(), Symplectic()], ids=lambda form: form.name)
+def test_the_measures_are_those_of_geometry(form):
     policy, x = ImagePolicy(size=6, kernel_size=1), pictures()
     W = torch.randn(108, 12, generator=torch.Generator().manual_seed(0))
     drawn = []
@@ -94,13 +124,16 @@ def test_the_measures_are_those_of_geometry():
         drawn.append(images)
         return images.flatten(1) @ W
 
-    m = care.measure(model, x, policy, augmentations=2, families=False, batch_size=len(x))
-    F, F_a, F_b, F_ba, F_a2 = (torch.nn.functional.normalize(images.flatten(1) @ W) for images in drawn[:5])
+    m = care.measure(model, x, policy, augmentations=2, families=False, batch_size=len(x), form=form)
+    F, F_a, F_b, F_ba, F_a2 = (form.embed(images.flatten(1) @ W) for images in drawn[:5])
+    group = "SO" if form.name == "euclidean" else form.group
     torch.testing.assert_close(drawn[0], x / 255)
-    assert m.gamma.values[0] == pytest.approx(care.geometry.relative_equivariance(F, F_a).item())
-    assert m.wahba.values[1] == pytest.approx(care.geometry.wahba_error(F, F_a2).item())
-    assert m.composition.values[0] == pytest.approx(care.geometry.composition_defect(F, F_a, F_b, F_ba).item())
-    cosine = (F * F_a).sum(1)
+    assert m.gamma.values[0] == pytest.approx(care.geometry.relative_equivariance(F, F_a, form=form).item())
+    assert m.wahba.values[1] == pytest.approx(care.geometry.wahba_error(F, F_a2, group).item())
+    assert m.heldout_ratio.values[0] == pytest.approx(care.geometry.heldout_ratio(F, F_a, group).item())
+    assert m.invariance.values[0] == pytest.approx(care.geometry.invariance(F, F_a, form).item())
+    assert m.composition.values[0] == pytest.approx(care.geometry.composition_defect(F, F_a, F_b, F_ba, group).item())
+    cosine = torch.nn.functional.cosine_similarity(F, F_a)
     assert m.families["all"].cosine.values[0] == pytest.approx(cosine.mean().item(), abs=1e-6)
     assert m.families["all"].cosine_variance.values[0] == pytest.approx(cosine.numpy().var(), abs=1e-6)
     assert m.spectrum[0] == pytest.approx(torch.linalg.matrix_norm(F - F.mean(0), 2).item() / 20)

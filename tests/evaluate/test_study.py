@@ -1,5 +1,6 @@
 """Every part of an evaluation on models whose answers are known beforehand, and what becomes of it on disk."""
 
+import dataclasses
 import json
 
 import pytest
@@ -12,7 +13,8 @@ from care.evaluate import Evaluation, Settings, Study, compare_evaluations, eval
 from care.evaluate.augmented_probe import augmented_probe
 from care.evaluate.observer import Observer
 from care.evaluate.probe import Protocol
-from care.geometry import Euclidean, Minkowski
+from care.evaluate.quantities import quantities
+from care.geometry import Euclidean, Minkowski, Symplectic
 
 QUICK = Settings(augmentations=3, probe_epochs=30, seeds=2)
 
@@ -108,6 +110,28 @@ def test_the_form_is_that_of_the_head():
     moved = [[e.measurement(output).invariance.mean for output in ("head", "backbone")] for e in (plain, hyperbolic)]
     assert moved[0][0] == moved[0][1] == moved[1][1]
     assert moved[1][0] != moved[0][0]
+
+
+def test_the_head_is_looked_at_with_other_forms_if_asked_for():
+    """As if it had been trained with them: for that, `form` says so."""
+    few = Settings(augmentations=2, probe="none", images=60)
+    ends = lambda x: {"head": x[:, ::7].flatten(1), "backbone": x.flatten(1)}  # noqa: E731
+    made = generate_chains(100, seed=0, points=8)
+    samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
+
+    def ends_of_chains(form):
+        return study(ends, samples, samples, policy=PointPolicy(), form=form)
+
+    both = evaluate_model(ends_of_chains(Euclidean()), dataclasses.replace(few, forms=("minkowski", "symplectic")))
+    assert both.outputs == ["head", "backbone", "head-minkowski", "head-symplectic"]
+    for form in (Minkowski(), Symplectic()):
+        alone = evaluate_model(ends_of_chains(form), few)
+        seen, own = both.measurement(f"head-{form.name}"), alone.measurement("head")
+        assert (seen.values(), seen.strength, seen.length) == (own.values(), own.strength, own.length)
+        values = {(q.group, q.name): q.value for q in quantities(both)}
+        assert values[f"head-{form.name}", "held-out ratio"] == own.heldout_ratio.mean
+        assert values["head", "held-out ratio"] != own.heldout_ratio.mean
+    assert list(both.record["sensitivity"]) == ["head", "backbone"]
 
 
 def test_without_labels_there_is_no_probe():

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 import torch
 
 from care.augment import simclr
+from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Observer
 from care.explore import ExploreServer, Gallery, fill_bank
 from care.steer import Steering
-from care.steer.coordinates import IMAGE_NAMES
 
 CPU = torch.device("cpu")
 CLASSES = ("<b>red</b>", "green & blue", "gray")

@@ -11,13 +11,13 @@ from exhibits import CPU, PIXELS, matrix_of, noise, observer, small_gallery, som
 from scipy.linalg import expm
 
 from care.augment import PointPolicy, apply, identity
+from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Observer
 from care.evaluate.hue import Hues, mean_hue
 from care.evaluate.retrieval import retrieval
 from care.explore import SLIDERS, Bank, Gallery, Question, fill_bank, read_question
 from care.models.small_resnet import SmallResNet
-from care.steer.coordinates import IMAGE_NAMES
 
 CHANGES = {"hue": 0.2, "brightness": 0.5}
 K = 5

@@ -2,7 +2,7 @@ import pytest
 import scipy.linalg
 import torch
 
-from care.geometry import Euclidean, Minkowski, Symplectic, form_named
+from care.geometry import Euclidean, Minkowski, Symplectic, form_named, form_of
 from care.geometry.forms import boost
 
 FORMS = [Euclidean(), Minkowski(), Symplectic()]
@@ -84,6 +84,23 @@ def test_random_rotations_are_haar(generator):
     assert Q.mean(0).abs().max() < 5 * (1 / 3 / 2000) ** 0.5
     assert (Q.square().mean(0) - 1 / 3).abs().max() < 0.05
     assert abs(torch.linalg.det(Q).mean()) < 5 / 2000**0.5
+
+
+def test_distances_on_the_hyperboloid_grow_with_the_rapidity(generator):
+    """2 cosh η − 2 between points a rapidity η apart, wherever they are, as 2 − 2 cos θ on the sphere."""
+    u, form = torch.tensor([0.6, 0.8], dtype=torch.float64), Minkowski()
+    points = torch.stack([boost(u, torch.tensor(eta, dtype=torch.float64))[:, 0] for eta in (-1.0, 0.0, 0.5, 2.0)])
+    found = form.squared_distance(points[:-1], points[1:])
+    torch.testing.assert_close(found, 2 * torch.tensor([1.0, 0.5, 1.5], dtype=torch.float64).cosh() - 2)
+    outward = torch.tensor([0.0, 0.6, 0.8])
+    far = form.embed((1e3 + torch.rand(200, 1, generator=generator)) * outward)  # time is rounded by up to 3e-5
+    assert (form.squared_distance(far[:-1], far[1:]) >= 0).all()
+    torch.testing.assert_close(Symplectic().squared_distance(points, 2 * points), points.square().sum(1))
+
+
+def test_forms_by_group():
+    assert [form_of(form.group) for form in FORMS] == FORMS
+    assert form_of("SO") == Euclidean()
 
 
 def test_a_symplectic_form_needs_an_even_dimension():

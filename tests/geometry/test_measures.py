@@ -11,7 +11,9 @@ from care.geometry import (
     invariance,
     measures,
     relative_equivariance,
+    symplectic_strength,
 )
+from care.geometry.forms import boost
 
 RELATIVE = [relative_equivariance, heldout_ratio, lambda F, F_a: composition_defect(F, F_a, F, F_a)]
 
@@ -100,6 +102,80 @@ def test_planted_elements_of_other_groups_score_zero(form, group, generator):
     assert heldout_ratio(F, F @ A.T, group) < 1e-12
     assert composition_defect(F, F @ A.T, F @ B.T, F @ (B @ A).T, group) < 1e-12
     assert heldout_ratio(F, F @ A.T, "O") > 0.01
+
+
+FORMS = [Euclidean(), Minkowski(), Symplectic()]
+each_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+
+
+def embedded(form, n, d, generator):
+    return form.embed(torch.randn(n, d, generator=generator, dtype=torch.float64))
+
+
+@each_form
+def test_the_identity_has_ratio_one_in_every_group(form, generator):
+    F, F_a = embedded(form, 40, 6, generator), embedded(form, 40, 6, generator)
+    identity = torch.eye(6, dtype=torch.float64).expand(2, 6, 6)
+    assert heldout_ratio(F, F_a, form.group, identity).item() == pytest.approx(1, abs=1e-12)
+
+
+@each_form
+def test_a_displacement_of_no_group_has_ratio_one_in_every_group(form, generator):
+    """As large a part of it is explained as a linear map with d² numbers finds by chance: next to nothing."""
+    F = embedded(form, 4000, 6, generator)
+    F_a = form.embed(F + 0.3 * torch.randn(F.shape, generator=generator, dtype=F.dtype))
+    assert heldout_ratio(F, F_a, form.group).item() == pytest.approx(1, abs=0.03)
+
+
+def test_the_ratio_on_the_hyperboloid_does_not_depend_on_where_the_points_are(generator):
+    """Boosting all embeddings changes neither the fit nor its error; ‖·‖² in coordinates would change with it."""
+    form = Minkowski()
+    F = embedded(form, 60, 5, generator)
+    F_a = form.embed(F + 0.5 * torch.randn(F.shape, generator=generator, dtype=F.dtype))
+    B = boost(torch.tensor([0.6, 0.0, 0.8, 0.0], dtype=F.dtype), torch.tensor(3.0, dtype=F.dtype))
+    for measure in (heldout_ratio, composition_with_itself):
+        torch.testing.assert_close(measure(F @ B.T, F_a @ B.T, "Lorentz"), measure(F, F_a, "Lorentz"))
+    torch.testing.assert_close(
+        relative_equivariance(F @ B.T, F_a @ B.T, form=form), relative_equivariance(F, F_a, form=form)
+    )
+    torch.testing.assert_close(invariance(F @ B.T, F_a @ B.T, form), invariance(F, F_a, form))
+    assert (F_a @ B.T - F @ B.T).norm() > 2 * (F_a - F).norm()
+
+
+def composition_with_itself(F, F_a, group):
+    return composition_defect(F, F_a, F, F_a, group)
+
+
+@each_form
+def test_relative_equivariance_of_a_form_is_the_literal_formula(form, generator):
+    F, F_a = embedded(form, 9, 6, generator), embedded(form, 9, 6, generator)
+    J, metric = form.matrix(6), form.matrix(6) if form.name == "minkowski" else torch.eye(6, dtype=torch.float64)
+    moved = [(F_a[i] - F[i]) @ metric @ (F_a[i] - F[i]) for i in range(9)]
+    pairs = [(i, j) for i in range(9) for j in range(9) if i != j]
+    literal = sum(
+        (2 * (F_a[i] @ J @ F_a[j] - F[i] @ J @ F[j]) / (moved[i] + moved[j])).square() for i, j in pairs
+    ) / len(pairs)
+    torch.testing.assert_close(relative_equivariance(F, F_a, form=form), literal)
+    A = form.random_element(6, generator, 0.5)
+    assert relative_equivariance(F, F @ A.T, form=form) < 1e-18
+
+
+def test_symplectic_strength_is_the_literal_double_sum(generator):
+    F, J = torch.randn(7, 6, generator=generator, dtype=torch.float64), Symplectic().matrix(6)
+    omega = sum((x @ J @ y) ** 2 for x in F for y in F)
+    areas = sum((x @ x) * (y @ y) - (x @ y) ** 2 for x in F for y in F)
+    torch.testing.assert_close(symplectic_strength(F), 5 * omega / areas)
+    torch.testing.assert_close(symplectic_strength(7 * F), symplectic_strength(F))
+
+
+def test_symplectic_strength_tells_a_lagrangian_subspace_from_any_other(generator):
+    q = torch.randn(100, 4, generator=generator, dtype=torch.float64)
+    lagrangian = torch.cat([q, 0.5 * q], dim=1)  # p = q/2: ω(x, y) = q·q'/2 − q·q'/2
+    A = Symplectic().random_element(8, generator, 0.5)
+    assert symplectic_strength(lagrangian @ A.T) < 1e-20
+    turned = [lagrangian @ Euclidean().random_element(8, generator).T for _ in range(200)]
+    assert torch.stack([symplectic_strength(F) for F in turned]).mean().item() == pytest.approx(1, abs=0.1)
+    assert symplectic_strength(torch.outer(q[:, 0], q[0].repeat(2))).isnan()
 
 
 @pytest.mark.parametrize("group", ["SO", "O"])

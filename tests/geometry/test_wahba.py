@@ -1,10 +1,13 @@
+import numpy as np
 import pytest
 import scipy.linalg
+import scipy.optimize
 import scipy.spatial.transform
 import torch
 
 from care.geometry import Euclidean, Minkowski, Symplectic, solve_wahba, wahba_error
-from care.geometry.stabilizer import generalized_polar
+from care.geometry.forms import boost
+from care.geometry.symplectic import generalized_polar
 
 
 def points(n, d, generator, dtype=torch.float64):
@@ -141,17 +144,85 @@ def test_noisy_data_end_in_a_stationary_point_of_the_group(form, generator):
     d = 6
     F = form.embed(torch.randn(60, d, generator=generator, dtype=torch.float64))
     A = form.random_element(d, generator, 0.7)
-    target = F @ A.T + 0.1 * torch.randn(60, d, generator=generator, dtype=torch.float64)
+    target = form.embed(F @ A.T + 0.1 * torch.randn(60, d, generator=generator, dtype=torch.float64))
     solution = solve_wahba(F, target, form.group)
     best = wahba_error(F, target, form.group)
+
+    def error(element):
+        moved = F @ element.T - target
+        return (moved @ form.matrix(d) * moved).sum() ** 0.5 if form.name == "minkowski" else moved.norm()
+
     assert form.contains(solution, tolerance=1e-10)
-    assert best < (F - target).norm()
-    assert best <= (F @ A.T - target).norm()
+    assert best == pytest.approx(error(solution).item())
+    assert best < error(torch.eye(d, dtype=torch.float64))
+    assert best <= error(A)
     J, sign = form.matrix(d), (1 if form.group == "Sp" else -1)
-    for _ in range(50):
-        W = 1e-3 * torch.randn(d, d, generator=generator, dtype=torch.float64)
-        other = solution @ torch.linalg.matrix_exp(J @ (W + sign * W.T))
-        assert (F @ other.T - target).norm() >= best - 1e-9
+    for size in (1e-3, 0.1, 1.0):
+        for _ in range(50):
+            W = size * torch.randn(d, d, generator=generator, dtype=torch.float64)
+            assert error(solution @ torch.linalg.matrix_exp(J @ (W + sign * W.T))) >= best - 1e-9
+
+
+def fitted_by_scipy(form, F, target, start):
+    """Least squares over A = start · exp(JK), by SciPy, with numerical gradients: slow and independent."""
+    d, sign = F.shape[1], (1 if form.group == "Sp" else -1)
+    J, F, target, start = (x.numpy() for x in (form.matrix(d), F, target, start))
+    metric = J if form.name == "minkowski" else np.eye(d)
+
+    def error(entries):
+        K = entries.reshape(d, d)
+        moved = F @ (start @ scipy.linalg.expm(J @ (K + sign * K.T))).T - target
+        return ((moved @ metric) * moved).sum()
+
+    return scipy.optimize.minimize(error, np.zeros(d * d), tol=1e-12).fun ** 0.5
+
+
+@pytest.mark.parametrize("form", [Minkowski(), Symplectic()], ids=lambda form: form.name)
+@pytest.mark.parametrize("seed", range(3))
+def test_scipy_finds_nothing_better_for_points_far_from_even(form, seed):
+    """As trained embeddings are: most of them in one direction, and much of their displacement of no group."""
+    generator = torch.Generator().manual_seed(seed)
+    spread = torch.tensor([2.0, 0.5, 0.2, 0.05], dtype=torch.float64)
+    F, noise = torch.randn(2, 40, 4, generator=generator, dtype=torch.float64) * spread
+    F, A = form.embed(F + 1), form.random_element(4, generator, 0.5)
+    target = form.embed(F @ A.T + noise)
+    best = wahba_error(F, target, form.group).item()
+    starts = [torch.eye(4, dtype=torch.float64), A, solve_wahba(F, target, form.group)]
+    found = [fitted_by_scipy(form, F, target, start) for start in starts]
+    assert best == pytest.approx(found[-1], rel=1e-5)
+    if form.name == "minkowski":  # the closed form is the minimum, not one of several
+        assert best <= min(found) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("n", "rank"), [(1, 2), (3, 6), (40, 4)])
+def test_undetermined_lorentz_transformations_move_nothing_that_they_need_not(n, rank, generator):
+    """Points in a subspace are fitted exactly by an element of the group, and points that stay by the identity."""
+    form, zero = Minkowski(), torch.zeros(n, 6 - rank, dtype=torch.float64)
+    F = form.embed(torch.cat([torch.randn(n, rank, generator=generator, dtype=torch.float64), zero], dim=1))
+    A = form.random_element(6, generator, 0.5)
+    solution = solve_wahba(F, F @ A.T, "Lorentz")
+    torch.testing.assert_close(F @ solution.T, F @ A.T)
+    assert form.contains(solution, tolerance=1e-10)
+    assert solution[0, 0] >= 1
+    torch.testing.assert_close(solve_wahba(F, F, "Lorentz"), torch.eye(6, dtype=torch.float64), atol=1e-7, rtol=0)
+
+
+def test_points_far_out_are_fitted(generator):
+    """Where time is 10,000, float32 rounds B(x, x) by more than its −1: time is computed again from space."""
+    form, away = Minkowski(), torch.tensor([0.0, 1e4, 0.0, 0.0], dtype=torch.float64)
+    F = form.embed(away + torch.randn(60, 4, generator=generator, dtype=torch.float64)).float()
+    torch.testing.assert_close(solve_wahba(F, F, "Lorentz"), torch.eye(4), atol=1e-4, rtol=0)
+    F_a = form.embed(away + torch.randn(60, 4, generator=generator, dtype=torch.float64)).float()
+    exact = solve_wahba(form.embed(F.double()), form.embed(F_a.double()), "Lorentz")
+    torch.testing.assert_close(solve_wahba(F.double(), F_a.double(), "Lorentz"), exact)
+    near = form.embed(torch.randn(60, 4, generator=generator, dtype=torch.float64))
+    A = boost(torch.tensor([0.6, 0.0, 0.8], dtype=torch.float64), torch.tensor(7.0, dtype=torch.float64))
+    torch.testing.assert_close(solve_wahba(near, near @ A.T, "Lorentz"), A, rtol=1e-6, atol=1e-6 * A.max().item())
+
+
+def test_points_off_the_hyperboloid_are_refused():
+    with pytest.raises(ValueError, match="hyperboloid"):
+        solve_wahba(torch.ones(4, 3), torch.ones(4, 3), "Lorentz")
 
 
 def test_generalized_polar_factor_does_not_always_exist():

@@ -104,6 +104,21 @@ def test_seeds_and_shared_runs():
     assert min(validated) == 500
 
 
+def test_every_form_is_measured_in_every_group(tmp_path):
+    """One real training on clouds: its own group is the one that it was trained for."""
+    trials = [t for t in STUDIES["groups"].trials(scale_named("smoke")) if t.label == "chains: CARE, symplectic"]
+    assert [t.config.seed for t in trials] == [0, 1]
+    workshop = Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu")
+    outcomes = carry_out_all(trials[:1], workshop, lambda *words: None)
+    presented = STUDIES["groups"].present(outcomes)
+    shown = dict(zip(presented.header, presented.rows[0], strict=True))
+    assert shown["held-out ratio, own group"] == shown["in Sp"] != shown["in SO"]
+    assert float(shown["strength of ω"]) > 0
+    assert "–" not in [shown[f"in {group}"] for group in ("SO", "Lorentz", "Sp")]
+    assert set(presented.figures) == {"groups-chains", "probes-chains"}
+    assert "strength" in outcomes[0].log[-1]
+
+
 def test_mistakes_are_named():
     with pytest.raises(ValueError, match="did you mean lambda-sweep"):
         study_named("lamda-sweep")

@@ -90,6 +90,23 @@ def test_a_trained_run_is_evaluated_without_training_it_again(carried_out):
     assert {**after["evaluation"], "seconds": 0} == {**before["evaluation"], "seconds": 0}
 
 
+def test_a_longer_trial_goes_on_from_a_shorter_one(carried_out, tmp_path):
+    """Of the trials that are done only one is the beginning of it, and what is done of that is not done again."""
+    workshop, _, outcomes = carried_out
+    longer, steps = trial(epochs=2), []
+
+    def watch(stage, done, total):
+        if stage.startswith("training"):
+            steps.append(done)
+
+    (outcome,) = carry_out_all([longer], workshop, watch)
+    assert min(steps) == 5  # of 8, four of them in each epoch
+    assert outcome.log[0] == outcomes[1].log[0]
+    (afresh,) = carry_out_all([longer], Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu"), nothing)
+    assert [record["loss"] for record in outcome.log] == [record["loss"] for record in afresh.log]
+    assert outcome.value("head", "γ_f") == afresh.value("head", "γ_f")
+
+
 def test_a_trial_that_another_process_has_is_waited_for(carried_out, tmp_path):
     """The lock is held while the result is put in place by hand: nothing is trained here."""
     workshop, trials, _ = carried_out

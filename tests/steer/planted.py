@@ -6,11 +6,11 @@ import torch
 from matplotlib.colors import hsv_to_rgb
 
 from care.augment import ImagePolicy, PointPolicy
+from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Observer
 from care.evaluate.hue import mean_hue
 from care.steer import Evidence, Steering
-from care.steer.coordinates import IMAGE_NAMES
 
 
 def unit(generator, n, d):

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from care.augment import PointPolicy
-from care.steer import coordinates, fit_predictor, fit_steering
-from care.steer.coordinates import IMAGE_NAMES, POINT_NAMES
+from care.augment import PointPolicy, coordinates
+from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
+from care.steer import fit_predictor, fit_steering
 from care.steer.generators import rotations
 from care.steer.representation import represent
 from steer.planted import evidence_of, harmonics, skew_matrix, unit

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.linalg import expm, logm
 
+from care.geometry.harmonics import harmonic_generators
 from care.steer.generators import logarithms, regressed_logarithms, rotations, rotations_between
-from care.steer.harmonics import harmonic_generators
 from steer.planted import skew_matrix, unit
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from care.augment import PointPolicy, simclr
+from care.augment.coordinates import IMAGE_NAMES
 from care.steer import Steering, load, save
-from care.steer.coordinates import IMAGE_NAMES
 from steer.planted import skew_matrix, unit
 
 

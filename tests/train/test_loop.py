@@ -29,6 +29,7 @@ METHODS = {
     "care": {"equivariance": 3.0},
     "moco": {"method": "mocov2", "equivariance": 1.0},
     "byol": {"method": "byol"},
+    "steered": {"equivariance": 1.0, "steering": 1.0, "steering_rank": 6, "ema": 0.9},
     "average": {"ema": 0.9, "accumulate": 2, "equivariance": 1.0, "optimizer": "lars"},
 }
 
@@ -70,6 +71,29 @@ def test_stopped_and_resumed_equals_never_stopped(name, data, tmp_path):
             run(config, tmp_path / "stopped", resume, StopAfter(steps, sent))
     run(config, tmp_path / "stopped", resume=True)
     assert same_state(whole, tmp_path / "stopped")
+
+
+def test_a_finished_run_goes_on_for_more_epochs_as_if_it_had_been_meant_to(data, tmp_path):
+    """Stopped on the way, too."""
+    longer = small_config(data, epochs=3, evaluate_every=1, equivariance=1.0, warmup_epochs=1)
+    whole = run(longer, tmp_path / "whole").folder
+    run(dataclasses.replace(longer, epochs=1), tmp_path / "short")
+    with pytest.raises(Interrupted):
+        run(longer, tmp_path / "short", resume=True, progress=StopAfter(2, signal.SIGTERM))
+    assert run(longer, tmp_path / "short", resume=True).config().epochs == 3
+    assert same_state(whole, tmp_path / "short")
+
+
+@pytest.mark.parametrize(
+    ("settings", "epochs"),
+    [({"schedule": "cosine"}, 3), ({"method": "byol"}, 3), ({}, 1)],
+    ids=["cosine", "byol", "fewer"],
+)
+def test_what_depends_on_the_number_of_epochs_does_not_go_on_for_another(settings, epochs, data, tmp_path):
+    config = small_config(data, epochs=2, **settings)
+    run(config, tmp_path / "run")
+    with pytest.raises(ValueError, match=f"another configuration: epochs: {epochs} instead of 2"):
+        run(dataclasses.replace(config, epochs=epochs), tmp_path / "run", resume=True)
 
 
 def test_the_same_seed_gives_the_same_run_and_another_does_not(data, tmp_path):

@@ -14,6 +14,7 @@ moco.KEYS_PER_GROUP = 4  # two groups of keys, each on both processes
 CASES = {
     "simclr": {"method": "simclr"},
     "care": {"method": "simclr", "equivariance": 2.0},
+    "steered": {"method": "simclr", "equivariance": 2.0, "steering": 1.5, "steering_rank": 6},
     "mocov2": {"method": "mocov2", "equivariance": 1.0},
     "barlow_twins": {"method": "barlow_twins"},
     "vicreg": {"method": "vicreg", "equivariance": 1.0},
@@ -44,11 +45,12 @@ def main():
     for name, settings in CASES.items():
         alone = build(settings, 1)
         views = len(alone.plan.views)
-        expected, state = gradients(alone, alone, images[:views])
+        theta = torch.randn(2, 4, 12, generator=generator, dtype=torch.float64)[: 2 * alone.plan.steered]
+        expected, state = gradients(alone, alone, [*images[:views], *theta])
         shared = build(settings, 2)
         shared.gather = distributed.gather
         split_batchnorm(shared, distributed.total)
-        mine = images[:views, processes.rows(BATCH)]
+        mine = [*images[:views, processes.rows(BATCH)], *theta[:, processes.rows(4)]]
         found, shared_state = gradients(shared, distributed.parallel(shared, processes), mine)
         worst = max((found[key] - expected[key]).abs().max().item() for key in expected)
         buffers = [key for key in state if state[key].is_floating_point()]

@@ -11,6 +11,7 @@ One augmentation per chunk, as the equivariance loss needs it, is the same with 
 
 from care.augment.apply import apply, compose
 from care.augment.changes import CHANGES, changed, read_changes
+from care.augment.coordinates import coordinate_names, coordinates
 from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
 from care.augment.points import PointParameters, PointPolicy
@@ -47,6 +48,8 @@ __all__ = [
     "cifar10",
     "cifar100",
     "compose",
+    "coordinate_names",
+    "coordinates",
     "fused_augment",
     "identity",
     "imagenet100",

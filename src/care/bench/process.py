@@ -15,8 +15,8 @@ from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.traffic import traffic_of
 from care.bench.training import build_step, warmup_calls
 from care.train import distributed
+from care.train.arithmetic import fastest_convolutions
 from care.train.distributed import Processes
-from care.train.loop import _fastest_convolutions
 from care.train.state import precision
 
 
@@ -101,7 +101,7 @@ def main(task: str, encoded: str, argument: str) -> None:
     """Print what `task` finds, as JSON on the last line."""
     values = json.loads(encoded)
     settings = Settings(**{**values, "processes": tuple(values["processes"])})
-    with _fastest_convolutions():
+    with fastest_convolutions():
         found = scaling(settings, argument) if task == "scaling" else start(settings, float(argument))
     print(json.dumps(found), flush=True)
 

@@ -16,9 +16,9 @@ from care.bench.phases import phase_seconds
 from care.bench.results import Row, Table, Watch
 from care.bench.settings import CARE_SETTINGS, METHODS, Settings
 from care.train import Config, distributed
+from care.train.arithmetic import fastest_convolutions
 from care.train.distributed import Processes
 from care.train.graph import CALLS_BEFORE_CAPTURE
-from care.train.loop import _fastest_convolutions
 from care.train.state import build_state
 from care.train.step import Step
 
@@ -42,7 +42,7 @@ def measure_training(settings: Settings, watch: Watch) -> Table:
     processes = distributed.start(settings.device)
     rows: dict[str, Row] = {}
     total = len(METHODS) + len(BASELINES)
-    with _fastest_convolutions():
+    with fastest_convolutions():
         peak = peak_flops(processes.device, min(settings.seconds, 1.0))
         for name, chosen in METHODS.items():
             rows[name] = {"name": name, **_ours(settings, processes, peak, chosen)}

@@ -8,7 +8,8 @@ from typing import Annotated
 import torch
 import typer
 
-from care.augment import PRESETS, apply
+from care.augment import PRESETS, PointPolicy, apply
+from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
 from care.cli.evaluate import study_of
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_folder, save_figures
@@ -17,7 +18,9 @@ from care.data import Samples
 from care.durable import write_atomically
 from care.evaluate import Observer, Study
 from care.geometry import Euclidean
+from care.methods import policy_for
 from care.steer import (
+    Steering,
     fit_predictor,
     fit_steering,
     gather,
@@ -29,7 +32,7 @@ from care.steer import (
 )
 from care.steer.families import measured_families
 from care.train.distributed import resolve_device
-from care.train.runs import load_trained
+from care.train.runs import Trained, load_trained
 
 MEASURED = 20  # augmentations per family, at most
 
@@ -57,13 +60,22 @@ def steer(
     rotations fitted to each augmentation, with a network, and with doing nothing. Then it undoes augmentations, and
     probes say what is still known of them, and of the class.
 
-    Leaves steering.safetensors, steering.json and a figure as PNG and SVG.
+    Leaves steering.safetensors, steering.json and a figure as PNG and SVG. A steering that was trained with the run
+    (care train --steering) is measured, too: trained.safetensors, trained.json.
 
     Example: [bold]care steer runs/mine[/bold]
     """
     with users_input():
-        config = load_trained(Path(model)).config if Path(model).is_dir() else None
-        study = study_of(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)
+        trained = load_trained(Path(model)) if Path(model).is_dir() else None
+        study = study_of(
+            model,
+            trained.config if trained else None,
+            name,
+            split,
+            policy,
+            torch.device(resolve_device(device)),
+            batch_size,
+        )
         _check(study)
         output = steered_output(study)
         folder = out or steering_folder(model, study)
@@ -80,7 +92,14 @@ def steer(
         result = dataclasses.replace(result, canonical=undone)
         write_atomically(folder / "steering.json", json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
         save_figures({"steering": result.figure()} if result.reacts else {}, folder, watch)
-    typer.echo(f"{result}\n\n{folder}")
+        results = [str(result)]
+        if trained is not None and (joint := steering_trained_with(trained)) is not None:
+            save(joint, folder / "trained.safetensors")
+            title = f"{study.model}, as trained"
+            found = measure_steering(unseen, output, families, joint, predictor, title, seed, watch)
+            write_atomically(folder / "trained.json", json.dumps(found.to_json(), indent=1, allow_nan=False).encode())
+            results.append(str(found))
+    typer.echo("\n\n".join([*results, str(folder)]))
 
 
 def _check(study: Study) -> None:
@@ -88,6 +107,16 @@ def _check(study: Study) -> None:
         raise ValueError("a steering is fitted on train and measured on other images: choose another --split")
     if not isinstance(study.form, Euclidean):
         raise ValueError("only embeddings on the sphere can be steered: the run was trained with another form")
+
+
+def steering_trained_with(trained: Trained) -> Steering | None:
+    """The steering that was trained with the encoder, if one was: of the first coordinates of the head's output."""
+    if trained.generators is None:
+        return None
+    policy = policy_for(trained.config.chunk_policy, trained.config.size)
+    names = POINT_NAMES if isinstance(policy, PointPolicy) else IMAGE_NAMES
+    basis = torch.eye(trained.config.embedding, trained.generators.shape[1])
+    return Steering(names, getattr(policy, "center", 1.0), basis, trained.generators)
 
 
 def steering_folder(model: str, study: Study) -> Path:

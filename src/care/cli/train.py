@@ -34,6 +34,8 @@ HELP = {
     "method": "What to train with; `equivariance` adds CARE to any of them.",
     "temperature": "τ of InfoNCE.",
     "equivariance": "λ, the weight of the equivariance loss (a mean over pairs). 0 leaves it out.",
+    "steering": "μ, the weight of the steering loss: an augmentation's parameters say how it turns. 0 leaves it out.",
+    "steering_rank": "How many coordinates of the embedding the steering loss turns.",
     "chunks": "In how many chunks a batch falls; each chunk shares an augmentation.",
     "form": "The bilinear form that augmentations should preserve.",
     "views": "4: views of their own for the equivariance loss (the paper). 2: both losses share two views.",
@@ -62,6 +64,7 @@ HELP = {
     "precision": "auto is bf16 on a GPU and fp32 on a CPU.",
     "compile": "Compile the network with torch.compile: a minute at the first start, then faster.",
     "graph": "On one GPU, replay the whole step as a CUDA graph.",
+    "deterministic": "On a GPU, too, the same seed gives the same bits; slower.",
     "evaluate_every": "Measure after every so many epochs.",
 }
 

@@ -1,5 +1,6 @@
 """How the embeddings of any model respond to augmentations."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from care.data import Samples, place
 from care.evaluate.families import ALL, Keep, Watch, respond_to_families, spectrum
 from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, frozen
 from care.evaluate.response import Response, Spread
-from care.geometry import BilinearForm
+from care.geometry import BilinearForm, Euclidean, Symplectic, symplectic_strength
 from care.tables import text_table
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ class Measurement:
 
     The measures of the whole policy are attributes, `m.heldout_ratio.mean`, `m.gamma.values`; those of single
     families are in `m.families["color"]`, with every augmentation of the family drawn for certain. `Response` says what
-    each measure is. `spectrum` holds the singular values of the centered embeddings, divided by √n.
+    each measure is. `spectrum` holds the singular values of the centered embeddings, divided by √n. Where
+    embeddings are not on the sphere, `length` is the mean of ‖f(x)‖, and `strength` that of the symplectic form.
     """
 
     model: str
@@ -36,6 +38,8 @@ class Measurement:
     dimension: int
     families: Mapping[str, Response]
     spectrum: tuple[float, ...]
+    length: float | None = None
+    strength: float | None = None
 
     @property
     def heldout_ratio(self) -> Spread:
@@ -93,7 +97,8 @@ class Measurement:
         """Everything, ready for `json.dump`."""
         families = {name: response.to_json() for name, response in self.families.items()}
         about = {"model": self.model, "policy": self.policy, "images": self.images, "dimension": self.dimension}
-        return {**about, "families": families, "spectrum": list(self.spectrum)}
+        collapse = {"length": self.length, "strength": self.strength}
+        return {**about, "families": families, "spectrum": list(self.spectrum), **collapse}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Measurement":
@@ -164,7 +169,11 @@ def measure_outputs(
 
 def _measurement(name: str, observer: Observer, F: Tensor, families: Mapping[str, Response]) -> Measurement:
     n, d = F.shape
-    return Measurement(name, observer.policy_name, n, d, families, tuple(spectrum(F).tolist()))
+    form, values = observer.form(name), tuple(spectrum(F).tolist())
+    length = None if isinstance(form, Euclidean) else F.norm(dim=1).mean().item()
+    strength = symplectic_strength(F).item() if isinstance(form, Symplectic) else math.nan
+    known = None if math.isnan(strength) else strength
+    return Measurement(name, observer.policy_name, n, d, families, values, length, known)
 
 
 def _cells(response: Response) -> list[str]:

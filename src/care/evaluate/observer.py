@@ -1,6 +1,7 @@
 """A frozen model looking at samples under augmentations: where every measurement of a model begins."""
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from care.augment import ImagePolicy, Parameters, PointPolicy, apply
 from care.data import Samples, batches
-from care.geometry import BilinearForm, Euclidean
+from care.geometry import BilinearForm, Euclidean, form_named
 
 Policy = ImagePolicy | PointPolicy
 
@@ -44,6 +45,17 @@ class Observer:
         """The embeddings as points of their spaces."""
         return {output: self.form(output).embed(z) for output, z in embeddings.items()}
 
+    def also_with(self, forms: Sequence[str]) -> "Observer":
+        """The same, with the head looked at as a point of the spaces of other forms too: `head-minkowski` …"""
+        names = {seen_with(form): form_named(form) for form in forms}
+        look = dataclasses.replace(self, forms={**self.forms, **names})
+
+        def embed(inputs: Tensor) -> Mapping[str, Tensor]:
+            found = self.embed(inputs)
+            return {**found, **dict.fromkeys(names, found["head"])}
+
+        return dataclasses.replace(look, embed=embed) if names else look
+
     @property
     def rows_at_once(self) -> int:
         """`batch_size`, or as many as keep the device busy without filling its memory."""
@@ -74,6 +86,11 @@ class Observer:
         for rows, inputs in zip(blocks, batches(self.samples, order, self.device), strict=True):
             found.append(self.embed(apply(inputs, augmentations(rows))))
         return {name: torch.cat([_checked(part[name], name) for part in found]) for name in found[0]}
+
+
+def seen_with(form: str) -> str:
+    """What the head is called where it is looked at with another form than it was trained with."""
+    return f"head-{form}"
 
 
 def features_of(embeddings: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:

@@ -79,7 +79,12 @@ def _classes(evaluation: Evaluation) -> Iterator[Quantity]:
 
 
 def _responses(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
-    families = evaluation.measurement(output).families
+    measured = evaluation.measurement(output)
+    families = measured.families
+    if measured.length is not None:
+        yield Quantity(output, "length", measured.length, None)
+    if measured.strength is not None:
+        yield Quantity(output, "strength of ω", measured.strength, None)
     for measure, (name, better) in RESPONSES.items():
         spread = getattr(families[ALL], measure)
         yield Quantity(output, name, spread.mean, better, torch.tensor(spread.values))

@@ -54,6 +54,8 @@ class Spread:
 class Response:
     """The response to one family of augmentations a of which `augmentations` were drawn.
 
+    With another form than the Euclidean, rotations are elements of its group, and distances ‖·‖ are those of its space.
+
     heldout_ratio     ‖R̂F − F_a‖² / ‖F_a − F‖², R̂ ∈ SO(d) fitted on other images: 0 exact, 1 no better than none
     heldout_ratio_o   the same for O(d)
     composition       ‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖², fitted on other images
@@ -114,13 +116,14 @@ def act(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"], form: BilinearForm) 
     """Measure one augmentation. Rotations are fitted in O(d), and again in SO(d) where one of them is a reflection."""
     group = rotations(form)
     R_o = geometry.crossfit_rotations(F, F_a, form.group)
-    R = geometry.crossfit_rotations(F, F_a, group) if (torch.linalg.det(R_o) < 0).any() else R_o
+    again = group != form.group and bool((torch.linalg.det(R_o) < 0).any())
+    R = geometry.crossfit_rotations(F, F_a, group) if again else R_o
     cosine = torch.nn.functional.cosine_similarity(F, F_a)
     measures = {
-        "heldout_ratio": geometry.heldout_ratio(F, F_a, R=R),
-        "heldout_ratio_o": geometry.heldout_ratio(F, F_a, R=R_o),
-        "invariance": geometry.invariance(F, F_a),
-        "gamma": geometry.relative_equivariance(F, F_a),
+        "heldout_ratio": geometry.heldout_ratio(F, F_a, group, R),
+        "heldout_ratio_o": geometry.heldout_ratio(F, F_a, form.group, R_o),
+        "invariance": geometry.invariance(F, F_a, form),
+        "gamma": geometry.relative_equivariance(F, F_a, form=form),
         "wahba": geometry.wahba_error(F, F_a, group),
         "gram_defect": geometry.gram_defect(F, F_a, form),
         "cosine": cosine.mean(),

@@ -1,6 +1,7 @@
 """Do augmentations act on the embeddings as rotations? The geometry, and the arrays and predictions that go with it."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from care.evaluate.families import ALL, Watch, families_of
 from care.evaluate.measure import measure_outputs
-from care.evaluate.observer import Embeddings, Observer
+from care.evaluate.observer import Embeddings, Observer, seen_with
 from care.evaluate.prediction import Prediction, chance, predict_by_identity, prediction_measures
 from care.evaluate.response import Act
 from care.evaluate.targets import parameter_targets
@@ -43,10 +44,14 @@ class Kept:
 
 
 def rotate(
-    observer: Observer, still: Embeddings, augmentations: int, seed: int, watch: Watch
+    observer: Observer, still: Embeddings, augmentations: int, seed: int, watch: Watch, forms: Sequence[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The measurement of every output, how well rotations predict views, and the cosines of pairs."""
-    F = observer.points(still)
+    """The measurement of every output, how well rotations predict views, and the cosines of pairs.
+
+    The head is looked at with each of `forms` too.
+    """
+    observer = observer.also_with(forms)
+    F = observer.points({**still, **{seen_with(form): still["head"] for form in forms}})
     kept = Kept(F)
     measured = measure_outputs(observer, F, augmentations, True, seed, watch, kept)
     predicted = _predictions(observer, kept, augmentations, seed)

@@ -27,7 +27,8 @@ class Settings:
 
     `probe` names the protocol of the linear probe; it is trained on "cached" features of the images as they are, on
     features of "augmented" images, or, as in the authors' program, with BatchNorm statistics "drifting" meanwhile.
-    `logistic` is the penalty of an exact logistic regression, the probe's cross-check; None leaves it out.
+    `logistic` is the penalty of an exact logistic regression, the probe's cross-check; None leaves it out. `forms` are
+    bilinear forms in whose groups the head is looked at beside that of its own.
     """
 
     images: int | None = None
@@ -38,6 +39,7 @@ class Settings:
     learning_rates: tuple[float, ...] | None = None
     seeds: int = 5
     logistic: float | None = None
+    forms: tuple[str, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -96,7 +98,7 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
         still = observer.still()
         parts = [
             classify(bank, observer, still, protocol, settings.probe_on, study.module, settings.logistic, seed, tell),
-            rotate(observer, still, settings.augmentations, seed, tell),
+            rotate(observer, still, settings.augmentations, seed, tell, settings.forms),
             retrieve(observer, still, seed, tell),
             sense(observer, still, seed, tell),
         ]
@@ -108,4 +110,5 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
 def _about(study: Study, settings: Settings, images: int) -> dict[str, Any]:
     about = {"model": study.model, "data": study.test.name, "split": study.split, "policy": study.policy_name}
     counts = {"test_images": images, "train_images": len(study.train)}
-    return {**about, **counts, **{k: v for k, v in asdict(settings).items() if k != "images"}}
+    chosen = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}  # as JSON has it
+    return {**about, **counts, **{k: v for k, v in chosen.items() if k != "images"}}

@@ -4,7 +4,9 @@ Everything here is a pure function of tensors. Points are rows: `F` is [n, d], `
 f(a(x_i)), so that "a acts as the rotation R" reads `F_a == F @ R.T`.
 """
 
-from care.geometry.forms import BilinearForm, Euclidean, Group, Minkowski, Symplectic, form_named
+from care.geometry.exponential import exponential, skew
+from care.geometry.forms import BilinearForm, Euclidean, Group, Minkowski, Symplectic, form_named, form_of
+from care.geometry.harmonics import harmonic_blocks, harmonic_generators
 from care.geometry.measures import (
     composition_defect,
     crossfit_predictions,
@@ -13,6 +15,7 @@ from care.geometry.measures import (
     heldout_ratio,
     invariance,
     relative_equivariance,
+    symplectic_strength,
 )
 from care.geometry.wahba import solve_wahba, wahba_error
 
@@ -25,11 +28,17 @@ __all__ = [
     "composition_defect",
     "crossfit_predictions",
     "crossfit_rotations",
+    "exponential",
     "form_named",
+    "form_of",
     "gram_defect",
+    "harmonic_blocks",
+    "harmonic_generators",
     "heldout_ratio",
     "invariance",
     "relative_equivariance",
+    "skew",
     "solve_wahba",
+    "symplectic_strength",
     "wahba_error",
 ]

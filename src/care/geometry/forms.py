@@ -6,6 +6,10 @@
 | Minkowski  | diag(−1, 1 … 1)  | Lorentz O(1, d−1)   | hyperboloid, B(x, x) = −1 and x_0 > 0 |
 | Symplectic | [[0, I], [−I, 0]] | Sp(2k)             | R^2k                                 |
 
+The squared distance of two points is B(x − y, x − y) on the sphere and on the hyperboloid: 2 − 2 cos θ and 2 cosh θ − 2
+for points θ apart. The group leaves it as it is. No distance of R^2k is left as it is by Sp(2k): there it is ‖x − y‖²,
+which depends on the coordinates.
+
 `embed` is a retraction: it maps R^d onto the embedding space inside the same R^d and leaves points already there
 where they are. Losses can therefore always apply it, and the width of a projection head does not depend on the form.
 """
@@ -46,6 +50,12 @@ class BilinearForm(ABC):
     @abstractmethod
     def random_element(self, d: int, generator: torch.Generator, spread: float = 1.0) -> Float[Tensor, "d d"]:
         """A random element of the stabilizer, float64, on the generator's device."""
+
+    def squared_distance(
+        self, x: Float[Tensor, "*#batch d"], y: Float[Tensor, "*#batch d"]
+    ) -> Float[Tensor, "*#batch"]:
+        """‖x − y‖², row by row."""
+        return (x - y).square().sum(-1)
 
     def gram(self, x: Float[Tensor, "... n d"], y: Float[Tensor, "... m d"] | None = None) -> Float[Tensor, "... n m"]:
         """G_ij = B(x_i, y_j), with y = x unless given."""
@@ -114,6 +124,12 @@ class Minkowski(BilinearForm):
         space = x[..., 1:]
         return torch.cat([(1 + space.square().sum(-1, keepdim=True)).sqrt(), space], dim=-1)
 
+    def squared_distance(
+        self, x: Float[Tensor, "*#batch d"], y: Float[Tensor, "*#batch d"]
+    ) -> Float[Tensor, "*#batch"]:
+        """B(x − y, x − y), row by row: never negative on the hyperboloid, where rounding may say otherwise."""
+        return ((x - y) * self.apply_matrix(x - y)).sum(-1).clamp_min(0)
+
     def random_element(self, d: int, generator: torch.Generator, spread: float = 1.0) -> Float[Tensor, "d d"]:
         """A uniform rotation of space followed by a boost of rapidity `spread`·|N(0, 1)| in a uniform direction.
 
@@ -164,6 +180,11 @@ def form_named(name: str) -> BilinearForm:
     if name not in FORMS:
         raise ValueError(f"no bilinear form is called {name!r}; there are {', '.join(FORMS)}")
     return FORMS[name]
+
+
+def form_of(group: Group) -> BilinearForm:
+    """The form that a group leaves unchanged; SO(d) is a part of O(d)."""
+    return next(form for form in FORMS.values() if form.group == ("O" if group == "SO" else group))
 
 
 def boost(direction: Float[Tensor, " space"], rapidity: Float[Tensor, ""]) -> Float[Tensor, "d d"]:

@@ -2,7 +2,7 @@
 
 Every measure takes F [..., n, d] with rows f(x_i) and F_a [..., n, d] with rows f(a(x_i)), and returns one value per
 leading index. None of them normalizes: pass the points of the embedding space. Points that are not finite raise
-ValueError.
+ValueError. Distances d² are those of the form, or of the form that the group leaves unchanged: ‖x − y‖² on the sphere.
 
 An encoder that does not react to the augmentation at all has no rotation to speak of: the relative measures
 (`relative_equivariance`, `heldout_ratio`, `composition_defect`) are then NaN, which means "invariant", never 0.
@@ -15,19 +15,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from care.geometry.forms import BilinearForm, Euclidean, Group
+from care.geometry.forms import BilinearForm, Euclidean, Group, Symplectic, form_of
 from care.geometry.wahba import checked_points, solve_wahba
 
 # Pair matrices are made in blocks of at most this many entries (64 MiB in float32), so 10,000 points fit anywhere.
 PAIRS_AT_ONCE = 2**24
 
-EUCLIDEAN = Euclidean()
+EUCLIDEAN, SYMPLECTIC = Euclidean(), Symplectic()
 
 
-def invariance(F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:
-    """E_x ‖f(a(x)) − f(x)‖: how far the augmentation moves an embedding. 0 is invariant."""
+def invariance(
+    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], form: BilinearForm = EUCLIDEAN
+) -> Float[Tensor, "*#batch"]:
+    """E_x d(f(a(x)), f(x)): how far the augmentation moves an embedding. 0 is invariant."""
     F, F_a = checked_points(F, F_a)
-    return (F_a - F).norm(dim=-1).mean(-1)
+    return form.squared_distance(F_a, F).sqrt().mean(-1)
 
 
 def gram_defect(
@@ -43,9 +45,15 @@ def gram_defect(
 
 
 def relative_equivariance(
-    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], anchors: int | None = None
+    F: Float[Tensor, "*#batch n d"],
+    F_a: Float[Tensor, "*#batch n d"],
+    anchors: int | None = None,
+    form: BilinearForm = EUCLIDEAN,
 ) -> Float[Tensor, "*#batch"]:
     """γ_f = E_{i≠j} (‖f(a x_j) − f(a x_i)‖² − ‖f(x_j) − f(x_i)‖²)² / (‖f(a x_j) − f(x_j)‖² + ‖f(a x_i) − f(x_i)‖²)².
+
+    With another form, d² stands for ‖·‖² everywhere. A skew form has no such distances to compare: the numerator is
+    then (2 B(f(a x_i), f(a x_j)) − 2 B(f(x_i), f(x_j)))², which on the sphere and on the hyperboloid is the same.
 
     The mean is over all pairs of different points, or, with `anchors`, over the pairs of that many evenly spaced rows
     with every other row. Pairs in which neither point moved are 0/0 and left out; if next to nothing moved, γ_f is NaN.
@@ -53,16 +61,29 @@ def relative_equivariance(
     γ_f falls as the displacement grows, whatever its direction: read it beside `invariance` and `heldout_ratio`.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
-    length, growth = F.square().sum(-1), ((F_a - F) * (F_a + F)).sum(-1)  # ‖f‖² and ‖f_a‖² − ‖f‖²
-    moved = (F_a - F).square().sum(-1)
+    length, growth = F.square().sum(-1), _growth(F, F_a, form)
+    moved = form.squared_distance(F_a, F)
     total = count = F.new_zeros(F.shape[:-2], dtype=torch.float64)
     for i, j in _pairs(F, anchors):
-        numerator = (growth[..., i] + growth[..., j] - 2 * _gram_change(F, F_a, i, EUCLIDEAN)).square()
+        numerator = (growth[..., i] + growth[..., j] - 2 * _gram_change(F, F_a, i, form)).square()
         denominator = moved[..., i] + moved[..., j]
         counted = (i != j) & (denominator > torch.finfo(F.dtype).eps * (length[..., i] + length[..., j]))
         ratio = torch.where(counted, numerator / denominator.square(), 0)
         total, count = total + ratio.sum((-2, -1), dtype=torch.float64), count + counted.sum((-2, -1))
-    return torch.where(_moved(F, F_a), total / count, torch.nan).to(F.dtype)
+    return torch.where(_moved(F, moved), total / count, torch.nan).to(F.dtype)
+
+
+def symplectic_strength(F: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
+    """(d − 1) Σ_ij ω(f_i, f_j)² / Σ_ij (‖f_i‖² ‖f_j‖² − ⟨f_i, f_j⟩²): areas as ω sees them, and as they are.
+
+    1 is what points in a random orientation have, whatever their length and rank. 0 is the Lagrangian collapse: ω
+    vanishes on the points, and with it the equivariance loss. NaN where all points are on one line.
+    """
+    F, dtype = checked_points(F, F, at_least=2)[0].double(), F.dtype
+    d, C = F.shape[-1], F.mT @ F
+    omega = (SYMPLECTIC.gram(C) * SYMPLECTIC.matrix(d).to(C)).sum((-2, -1))  # tr(C J C Jᵀ) is the sum over all pairs
+    areas = _squared(F).square() - _squared(C)
+    return torch.where(areas > 1e-12 * _squared(C), (d - 1) * omega / areas, torch.nan).to(dtype)
 
 
 def crossfit_rotations(
@@ -93,11 +114,12 @@ def heldout_ratio(
 ) -> Float[Tensor, "*#batch"]:
     """‖R̂F − F_a‖² / ‖F_a − F‖² with R̂ fitted on other images: 0 = exactly one rotation, 1 = no better than none.
 
-    R̂ is that of `crossfit_rotations`, or R, if it was fitted before.
+    It is Σ d²(R̂ f(x_i), f(a(x_i))) / Σ d²(f(x_i), f(a(x_i))) in the distance of the group's form. R̂ is that of
+    `crossfit_rotations`, or R, if it was fitted before.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     R = crossfit_rotations(F, F_a, group) if R is None else R
-    return _relative(_squared(crossfit_predictions(F, R) - F_a), F, F_a)
+    return _relative(crossfit_predictions(F, R), F, F_a, group)
 
 
 def composition_defect(
@@ -117,7 +139,7 @@ def composition_defect(
     F_b, F_ba = checked_points(F_b, F_ba, at_least=2)
     R_a = crossfit_rotations(F, F_a, group) if R_a is None else R_a
     R_ba = crossfit_rotations(F, F_b, group) @ R_a
-    return _relative(_squared(crossfit_predictions(F, R_ba) - F_ba), F, F_ba)
+    return _relative(crossfit_predictions(F, R_ba), F, F_ba, group)
 
 
 def _halves(F: Float[Tensor, "*batch n d"]) -> tuple[Int[Tensor, " a"], Int[Tensor, " b"]]:
@@ -136,14 +158,16 @@ def _squared(X: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:
     return X.square().sum((-2, -1))
 
 
-def _relative(error: Tensor, F: Tensor, F_moved: Tensor) -> Tensor:
-    """error / ‖F_moved − F‖², or NaN where nothing moved."""
-    return torch.where(_moved(F, F_moved), error / _squared(F_moved - F), torch.nan)
+def _relative(predicted: Tensor, F: Tensor, F_moved: Tensor, group: Group) -> Tensor:
+    """Σ d²(predicted, F_moved) / Σ d²(F, F_moved), or NaN where nothing moved."""
+    form = form_of(group)
+    error, moved = form.squared_distance(predicted, F_moved), form.squared_distance(F, F_moved)
+    return torch.where(_moved(F, moved), error.sum(-1) / moved.sum(-1), torch.nan)
 
 
-def _moved(F: Tensor, F_moved: Tensor) -> Tensor:
+def _moved(F: Tensor, squared_distance: Float[Tensor, "*#batch n"]) -> Tensor:
     """Whether the displacement is above the rounding of the points."""
-    return _squared(F_moved - F) > torch.finfo(F.dtype).eps * _squared(F)
+    return squared_distance.sum(-1) > torch.finfo(F.dtype).eps * _squared(F)
 
 
 def _pairs(F: Tensor, anchors: int | None) -> Iterator[tuple[Int[Tensor, "rows 1"], Int[Tensor, "1 n"]]]:
@@ -166,3 +190,9 @@ def _gram_change(F: Tensor, F_a: Tensor, i: Int[Tensor, "rows 1"], form: Bilinea
     S, D = F_a + F, F_a - F
     rows = i[:, 0]
     return (form.gram(S[..., rows, :], D) + form.gram(D[..., rows, :], S)) / 2
+
+
+def _growth(F: Tensor, F_a: Tensor, form: BilinearForm) -> Float[Tensor, "*b n"]:
+    """B(f_a(x_i), f_a(x_i)) − B(f(x_i), f(x_i)), in the same way."""
+    S, D = F_a + F, F_a - F
+    return (S * form.apply_matrix(D) + D * form.apply_matrix(S)).sum(-1) / 2

@@ -13,6 +13,7 @@ from care.losses.info_nce import InfoNCE, info_nce
 from care.losses.invariance import Invariance, invariance
 from care.losses.prediction import BYOL, SimSiam, byol, simsiam
 from care.losses.queue import QueueInfoNCE, queue_info_nce
+from care.losses.steering import steering
 from care.losses.uniformity import Uniformity, uniformity
 from care.losses.vicreg import VICReg, vicreg
 
@@ -35,6 +36,7 @@ __all__ = [
     "mean_weight",
     "queue_info_nce",
     "simsiam",
+    "steering",
     "uniformity",
     "vicreg",
 ]

@@ -8,38 +8,54 @@ from torch import Tensor, nn
 
 from care.geometry import BilinearForm
 from care.losses.equivariance import EUCLIDEAN, Equivariance
+from care.losses.steering import steering
 
 
 class CARE(nn.Module):
-    """L_CARE = L_InfoNCE + λ L_equi, with any Siamese loss in place of InfoNCE.
+    """L_CARE = L_InfoNCE + λ L_equi, with any Siamese loss in place of InfoNCE, and + μ L_steering if asked for.
 
     The six ablations of the paper are settings of this class: `siamese` one of `InfoNCE()`, `Invariance()`,
     `Uniformity()` or None (no such term), and `weight` (λ, in units of the mean over pairs) positive or 0.
+    `steering_weight` is μ.
     """
 
-    def __init__(self, siamese: nn.Module | None, weight: float, chunks: int, form: BilinearForm = EUCLIDEAN) -> None:
+    def __init__(
+        self,
+        siamese: nn.Module | None,
+        weight: float,
+        chunks: int,
+        form: BilinearForm = EUCLIDEAN,
+        steering_weight: float = 0.0,
+    ) -> None:
         super().__init__()
-        if weight < 0:
-            raise ValueError(f"the weight of the equivariance loss must not be negative, got {weight}")
+        if weight < 0 or steering_weight < 0:
+            kind, negative = ("equivariance", weight) if weight < 0 else ("steering", steering_weight)
+            raise ValueError(f"the weight of the {kind} loss must not be negative, got {negative}")
         if siamese is None and weight == 0:
             raise ValueError("there is nothing to train: no Siamese loss, and the equivariance loss has weight 0")
-        self.siamese, self.weight = siamese, weight
+        self.siamese, self.weight, self.steering_weight = siamese, weight, steering_weight
         self.equivariance = Equivariance(chunks, form)
 
-    def terms(self, views: Sequence[Tensor], chunk_views: Sequence[Tensor]) -> dict[str, Float[Tensor, ""]]:
+    def terms(
+        self, views: Sequence[Tensor], chunk_views: Sequence[Tensor], steered_by: Sequence[Tensor] = ()
+    ) -> dict[str, Float[Tensor, ""]]:
         """The terms by name, unweighted: what to log. Terms that are switched off are not computed."""
         terms = {} if self.siamese is None else {"siamese": self.siamese(*views)}
-        return terms | ({"equivariance": self.equivariance(*chunk_views)} if self.weight else {})
+        terms |= {"equivariance": self.equivariance(*chunk_views)} if self.weight else {}
+        return terms | ({"steering": steering(*chunk_views, *steered_by)} if self.steering_weight else {})
 
-    def forward(self, views: Sequence[Tensor], chunk_views: Sequence[Tensor]) -> Float[Tensor, ""]:
-        """`siamese(*views) + λ · equivariance(*chunk_views)`.
+    def forward(
+        self, views: Sequence[Tensor], chunk_views: Sequence[Tensor], steered_by: Sequence[Tensor] = ()
+    ) -> Float[Tensor, ""]:
+        """`siamese(*views) + λ · equivariance(*chunk_views) + μ · steering(*chunk_views, *steered_by)`.
 
         `views` are what the Siamese loss takes (z1, z2 for InfoNCE): each sample with its own augmentation.
         `chunk_views` are z1, z2 for the equivariance loss: each chunk with one augmentation.
+        `steered_by` are what the steering loss takes beside them: the coordinates of both, and the generators.
         """
-        return self.total(self.terms(views, chunk_views))
+        return self.total(self.terms(views, chunk_views, steered_by))
 
     def total(self, terms: dict[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
         """The weighted sum of the terms."""
-        weights = {"siamese": 1.0, "equivariance": self.weight}
+        weights = {"siamese": 1.0, "equivariance": self.weight, "steering": self.steering_weight}
         return torch.stack([weights[name] * term for name, term in terms.items()]).sum()

@@ -20,6 +20,7 @@ from care.losses import (
     VICReg,
 )
 from care.methods import moco
+from care.methods.generators import generators_for
 from care.methods.method import Method
 from care.methods.predictive import Predictive
 from care.methods.settings import MethodSettings
@@ -30,7 +31,8 @@ from care.models import Encoder, split_batchnorm
 def build_method(settings: MethodSettings, encoder: Encoder, batch: int, processes: int = 1) -> Method:
     """The method that `settings` describe, around `encoder`, for batches of `batch` over all processes."""
     settings.check(batch, processes)
-    loss = CARE(siamese_loss(settings), settings.equivariance, settings.chunks // processes, form_named(settings.form))
+    chunks, form = settings.chunks // processes, form_named(settings.form)
+    loss = CARE(siamese_loss(settings), settings.equivariance, chunks, form, settings.steering)
     plan, joint = view_plan(settings, batch), settings.batchnorm == "joint"
     method: Method
     if settings.method == "mocov2":
@@ -41,6 +43,8 @@ def build_method(settings: MethodSettings, encoder: Encoder, batch: int, process
         method = Predictive(encoder, loss, plan, joint, settings.embedding, width, moving)
     else:
         method = Method(encoder, loss, plan, joint)
+    if settings.steering:
+        method.generators = generators_for(settings.chunk_policy, min(settings.steering_rank, settings.embedding))
     split_batchnorm(method)
     return method
 
@@ -66,13 +70,15 @@ def view_plan(settings: MethodSettings, batch: int) -> ViewPlan:
     """Which views a step draws."""
     policy = policy_for(settings.policy, settings.size)
     chunk_policy = dataclasses.replace(policy_for(settings.chunk_policy, settings.size), identity=settings.identity)
-    if settings.equivariance == 0:
+    if not settings.chunked:
         return two_views(policy, batch, settings.chunks, per_chunk=0)
     if settings.method == "equivariance":
-        return chunked_views(chunk_policy, settings.chunks, settings.shared_by)
-    if settings.views == 2:
-        return two_views(chunk_policy, batch, settings.chunks, settings.chunked_views)
-    return four_views(policy, chunk_policy, batch, settings.chunks, settings.shared_by)
+        plan = chunked_views(chunk_policy, settings.chunks, settings.shared_by)
+    elif settings.views == 2:
+        plan = two_views(chunk_policy, batch, settings.chunks, settings.chunked_views)
+    else:
+        plan = four_views(policy, chunk_policy, batch, settings.chunks, settings.shared_by)
+    return dataclasses.replace(plan, steered=settings.steering > 0)
 
 
 def policy_for(name: str, size: int | None = None) -> ImagePolicy | PointPolicy:

@@ -1,12 +1,13 @@
 """A method: an encoder and a loss, from views to the terms of the loss."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.losses import CARE
+from care.methods.generators import Generators
 from care.methods.views import ViewPlan
 from care.models import Encoder, forward_views
 
@@ -21,21 +22,28 @@ def on_one_process(x: Tensor) -> Tensor:
 class Method(nn.Module):
     """SimCLR and all methods that compare the embeddings of two views directly (Barlow Twins, VICReg, the ablations).
 
-    Called with the views of `plan`, it returns the terms of the loss by name. Losses that compare images with each
+    Called with what `plan` draws, it returns the terms of the loss by name. Losses that compare images with each
     other see those of all processes: `gather` concatenates over processes and carries gradients back. The chunks of
-    the equivariance loss stay on their process.
+    the equivariance loss stay on their process. `generators` are those of the steering loss, if there is one.
     """
 
     def __init__(self, encoder: Encoder, loss: CARE, plan: ViewPlan, joint: bool = False) -> None:
         super().__init__()
         self.encoder, self.loss, self.plan, self.joint = encoder, loss, plan, joint
         self.gather: Gather = on_one_process
+        self.generators: Generators | None = None
 
-    def forward(self, *views: Tensor) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, *drawn: Tensor) -> dict[str, Float[Tensor, ""]]:
         """The terms of the loss, unweighted."""
+        views, steered_by = self._parted(drawn)
         z = forward_views(self.encoder, views, self.joint)
         siamese = tuple(self.gather(z[i]) for i in self.plan.siamese)
-        return self.loss.terms(siamese, [z[i] for i in self.plan.chunked])
+        return self.loss.terms(siamese, [z[i] for i in self.plan.chunked], steered_by)
+
+    def _parted(self, drawn: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        """(the views, what the steering loss takes beside embeddings): nothing of the latter where there is none."""
+        views, theta = drawn[: len(self.plan.views)], drawn[len(self.plan.views) :]
+        return list(views), [*theta, self.generators()] if self.generators is not None else []
 
     def after_step(self, momentum: float | Tensor) -> None:
         """What a method does after the optimizer's step: nothing here."""

@@ -37,15 +37,16 @@ class MoCo(Method):
         self.register_buffer("queue", Euclidean().embed(torch.randn(size, embedding, generator=generator)))
         self.keys: list[Tensor] = []
 
-    def forward(self, *views: Tensor) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, *drawn: Tensor) -> dict[str, Float[Tensor, ""]]:
         """The terms of the loss: the encoder sees the first view and the chunks, the momentum encoder the second."""
+        views, steered_by = self._parted(drawn)
         query, key = self.plan.siamese
         seen = [i for i in range(len(views)) if i != key or i in self.plan.chunked]
         z = dict(zip(seen, forward_views(self.encoder, [views[i] for i in seen], self.joint), strict=True))
         with torch.no_grad():
             keys = forward_shuffled(self.momentum_encoder, views[key], self.groups)
         self.keys.append(keys)
-        return self.loss.terms((z[query], keys, self.queue), [z[i] for i in self.plan.chunked])
+        return self.loss.terms((z[query], keys, self.queue), [z[i] for i in self.plan.chunked], steered_by)
 
     @torch.no_grad()
     def after_step(self, momentum: float | Tensor) -> None:

@@ -33,8 +33,9 @@ class Predictive(Method):
         self.predictor = projection_head(embedding, width, embedding)
         self.momentum_encoder = copy.deepcopy(encoder).requires_grad_(False) if momentum_target else None
 
-    def forward(self, *views: Tensor) -> dict[str, Float[Tensor, ""]]:
+    def forward(self, *drawn: Tensor) -> dict[str, Float[Tensor, ""]]:
         """The terms of the loss."""
+        views, steered_by = self._parted(drawn)
         z = forward_views(self.encoder, views, self.joint)
         first, second = self.plan.siamese
         predictions = forward_views(self.predictor, [z[first], z[second]], self.joint)
@@ -42,7 +43,7 @@ class Predictive(Method):
         if self.momentum_encoder is not None:
             with torch.no_grad():
                 targets = forward_views(self.momentum_encoder, [views[first], views[second]], self.joint)
-        return self.loss.terms((*predictions, *targets), [z[i] for i in self.plan.chunked])
+        return self.loss.terms((*predictions, *targets), [z[i] for i in self.plan.chunked], steered_by)
 
     def after_step(self, momentum: float | Tensor) -> None:
         """Move the target."""

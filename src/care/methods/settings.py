@@ -13,13 +13,18 @@ WITH_TEMPERATURE = ("simclr", "mocov2")
 WITH_MOMENTUM = ("mocov2", "byol")
 
 # The smallest and the largest that make sense: beyond these, memory ends before training begins.
-RANGES = {"embedding": (2, 1 << 16), "head_width": (1, 1 << 16), "head_depth": (1, 64), "queue": (1, 1 << 24)}
+RANGES = {
+    "embedding": (2, 1 << 16), "head_width": (1, 1 << 16), "head_depth": (1, 64), "queue": (1, 1 << 24),
+    "steering_rank": (2, 512),
+}  # fmt: skip
 LARGEST_SIZE = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodSettings:
     """An encoder, a Siamese loss, and the equivariance loss on top with λ = `equivariance` (times its mean over pairs).
+
+    `steering` is μ, the weight of the steering loss, which turns the first `steering_rank` coordinates of embeddings.
 
     The paper's six ablations are `method` = invariance, equivariance, uniformity, uniformity with equivariance > 0,
     simclr, and simclr with equivariance > 0.
@@ -28,6 +33,8 @@ class MethodSettings:
     method: MethodName = "simclr"
     temperature: float = 0.5
     equivariance: float = 0.0
+    steering: float = 0.0
+    steering_rank: int = 32
     chunks: int = 16
     form: str = "euclidean"
     views: Literal[2, 4] = 4
@@ -46,6 +53,11 @@ class MethodSettings:
     queue: int = 4096
     momentum: float = 0.99
 
+    @property
+    def chunked(self) -> bool:
+        """Whether there is a loss that wants chunks that share an augmentation."""
+        return self.equivariance > 0 or self.steering > 0
+
     def check(self, batch: int, processes: int = 1) -> None:
         """Raise ValueError, one sentence, for settings that make no sense together."""
         _one_of("method", self.method, get_args(MethodName))
@@ -54,6 +66,7 @@ class MethodSettings:
             _one_of(name, getattr(self, name), [*PRESETS, "rotations"])
         _require(self.temperature > 0, f"temperature must be greater than 0, got {self.temperature}")
         _require(self.equivariance >= 0, f"equivariance (λ) must not be negative, got {self.equivariance}")
+        _require(self.steering >= 0, f"steering (μ) must not be negative, got {self.steering}")
         _require(self.size is None or self.size >= 8, f"size must be at least 8 pixels, got {self.size}")
         _require(
             not self.size or self.size <= LARGEST_SIZE, f"size must be at most {LARGEST_SIZE} pixels, got {self.size}"
@@ -68,7 +81,8 @@ class MethodSettings:
         _require(not alone or self.equivariance > 0, "the method equivariance needs equivariance > 0")
         _require(self.form == "euclidean" or self.equivariance > 0, f"form {self.form} needs equivariance > 0")
         _require(self.form != "symplectic" or self.embedding % 2 == 0, "the symplectic form needs an even embedding")
-        if self.equivariance > 0:
+        _require(self.form == "euclidean" or self.steering == 0, f"steering turns spheres, not the form {self.form}")
+        if self.chunked:
             self._check_chunks(batch, processes)
         if self.method == "mocov2":
             _require(self.queue >= batch, f"the queue of {self.queue} is smaller than a batch of {batch}")

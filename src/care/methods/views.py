@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from care.augment import ImagePolicy, Parameters, PointPolicy, apply
+from care.augment import ImagePolicy, Parameters, PointPolicy, apply, coordinates
 
 Sharing = Literal["chunk", "batch"]
 
@@ -36,16 +36,18 @@ class ViewPlan:
     """The views of a step, and which of them each loss looks at.
 
     `siamese` and `chunked` are positions in `views`: two for the Siamese loss, two for the equivariance loss (or none).
+    If `steered`, the coordinates of the augmentations of the chunked views are wanted, too.
     """
 
     views: tuple[View, ...]
     siamese: tuple[int, ...]
     chunked: tuple[int, ...]
+    steered: bool = False
 
     def draw(
         self, inputs: Tensor, batch: int, rows: slice, generator: torch.Generator, make: "Make | None" = None
     ) -> list[Tensor]:
-        """The views of `inputs`, which are the `rows` of a global batch of `batch` samples.
+        """The views of `inputs`, which are the `rows` of a global batch of `batch` samples, and then the coordinates.
 
         Augmentations are drawn for the whole batch and the rows cut out, so the result does not depend on how many
         processes share the batch. `make` may be a compiled form of `make_views`.
@@ -60,10 +62,19 @@ Make = Callable[[ViewPlan, Tensor, int, slice, list[tuple[Tensor, ...]]], list[T
 def make_views(
     plan: ViewPlan, inputs: Tensor, batch: int, rows: slice, numbers: list[tuple[Tensor, ...]]
 ) -> list[Tensor]:
-    """The views of `plan` that these random numbers stand for. Nothing here is random: it can be compiled."""
-    source = _source(inputs)
+    """The views of `plan` that these random numbers stand for, and where it is steered, behind them, a row of
+    coordinates per draw for each of the chunked views. Nothing here is random: it can be compiled.
+    """
     pairs = zip(plan.views, numbers, strict=True)
-    return [apply(inputs, view.augmentations(batch, source, drawn)[rows]) for view, drawn in pairs]
+    drawn = [view.augmentations(batch, _source(inputs), mine)[rows] for view, mine in pairs]
+    views = [apply(inputs, augmentations) for augmentations in drawn]
+    return views + [_coordinates(plan.views[i], drawn[i], batch) for i in plan.chunked if plan.steered]
+
+
+def _coordinates(view: View, augmentations: Parameters, batch: int) -> Tensor:
+    """θ of every draw, out of augmentations of the samples that share them."""
+    shared_by = min(batch // view.draws, len(augmentations))
+    return coordinates(augmentations[::shared_by], getattr(view.policy, "center", 1.0))
 
 
 def _source(inputs: Tensor) -> tuple[int, ...]:

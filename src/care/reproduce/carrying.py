@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,6 +83,7 @@ def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
     run = Run(workshop.runs / trial.slug)
     config = workshop.how(trial.config)
     if not run.weights.exists():
+        _go_on_from_a_shorter(run, config, workshop)
         torch.compiler.reset()  # what was compiled for another trial is of no use for this one
         train(prepare(config, run.folder, resume=True), Watched(f"training {trial.slug}", watch))
 
@@ -94,6 +96,19 @@ def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
     outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
     outcome.save(workshop.kept)
     return outcome
+
+
+def _go_on_from_a_shorter(run: Run, config: Config, workshop: Workshop) -> None:
+    """Copy the longest finished run that this one only has more epochs than, so that nothing is trained twice."""
+    if (run.folder / "config.toml").exists():
+        return
+    others = [Run(file.parent) for file in workshop.runs.glob("*/config.toml")]
+    shorter = [other for other in others if other.weights.exists() and not config.obstacles(other.config())]
+    if shorter:
+        source = max(shorter, key=lambda other: other.config().epochs).folder
+        shutil.copytree(source / "checkpoints", run.checkpoints, dirs_exist_ok=True)
+        for name in ("log.jsonl", "speed.jsonl", "config.toml"):  # the last says that all is there
+            shutil.copy(source / name, run.folder / name)
 
 
 def _study(run: Run, config: Config) -> Study:

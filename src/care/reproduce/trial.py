@@ -16,7 +16,7 @@ from care.evaluate.quantities import quantities
 from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
-HOW = ("device", "compile", "graph")
+HOW = ("device", "compile", "graph", "deterministic")
 DIGITS = 6  # significant ones, of the numbers that are kept
 
 

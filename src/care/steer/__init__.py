@@ -6,7 +6,6 @@ steering.canonicalize(z, augmentation)    # and back
 """
 
 from care.steer.canonical import Canonicalized, Reading, measure_canonical, undone_families
-from care.steer.coordinates import coordinate_names, coordinates
 from care.steer.evidence import Evidence, gather
 from care.steer.families import steered_families
 from care.steer.fitting import fit_steering
@@ -40,8 +39,6 @@ __all__ = [
     "ask",
     "augmentation_of",
     "bank_of",
-    "coordinate_names",
-    "coordinates",
     "fit_predictor",
     "fit_steering",
     "gather",

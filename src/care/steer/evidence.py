@@ -11,11 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from care.augment import ImagePolicy, Parameters
+from care.augment import ImagePolicy, Parameters, coordinate_names, coordinates
 from care.evaluate.families import Family, Watch
 from care.evaluate.observer import Observer
 from care.randomness import derive, generator_for
-from care.steer.coordinates import coordinate_names, coordinates
 
 KEPT = 2**24  # numbers of embeddings that are kept, for predictors that need them
 LOOKS = 10  # augmentations that the directions to turn in are found from

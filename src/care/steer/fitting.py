@@ -7,11 +7,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from care.augment.coordinates import POINT_NAMES
 from care.evaluate.families import Watch
+from care.geometry import skew
 from care.randomness import generator_for
-from care.steer.coordinates import POINT_NAMES
 from care.steer.evidence import Evidence
-from care.steer.generators import regressed_logarithms, rotations, skew
+from care.steer.generators import regressed_logarithms, rotations
 from care.steer.representation import represent
 from care.steer.steering import Steering
 

@@ -4,17 +4,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.geometry import solve_wahba
+from care.geometry import skew, solve_wahba
 
 
 def rotations(generators: Float[Tensor, "k m m"], theta: Float[Tensor, "n k"]) -> Float[Tensor, "n m m"]:
     """R(θ) = exp(Σ_k θ_k A_k): in SO(m) for skew A_k, I at θ = 0, and R(sθ) R(tθ) = R((s + t)θ)."""
     return torch.linalg.matrix_exp(torch.einsum("nk,kij->nij", theta.to(generators), generators))
-
-
-def skew(M: Float[Tensor, "*batch m m"]) -> Float[Tensor, "*batch m m"]:
-    """The skew part of M, (M − Mᵀ) / 2."""
-    return (M - M.mT) / 2
 
 
 def logarithms(R: Float[Tensor, "n m m"]) -> Float[Tensor, "n m m"]:

@@ -7,14 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.augment import Parameters
+from care.augment import Parameters, coordinates
 from care.evaluate.families import Family, Watch
 from care.evaluate.observer import Observer
 from care.evaluate.prediction import predict_by_identity, prediction_measures
 from care.evaluate.response import Spread
 from care.geometry import crossfit_predictions, crossfit_rotations, invariance, solve_wahba
 from care.randomness import derive
-from care.steer.coordinates import coordinates
 from care.steer.predictor import Predictor
 from care.steer.result import IDENTITY, MAPS, ORACLE, PREDICTOR, STEERING, Steered, SteeringResult, Unexplained
 from care.steer.steering import Steering

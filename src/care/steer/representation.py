@@ -17,8 +17,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from care.geometry.harmonics import harmonic_blocks, harmonic_generators
 from care.steer.generators import rotations
-from care.steer.harmonics import harmonic_generators
 
 DEGREES = (1, 2, 3, 4)
 STARTS = 3  # eigenvectors that a block is looked for from
@@ -49,7 +49,7 @@ def represent(
     if not blocks:
         return torch.zeros(3, *C.shape[1:]).to(covariance), []
     degrees = [block.degree for block in blocks]
-    J = _blockdiagonal(degrees)
+    J = harmonic_blocks(degrees)
     Q = ascend(torch.cat([block.Q for block in blocks], dim=1), rotations(J, v), C)
     return (Q @ J @ Q.mT).to(covariance), degrees
 
@@ -102,11 +102,6 @@ def _complement(m: int, blocks: list[Block]) -> Float64[Tensor, "m b"]:
     """An orthonormal basis of the directions in none of the blocks."""
     taken = torch.cat([torch.zeros(m, 0, dtype=torch.float64), *(block.Q for block in blocks)], dim=1)
     return torch.linalg.svd(taken).U[:, taken.shape[1] :]
-
-
-def _blockdiagonal(degrees: list[int]) -> Float64[Tensor, "3 b b"]:
-    parts = [harmonic_generators(degree) for degree in degrees]
-    return torch.stack([torch.block_diag(*(part[k] for part in parts)) for k in range(3)])
 
 
 def _orthogonal_factor(X: Float64[Tensor, "m b"]) -> Float64[Tensor, "m b"]:

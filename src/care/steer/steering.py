@@ -11,9 +11,8 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from torch import Tensor
 
-from care.augment import Parameters
+from care.augment import Parameters, coordinate_names, coordinates
 from care.durable import BLANK, is_sealed, seal, write_atomically
-from care.steer.coordinates import coordinate_names, coordinates
 from care.steer.generators import rotations
 
 FORMAT = "care steering 1"

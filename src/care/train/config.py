@@ -39,6 +39,7 @@ class Config(MethodSettings):
     precision: Precision = "auto"
     compile: bool = False
     graph: bool = True
+    deterministic: bool = False
     evaluate_every: int = 1
 
     def __post_init__(self) -> None:
@@ -94,6 +95,14 @@ class Config(MethodSettings):
         """`name: ours, theirs` for each field in which two configurations differ."""
         pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
         return [f"{name}: {ours} instead of {theirs}" for name, ours, theirs in pairs if ours != theirs]
+
+    def obstacles(self, started: "Config") -> list[str]:
+        """What keeps a run that was started with another configuration from being gone on with as this one.
+
+        More epochs do not, where nothing else depends on how many there are.
+        """
+        longer = self.epochs > started.epochs and self.schedule == "constant" and self.method != "byol"
+        return self.differences(dataclasses.replace(started, epochs=self.epochs) if longer else started)
 
 
 def known_names(values: dict[str, Any], where: str) -> dict[str, Any]:

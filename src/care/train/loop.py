@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
 from torch import Tensor
 
 from care import data
@@ -20,6 +19,7 @@ from care.geometry import form_named
 from care.methods import policy_for
 from care.randomness import epoch_order
 from care.train import checkpoint, distributed
+from care.train.arithmetic import ask_for_same_bits, fastest_convolutions, same_bits
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.monitor import Monitor
@@ -76,6 +76,8 @@ def prepare(config: Config, out: Path, resume: bool = False, save_minutes: float
     run = Run(out)
     if resume:
         check_unchanged(run)
+    if config.deterministic:
+        ask_for_same_bits()
     processes = distributed.start(config.device)
     config.check(config.batch_size // config.accumulate, processes.count)
     samples, heldout = load_samples(config)
@@ -110,7 +112,8 @@ def _train(plan: Plan, progress: Progress) -> None:
     samples, steps = place(plan.samples, processes.device), plan.steps_per_epoch
     save_due = _clock(plan.save_minutes)
 
-    with _signals() as stop_wanted, _fastest_convolutions(), Writer() as writer:
+    arithmetic = same_bits() if config.deterministic else fastest_convolutions()
+    with _signals() as stop_wanted, arithmetic, Writer() as writer:
         for epoch in range(state.step // steps, config.epochs):
             started, first_step, end = time.perf_counter(), state.step, (epoch + 1) * steps
             inputs = batches(samples, _indices(plan, epoch, state.step), processes.device)
@@ -186,7 +189,8 @@ def _note(run: Run, log: list[dict[str, Any]], speed: dict[str, int | float]) ->
 def _finish(plan: Plan, state: State) -> None:
     """What a finished run folder has; the log again, since a run killed at its end is resumed after its last epoch."""
     plan.run.write_log(state.log)
-    plan.run.save_encoder(state.encoder, plan.config, view_source(plan.config, plan.samples.source))
+    generators = state.method.generators() if state.method.generators is not None else None
+    plan.run.save_encoder(state.encoder, plan.config, view_source(plan.config, plan.samples.source), generators)
 
 
 def _stop(processes: Processes, writer: Writer) -> NoReturn:
@@ -199,17 +203,6 @@ def _clock(minutes: float) -> Callable[[], bool]:
     """Whether that many minutes have passed since now."""
     end = time.monotonic() + 60 * minutes
     return lambda: time.monotonic() >= end
-
-
-@contextmanager
-def _fastest_convolutions() -> Iterator[None]:
-    """cuDNN tries its algorithms for every new shape and keeps the fastest: shapes do not change while training."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
 
 
 @contextmanager

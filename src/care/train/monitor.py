@@ -10,7 +10,7 @@ from care import geometry
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples
 from care.evaluate import Observer, knn_predict
-from care.evaluate.observer import Embed, frozen
+from care.evaluate.observer import EUCLIDEAN, Embed, frozen
 from care.evaluate.response import rotations
 from care.models import Encoder
 from care.randomness import generator_for
@@ -36,16 +36,19 @@ class Monitor:
             F, views = self._views(encoder, device)
             knn = self._knn(encoder, device)
         group = rotations(self.form)
-        angles = F @ F.mT - torch.eye(len(F), device=F.device)
+        directions = EUCLIDEAN.embed(F)
+        angles = directions @ directions.mT - torch.eye(len(F), device=F.device)
         found = {
-            "positive_cosine": (views[0] * views[1]).sum(1).mean(),
+            "positive_cosine": torch.nn.functional.cosine_similarity(views[0], views[1]).mean(),
             "negative_cosine": angles.sum() / (len(F) * (len(F) - 1)),
-            "invariance": geometry.invariance(F, views).mean(),
+            "invariance": geometry.invariance(F, views, self.form).mean(),
             "gram_defect": geometry.gram_defect(F, views, self.form).mean(),
-            "gamma": geometry.relative_equivariance(F, views).mean(),
+            "gamma": geometry.relative_equivariance(F, views, form=self.form).mean(),
             "heldout_ratio": geometry.heldout_ratio(F, views, group).mean(),
             "knn": knn,
         }
+        if self.form.name == "symplectic":
+            found["strength"] = geometry.symplectic_strength(F)
         return {name: _number(value) for name, value in found.items()}
 
     def _views(self, encoder: Encoder, device: torch.device) -> tuple[Float[Tensor, "n d"], Float[Tensor, "a n d"]]:

@@ -16,11 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jaxtyping import Float
+from torch import Tensor
+
 from care.durable import Lock, make_folder, remove_leftovers, write_atomically
 from care.methods import build_encoder, policy_for
 from care.models import Encoder
 from care.train.checkpoint import load_weights, save_weights
 from care.train.config import Config
+
+GENERATORS = "steering.generators"  # beside the encoder's weights
 
 
 @dataclass(frozen=True)
@@ -58,13 +63,12 @@ class Run:
         return lock
 
     def _check(self, config: Config, resume: bool) -> None:
-        """ValueError if there is a run, unless it is to be resumed with the configuration that it was started with."""
+        """ValueError if there is a run, unless it is to be resumed with its configuration, or with more epochs."""
         if not (self.folder / "config.toml").exists():
             return
         if not resume:
             raise ValueError(f"{self.folder} already holds a run: choose another --out, or go on with it by --resume")
-        different = config.differences(self.config())
-        if different:
+        if different := config.obstacles(self.config()):
             raise ValueError(f"{self.folder} was started with another configuration: {'; '.join(different)}")
 
     def config(self) -> Config:
@@ -89,19 +93,26 @@ class Run:
         file = self.folder / "speed.jsonl"
         write_atomically(file, (file.read_bytes() if file.exists() else b"") + _lines([record]))
 
-    def save_encoder(self, encoder: Encoder, config: Config, source: tuple[int, ...]) -> None:
-        """Write the final weights, with what is needed to build the encoder again."""
+    def save_encoder(
+        self, encoder: Encoder, config: Config, source: tuple[int, ...], generators: Tensor | None = None
+    ) -> None:
+        """Write the final weights, what is needed to build the encoder again, and the generators trained with it."""
         metadata = {"format": "care encoder 1", "config": config.to_toml(), "source": json.dumps(source)}
-        save_weights(self.weights, encoder.state_dict(), metadata)
+        beside = {GENERATORS: generators.detach().contiguous()} if generators is not None else {}
+        save_weights(self.weights, encoder.state_dict() | beside, metadata)
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What `model.safetensors` holds: the encoder, frozen, how it was trained, and the shape of a view it takes."""
+    """What `model.safetensors` holds: the encoder, frozen, how it was trained, and the shape of a view it takes.
+
+    `generators` A_k turn the first m coordinates of the head's output, if the run was trained with --steering.
+    """
 
     encoder: Encoder
     config: Config
     source: tuple[int, ...]
+    generators: Float[Tensor, "k m m"] | None = None
 
 
 def load(run: str | Path) -> Encoder:
@@ -118,13 +129,14 @@ def load_trained(path: Path) -> Trained:
     if missing := [name for name in ("config", "source") if name not in metadata]:
         raise ValueError(f"{file} holds no encoder of care: it does not say its {' and '.join(missing)}")
     config, source = Config.from_toml(metadata["config"], str(file)), tuple(json.loads(metadata["source"]))
+    generators = tensors.pop(GENERATORS, None)
     channels = {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
     encoder = build_encoder(config, source, **channels)
     try:
         encoder.load_state_dict(tensors)
     except RuntimeError as error:
         raise ValueError(f"{file} does not fit its own configuration: {' '.join(str(error).split())}") from error
-    return Trained(encoder.eval().requires_grad_(False), config, source)
+    return Trained(encoder.eval().requires_grad_(False), config, source, generators)
 
 
 def view_source(config: Config, source: tuple[int, ...]) -> tuple[int, ...]:

@@ -123,7 +123,7 @@ def check_unchanged(run: Run) -> None:
     """ValueError if no checkpoint is whole, or if config.toml is not what the last one was saved with."""
     saved = checkpoint.load_latest(run.checkpoints)
     text = saved.state.get("config") if saved else None  # checkpoints of care 0.1 did not say
-    different = run.config().differences(Config.from_toml(text)) if text is not None else []
+    different = run.config().obstacles(Config.from_toml(text)) if text is not None else []
     if saved and different:
         file = run.folder / "config.toml"
         raise ValueError(

@@ -1,5 +1,7 @@
 """The irreducible representations of SO(3): how spherical harmonics of degree l turn."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float64
 from torch import Tensor
@@ -17,6 +19,12 @@ def harmonic_generators(degree: int) -> Float64[Tensor, "3 m m"]:
     spins = ((up + up.mH) / 2, (up - up.mH) / 2j, torch.diag(order).to(torch.complex128))
     real = _real_basis(degree)
     return torch.stack([(real @ (-1j * spin) @ real.mH).real for spin in spins])
+
+
+def harmonic_blocks(degrees: Sequence[int]) -> Float64[Tensor, "3 m m"]:
+    """J_x, J_y, J_z of several degrees at once, a block on the diagonal for each."""
+    parts = [torch.zeros(3, 0, 0, dtype=torch.float64), *(harmonic_generators(degree) for degree in degrees)]
+    return torch.stack([torch.block_diag(*(part[k] for part in parts)) for k in range(3)])
 
 
 def _real_basis(degree: int) -> Tensor:

@@ -28,7 +28,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.augment import ImageParameters, Parameters, PointParameters
+from care.augment.images import ImageParameters
+from care.augment.points import PointParameters
+from care.augment.values import Parameters
 
 IMAGE_NAMES = (
     "x", "y", "scale", "aspect", "flip",

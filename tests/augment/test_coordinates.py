@@ -8,10 +8,9 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 
-from care.augment import ImagePolicy, PointPolicy, apply, identity, simclr
+from care.augment import ImagePolicy, PointPolicy, apply, coordinate_names, coordinates, identity, simclr
+from care.augment.coordinates import rotation_vector
 from care.augment.values import Parameters
-from care.steer import coordinate_names, coordinates
-from care.steer.coordinates import rotation_vector
 
 
 @pytest.mark.parametrize("source", [(32, 32), (48, 31), (33, 64)])

@@ -1,0 +1,77 @@
+"""Wahba's problem on the hyperboloid, where it has a closed form too.
+
+Wanted is the Lorentz transformation A that keeps the direction of time and minimizes Σ ⟨Ax_i − y_i, Ax_i − y_i⟩, which
+is −2n − 2 Σ ⟨Ax_i, y_i⟩, with ⟨·,·⟩ the Minkowski form and x_i, y_i on the hyperboloid.
+
+1. L = −Σ y_i ⟨x_i, ·⟩ maps the cone of future directions into itself, and so does its adjoint L*. By Perron and
+   Frobenius L*L has an eigenvector u in the cone, and its eigenvalue τ² is the largest. Let w be Lu, normalized.
+2. L maps what is orthogonal to u to what is orthogonal to w. Both are Euclidean spaces.
+3. A carries u to w, and between the Euclidean spaces it is Kabsch's rotation or reflection R.
+
+Nothing does better: seen from the frames of u and w, Σ y_i x_iᵀ is diag(τ, M). Another A has a rapidity η in these
+frames, and Σ ⟨Ax_i, y_i⟩ ≤ (σ_1 − τ) cosh η + σ_2 + σ_3 + …, with σ the singular values of M (von Neumann), where
+σ_1 ≤ τ. At η = 0 and A = R there is equality.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.geometry.forms import Minkowski
+from care.geometry.kabsch import kabsch
+
+MINKOWSKI = Minkowski()
+
+
+def solve_lorentz(
+    source: Float[Tensor, "*batch n d"], target: Float[Tensor, "*batch n d"]
+) -> Float[Tensor, "*batch d d"]:
+    """The A above, with target ≈ source @ A.T. Computed in float64, and around the apex, where rounding is least."""
+    to_source, to_target = (frame(_normalized(_on_hyperboloid(points).mean(-2))) for points in (source, target))
+    x = MINKOWSKI.embed(_on_hyperboloid(source) @ _adjoint(to_source).mT)
+    y = MINKOWSKI.embed(_on_hyperboloid(target) @ _adjoint(to_target).mT)
+    return (to_target @ _solve(x, y) @ _adjoint(to_source)).to(source.dtype)
+
+
+def _solve(x: Float[Tensor, "*batch n d"], y: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch d d"]:
+    N = y.mT @ x
+    L = -MINKOWSKI.apply_matrix(N)
+    u = _future(_adjoint(L) @ L)
+    w = _normalized((L @ u[..., None]).squeeze(-1))
+    to_u, to_w = frame(u), frame(w)
+    M = (_adjoint(to_w) @ N @ _adjoint(to_u))[..., 1:, 1:]
+    R = kabsch(M, special=False, size=torch.linalg.matrix_norm(N))
+    return torch.cat([to_w[..., :1], to_w[..., 1:] @ R], dim=-1) @ _adjoint(to_u)
+
+
+def frame(u: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d d"]:
+    """The boost that carries the apex (1, 0, …, 0) to u = (t, s): [[t, sᵀ], [s, I + s sᵀ / (1 + t)]]."""
+    t, s = u[..., :1, None], u[..., 1:, None]
+    space = torch.eye(s.shape[-2]).to(u) + s @ s.mT / (1 + t)
+    return torch.cat([torch.cat([t, s.mT], dim=-1), torch.cat([s, space], dim=-1)], dim=-2)
+
+
+def _adjoint(A: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
+    """A* = J Aᵀ J, with ⟨Ax, y⟩ = ⟨x, A*y⟩. It is the inverse of a Lorentz transformation."""
+    return MINKOWSKI.apply_matrix(MINKOWSKI.apply_matrix(A).mT)
+
+
+def _future(A: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d"]:
+    """The eigenvector of the largest eigenvalue, on the hyperboloid."""
+    values, vectors = torch.linalg.eig(A)
+    largest = values.real.argmax(-1)[..., None, None].expand(*A.shape[:-1], 1)
+    return _normalized(vectors.real.gather(-1, largest).squeeze(-1))
+
+
+def _normalized(u: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+    """The point of the hyperboloid in the direction of u or −u."""
+    length = (u[..., :1].square() - u[..., 1:].square().sum(-1, keepdim=True)).sqrt() * u[..., :1].sign()
+    return MINKOWSKI.embed(u / length)
+
+
+def _on_hyperboloid(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
+    """The points in float64: their time is computed again, which takes back its rounding."""
+    exact = MINKOWSKI.embed(x.double())
+    if ((exact[..., 0] - x[..., 0]).abs() > 1e-3 * exact[..., 0]).any():
+        raise ValueError("the Lorentz group acts on the hyperboloid: pass points of Minkowski().embed")
+    return exact

@@ -1,0 +1,41 @@
+"""The steering loss: not only some rotation, as the equivariance loss asks, but the one that the parameters say."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.geometry import Euclidean, exponential
+from care.losses.checks import check_views
+from care.losses.precision import full_precision
+
+
+@full_precision
+def steering(
+    z1: Float[Tensor, "n d"],
+    z2: Float[Tensor, "n d"],
+    theta1: Float[Tensor, "b1 k"],
+    theta2: Float[Tensor, "b2 k"],
+    generators: Float[Tensor, "k m m"],
+) -> Float[Tensor, ""]:
+    """E_x ‖R(θ) R(θ')ᵀ f(a' x) − f(a x)‖² with R(θ) = exp(Σ_k θ_k A_k), for z1 = f(a x) and z2 = f(a' x).
+
+    θ and θ' are the coordinates of a and a' (`care.augment.coordinates`), a row for every n / b neighbors. The skew
+    `generators` A_k turn the first m coordinates of an embedding; the others should stay.
+
+    Rotations keep lengths, so this is E ‖R(θ)ᵀ z1 − R(θ')ᵀ z2‖²: both views, turned back to where nothing was done to
+    the image, should agree.
+    """
+    check_views(z1, z2)
+    upright = [_turned_back(z, theta, generators) for z, theta in ((z1, theta1), (z2, theta2))]
+    return (upright[0] - upright[1]).square().sum(1).mean()
+
+
+def _turned_back(
+    z: Float[Tensor, "n d"], theta: Float[Tensor, "b k"], generators: Float[Tensor, "k m m"]
+) -> Float[Tensor, "n d"]:
+    """R(θ)ᵀ z for the n / b neighbors of every θ: one batched product of rows with R(θ)."""
+    if len(z) % len(theta):
+        raise ValueError(f"{len(theta)} augmentations cannot be shared out over {len(z)} embeddings")
+    R = exponential(torch.einsum("bk,kij->bij", theta.to(generators), generators))
+    turned, still = Euclidean().embed(z).split([R.shape[-1], z.shape[1] - R.shape[-1]], dim=1)
+    return torch.cat([(turned.unflatten(0, (len(R), -1)) @ R).flatten(0, 1), still], dim=1)

@@ -1,0 +1,28 @@
+"""What is measured after an epoch, for every form: cosines are cosines, and a collapse is seen."""
+
+import pytest
+import torch
+
+from care.augment import PointPolicy
+from care.data import load
+from care.geometry import Euclidean, Minkowski, Symplectic
+from care.methods import build_encoder
+from care.train import default_config
+from care.train.monitor import Monitor
+
+
+@pytest.mark.parametrize("form", [Euclidean(), Minkowski(), Symplectic()], ids=lambda form: form.name)
+def test_measures_of_an_untrained_encoder(form):
+    samples = load("chains", "test").limit(60)
+    torch.manual_seed(0)
+    encoder = build_encoder(default_config("chains", embedding=8, head_width=16), samples.source).eval()
+    found = Monitor(samples, samples, PointPolicy(), form, seed=0).measure(encoder, torch.device("cpu"))
+    F = form.embed(encoder(samples.inputs).detach()).double()
+    cosines = torch.nn.functional.cosine_similarity(F[:, None], F[None], dim=-1)
+    assert found["negative_cosine"] == pytest.approx(cosines[~torch.eye(60, dtype=torch.bool)].mean().item(), abs=1e-5)
+    assert -1 <= found["positive_cosine"] <= 1 + 1e-6
+    assert 0 < found["heldout_ratio"] < 2
+    assert ("strength" in found) == (form.name == "symplectic")
+    if form.name == "symplectic":
+        areas = sum((x @ x) * (y @ y) - (x @ y) ** 2 for x in F for y in F)
+        assert found["strength"] == pytest.approx((7 * form.gram(F).square().sum() / areas).item(), rel=1e-4)
