@@ -115,7 +115,8 @@ def test_planted_generators_are_recovered_with_a_linear_encoder(generator):
     with torch.no_grad():
         learned.free.zero_()
     W = torch.linalg.qr(torch.randn(m, m, generator=generator)).Q.clone().requires_grad_()
-    adam = torch.optim.Adam([W, *learned.parameters()], 0.03)
+    adam = torch.optim.Adam([{"params": [W], "lr": 0.03}, {"params": learned.parameters(), "lr": 0.2}])
+    cool = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, STEPS)
 
     def views():
         """(f(a x), f(a' x), θ, θ'), four augmentations at a time."""
@@ -125,13 +126,13 @@ def test_planted_generators_are_recovered_with_a_linear_encoder(generator):
         z = (x.view(1, 4, -1, m) @ R.mT).flatten(1, 2) @ W.mT
         return *z, *theta
 
-    for step in range(STEPS):
-        adam.param_groups[0]["lr"] = 0.03 * (1 - step / STEPS)
+    for _ in range(STEPS):
         z1, z2, *theta = views()
         loss = 10 * steering(z1, z2, *theta, learned()) + uniformity(z1, z2)
         adam.zero_grad()
         loss.backward()
         adam.step()
+        cool.step()
     z1, z2, *theta = views()
     assert steering(z1, z2, *theta, learned()) < 1e-3 < 0.1 < steering(z1, z2, *theta, 0 * learned())
     found = learned().detach()

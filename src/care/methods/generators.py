@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
 from care.geometry import harmonic_blocks, skew
 
-UNIT = 6.0  # what a weight of 1 is, so that optimizers, whose steps are small, can change generators in time
-START = 0.1  # radians, of the angles that a plane is turned by per unit of any other coordinate
+START = 0.1  # radians: how far a plane is turned per unit of any coordinate but the hue
 HUE_TURNS = (0, 1, 2, 0)  # of a plane while the hue goes round once, at the start
 
 
@@ -30,11 +29,11 @@ class LearnedGenerators(nn.Module):
         angles[self.names.index("hue")] = 2 * math.pi * torch.tensor(HUE_TURNS).repeat(m)[: m // 2]
         A, first = torch.zeros(len(self.names), m, m), torch.arange(0, m - 1, 2)
         A[:, first, first + 1] = 2 * angles
-        self.free = nn.Parameter(A / UNIT)
+        self.free = nn.Parameter(A)
 
     def forward(self) -> Float[Tensor, "k m m"]:
         """The generators A_k."""
-        return UNIT * skew(self.free)
+        return skew(self.free)
 
 
 class HarmonicGenerators(nn.Module):
