@@ -94,6 +94,9 @@ def test_a_longer_trial_goes_on_from_a_shorter_one(carried_out, tmp_path):
     """Of the trials that are done only one is the beginning of it, and what is done of that is not done again."""
     workshop, _, outcomes = carried_out
     longer, steps = trial(epochs=2), []
+    (workshop.runs / "foreign").mkdir()
+    (workshop.runs / "foreign" / "config.toml").write_text("of = 'another version'")
+    (workshop.runs / "foreign" / "model.safetensors").touch()
 
     def watch(stage, done, total):
         if stage.startswith("training"):

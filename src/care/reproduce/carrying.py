@@ -5,6 +5,7 @@ import json
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -99,13 +100,17 @@ def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
 
 
 def _go_on_from_a_shorter(run: Run, config: Config, workshop: Workshop) -> None:
-    """Copy the longest finished run that this one only has more epochs than, so that nothing is trained twice."""
+    """Copy the longest finished run that this one begins with, so that nothing is trained twice."""
     if (run.folder / "config.toml").exists():
         return
-    others = [Run(file.parent) for file in workshop.runs.glob("*/config.toml")]
-    shorter = [other for other in others if other.weights.exists() and not config.obstacles(other.config())]
+    shorter: dict[int, Path] = {}
+    for file in workshop.runs.glob("*/config.toml"):
+        with suppress(ValueError):  # of another version of care, or damaged: whoever wants that run is told
+            other = Run(file.parent)
+            if other.weights.exists() and not config.obstacles(other.config()):
+                shorter[other.config().epochs] = file.parent
     if shorter:
-        source = max(shorter, key=lambda other: other.config().epochs).folder
+        source = shorter[max(shorter)]
         shutil.copytree(source / "checkpoints", run.checkpoints, dirs_exist_ok=True)
         for name in ("log.jsonl", "speed.jsonl", "config.toml"):  # the last says that all is there
             shutil.copy(source / name, run.folder / name)
