@@ -8,12 +8,19 @@ from care import augment, geometry, losses
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
+def steering(z):
+    """Coordinates of augmentations and generators that are made of the same numbers."""
+    generators = geometry.skew(0.1 * z[3, :48, :16].reshape(3, 16, 16))
+    return losses.steering(z[0], z[1], z[2, :32, :3], z[2, :32, 3:6], generators)
+
+
 LOSSES = {
     "info_nce": (lambda z: losses.info_nce(z[0], z[1])),
     "info_nce tiled": (lambda z: losses.info_nce(z[0], z[1], tile=100)),
     "queue_info_nce": (lambda z: losses.queue_info_nce(z[0], z[1], z[2])),
     "equivariance": (lambda z: losses.equivariance(z[0], z[1], chunks=16)),
     "minkowski": (lambda z: losses.equivariance(z[0], z[1], 16, geometry.Minkowski())),
+    "steering": steering,
     "invariance": (lambda z: losses.invariance(z[0], z[1])),
     "uniformity": (lambda z: losses.uniformity(z[0], z[1])),
     "barlow_twins": (lambda z: losses.barlow_twins(z[0], z[1])),

@@ -11,7 +11,12 @@ from train.small import same_state, small_config, small_data
 from train.watched import StopAfter
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-METHODS = {"care": {"equivariance": 3.0}, "moco": {"method": "mocov2", "queue": 32}, "bf16": {"precision": "bf16"}}
+METHODS = {
+    "care": {"equivariance": 3.0},
+    "moco": {"method": "mocov2", "queue": 32},
+    "steering": {"equivariance": 3.0, "steering": 1.0, "steering_rank": 6},
+    "bf16": {"precision": "bf16"},
+}
 
 
 def test_what_torch_was_told_before_holds_again_afterwards(tmp_path):
