@@ -157,6 +157,7 @@ MISTAKES = {
     "reproduce wahba --scale huge": "scale must be one of smoke, small, long, paper, got 'huge'",
     "reproduce wahba --scale smoke --part CERA": "wahba has no such trial at scale smoke; it has SimCLR, CARE",
     "reproduce wahba --scale smoke --seed 7": "wahba has no such trial at scale smoke; it has SimCLR, CARE",
+    "reproduce wahba --scale smoke --done": "no trial of wahba is done in results/smoke/trials: leave out --done",
     "reproduce wahba --data cifar10": "cifar10 has no split .train. in .*care data prepare cifar10",
     "reproduce wahba --scale smoke --out file": "file: a file of that name is in the way",
     "reproduce wahba --scale smoke --device cuda": "device cuda was asked for",

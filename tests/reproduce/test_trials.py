@@ -8,7 +8,9 @@ import sys
 import threading
 
 import pytest
+from typer.testing import CliRunner
 
+from care.cli import app
 from care.durable import Lock
 from care.evaluate import Settings
 from care.reproduce import Trial, Workshop, carry_out_all
@@ -158,6 +160,18 @@ def test_it_can_be_stopped_and_goes_on(tmp_path):
     assert [t["seed"] for t in record["trials"]] == [1]
     assert record["command"] == "care reproduce proteins --scale smoke --part CARE --seed 1"
     assert (tmp_path / "results/smoke/proteins/orbits.png").stat().st_size > 10_000
+    _the_table_of_what_is_done(tmp_path)
+
+
+def _the_table_of_what_is_done(folder):
+    """All of the study was asked for, one trial of six is there: it alone is in the table, and nothing is trained."""
+    where = ["--out", str(folder / "results"), "--runs", str(folder / "runs")]
+    shown = CliRunner().invoke(app, ["reproduce", "proteins", "--scale", "smoke", "--done", *where])
+    assert shown.exit_code == 0, shown.output
+    record = json.loads((folder / "results/smoke/proteins/proteins.json").read_text())
+    assert record["command"] == "care reproduce proteins --scale smoke --done"
+    assert [row[0] for row in record["table"]["rows"]] == ["CARE"]
+    assert len(list(folder.glob("results/smoke/trials/*.json"))) == len(list(folder.glob("runs/*/config.toml"))) == 1
 
 
 def test_a_setting_that_is_added_later_does_not_make_another_trial(monkeypatch):

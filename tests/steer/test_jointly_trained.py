@@ -16,6 +16,7 @@ from care.train import Run, prepare, train
 from care.train.runs import load_trained
 from train.small import small_config, small_data
 
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 SETTINGS = {"steering": 2.0, "steering_rank": 6, "equivariance": 1.0, "epochs": 1}
 
 
@@ -32,9 +33,10 @@ def test_the_log_has_the_third_term(run):
     assert record["loss"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_steer_measures_it_as_it_is_beside_a_refit(run, generator):
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+def test_steer_measures_it_as_it_is_beside_a_refit(device, run, generator):
     """And what it measures turns as the loss did: the same number from the command's file as from the loss."""
-    result = CliRunner().invoke(app, ["steer", str(run), "--images", "20", "--augmentations", "2", "--device", "cpu"])
+    result = CliRunner().invoke(app, ["steer", str(run), "--images", "20", "--augmentations", "2", "--device", device])
     assert result.exit_code == 0, result.output
     assert result.output.count("ratio oracle") == 2
     records = [json.loads((run / "steering" / f"{name}.json").read_text()) for name in ("steering", "trained")]

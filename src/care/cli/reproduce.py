@@ -1,7 +1,7 @@
 """`care reproduce`: the paper's figures and tables, computed again."""
 
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -26,22 +26,30 @@ class _Only:
     data: list[str]
     part: list[str]
     seed: list[int]
+    done: bool
 
-    def of(self, study: Reproduction, size: Scale) -> list[Trial]:
+    def of(self, study: Reproduction, size: Scale, workshop: Workshop) -> list[Trial]:
         trials = [trial for trial in study.trials(size) if self._takes(trial)]
         if not trials:
             labels = ", ".join(dict.fromkeys(trial.label for trial in study.trials(size)))
             raise ValueError(f"{study.name} has no such trial at scale {size.name}; it has {labels}")
+        trials = [trial for trial in trials if not self.done or workshop.find(trial)]
+        if not trials:
+            raise ValueError(f"no trial of {study.name} is done in {workshop.kept}: leave out --done to train them")
         return trials
 
     def command(self, name: str, scale: str) -> str:
         """What computes this table again."""
-        chosen = [(f"--{option}", str(value)) for option, values in asdict(self).items() for value in values]
-        return shlex.join(["care", "reproduce", name, "--scale", scale, *(word for pair in chosen for word in pair)])
+        chosen = [(f"--{option}", str(value)) for option, values in self._wanted().items() for value in values]
+        words = [*(word for pair in chosen for word in pair), *(["--done"] if self.done else [])]
+        return shlex.join(["care", "reproduce", name, "--scale", scale, *words])
+
+    def _wanted(self) -> dict[str, list[str] | list[int]]:
+        return {"data": self.data, "part": self.part, "seed": self.seed}
 
     def _takes(self, trial: Trial) -> bool:
         values = {"data": trial.config.data, "part": trial.label, "seed": trial.config.seed}
-        return all(not wanted or values[option] in wanted for option, wanted in asdict(self).items())
+        return all(not wanted or values[option] in wanted for option, wanted in self._wanted().items())
 
 
 def reproduce(
@@ -59,6 +67,7 @@ def reproduce(
     data: Annotated[list[str] | None, typer.Option(help="Only trials on this data set. May be given again.")] = None,
     part: Annotated[list[str] | None, typer.Option(help="Only trials with this label. May be given again.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Only trials with this seed. May be given again.")] = None,
+    done: Annotated[bool, typer.Option("--done", help="Only trials that are done: train nothing.")] = False,
 ) -> None:
     """Train and measure what a figure or table of the paper shows, and write it beside the paper's numbers.
 
@@ -72,13 +81,14 @@ def reproduce(
         return
     with users_input():
         size = scale_named(scale)
-        only = _Only(data or [], part or [], seed or [])
-        studies = {name: only.of(study_named(name), size) for name in names}
+        only = _Only(data or [], part or [], seed or [], done)
         workshop = Workshop(runs, out / size.name / "trials", device, compile)
+        studies = {name: only.of(study_named(name), size, workshop) for name in names}
         if show:
             _show(studies, size, workshop)
             return
-        for config in {t.config.data: t.config for trials in studies.values() for t in trials}.values():
+        missing = [trial.config for trials in studies.values() for trial in trials if not workshop.find(trial)]
+        for config in {config.data: config for config in missing}.values():
             load_samples(workshop.how(config))
         claim_folder(out)
     leave_out = "leave that trial out by naming the others with --part"

@@ -127,7 +127,7 @@ def steering_folder(model: str, study: Study) -> Path:
 def steered_output(study: Study) -> str:
     """Which output to steer: where the loss makes augmentations rotations, or the only one there is."""
     few = study.test.limit(2)
-    views = apply(few.inputs, study.policy.unchanged(2, few.source))  # type: ignore[arg-type]
+    views = apply(few.inputs.cpu(), study.policy.unchanged(2, few.source))  # type: ignore[arg-type]
     outputs = study.embed(views.to(study.device))
     return "head" if "head" in outputs else next(iter(outputs))
 

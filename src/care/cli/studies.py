@@ -19,5 +19,5 @@ def check_study(subject: Subject, samples: Samples, policy: Policy, policy_name:
         wanted = "rotations, since it holds point clouds" if clouds else "one for images"
         raise ValueError(f"the policy {policy_name} cannot augment {samples.name}: choose {wanted}")
     few = samples.limit(2)
-    views = apply(few.inputs, policy.unchanged(2, few.source))  # type: ignore[arg-type]
+    views = apply(few.inputs.cpu(), policy.unchanged(2, few.source))  # type: ignore[arg-type]
     subject.check(views.to(device))

@@ -23,7 +23,8 @@ def bar_figure(bars: Mapping[str, Sequence[float]], papers: Mapping[str, float |
         mean = fmean(known[name])
         ax.bar(place, mean, 0.66, color=pale(color, 0.35))
         ax.plot([place] * len(known[name]), known[name], "o", color=dark(color), markersize=3.5)
-        ax.annotate(short(mean), (place, mean), (0, 5), textcoords="offset points", ha="center", fontsize=LABEL)
+        above = (place, max(known[name]))
+        ax.annotate(short(mean), above, (0, 5), textcoords="offset points", ha="center", fontsize=LABEL)
         if (paper := papers.get(name)) is not None:
             ax.plot([place - 0.42, place + 0.42], [paper] * 2, color=INK, linewidth=1.4, linestyle=(0, (3, 2)))
     ax.set_xticks(range(len(known)), [literal(wrapped(name, 14)) for name in known], fontsize=SMALL)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
@@ -180,7 +180,7 @@ def _note_missing(ax: Axes, panel: Panel, height: float, color: str, values: Seq
     counts = {panel.nothing: len(values) - len(known), "at 0": len(known) - len(shown)}
     notes = [f"{k} of {len(values)} {word}" if k < len(values) else word for word, k in counts.items() if k]
     if notes:
-        at_left = not shown or in_axes(ax, fmean(shown), height)[0] > 0.5
+        at_left = not shown or in_axes(ax, median(shown), height)[0] > 0.5
         _write(ax, 0.02 if at_left else 0.98, height, " · ".join(notes), color, "left" if at_left else "right")
 
 

@@ -78,13 +78,12 @@ def cell(outcomes: Sequence[Outcome], quantity: Quantity) -> str:
 def measured_table(
     outcomes: Sequence[Outcome], columns: Mapping[str, Quantity] = COLUMNS
 ) -> tuple[list[str], list[list[str]]]:
-    """A row per label: the columns, seeds, epochs, and images per second."""
+    """A row per label: the columns, epochs, and seeds."""
     rows = []
     for label, group in by_label(outcomes).items():
-        rate = max(float(outcome.made["samples_per_second"]) for outcome in group)
-        end = [str(group[0].trial.config.epochs), str(len(group)), f"{rate:,.0f}"]
+        end = [str(group[0].trial.config.epochs), str(len(group))]
         rows.append([label, *(cell(group, quantity) for quantity in columns.values()), *end])
-    return ["", *columns, "epochs", "seeds", "images/s"], rows
+    return ["", *columns, "epochs", "seeds"], rows
 
 
 def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quantity, words: str) -> str:
