@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 from care.reproduce.presentation import Presentation
 from care.reproduce.scales import Scale
-from care.reproduce.studies import ablation, equal_compute, groups, lambda_sweep, linear_probe, pairs, proteins
+from care.reproduce.studies import (
+    ablation,
+    equal_compute,
+    groups,
+    lambda_sweep,
+    linear_probe,
+    pairs,
+    proteins,
+    sensitivity,
+)
 from care.reproduce.trial import Outcome, Trial
 
 
@@ -35,6 +44,7 @@ STUDIES = {
         Reproduction("lambda-sweep", "λ, chunks, kinds of views", lambda_sweep.trials, lambda_sweep.present),
         Reproduction("proteins", "point clouds that turn", proteins.trials, proteins.present),
         Reproduction("equal-compute", "not in the paper: equal views", equal_compute.trials, equal_compute.present),
+        Reproduction("sensitivity", "not in the paper: what features tell", sensitivity.trials, sensitivity.present),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )
 }

@@ -1,0 +1,37 @@
+"""Not in the paper: what of an augmentation features tell. It is why anybody would want equivariance."""
+
+from collections.abc import Sequence
+
+from care.report import sensitivity_figure
+from care.reproduce.presentation import Presentation, Quantity, by_label, compared, measured_table, values
+from care.reproduce.scales import Scale
+from care.reproduce.trial import Outcome, Trial
+
+OUTPUTS = {"backbone": "features", "head": "output of the head"}
+PARAMETERS = ("crop area", "crop y", "crop aspect", "brightness", "contrast", "saturation", "hue", "gray", "blur")
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """SimCLR and CARE with every seed."""
+    return [*scale.trials("SimCLR", "cifar10"), *scale.trials("CARE", "cifar10", **scale.care("cifar10"))]
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """R² of every parameter, from the features of an image and of the augmented image, by ridge regression."""
+    header, rows = measured_table(outcomes, {f"R² of {name}": _r2("backbone", name) for name in PARAMETERS})
+    groups = by_label(outcomes)
+    panels = {
+        title: {
+            name: {label: values(group, _r2(output, name)) for label, group in groups.items()} for name in PARAMETERS
+        }
+        for output, title in OUTPUTS.items()
+    }
+    remarks = [
+        compared(outcomes, "SimCLR", "CARE", _r2("backbone", name), f"R² of {name}")
+        for name in ("brightness", "contrast", "hue")
+    ]
+    return Presentation(header, rows, {"sensitivity": sensitivity_figure(panels)}, remarks)
+
+
+def _r2(output: str, parameter: str) -> Quantity:
+    return output, f"R² of {parameter}"
