@@ -46,6 +46,28 @@ def test_planted_generators_are_recovered(planted, generator):
     assert not steering.generators[unused].any()
 
 
+def test_products_are_recovered_where_they_were_planted(planted, generator):
+    """exp(θ_b A_b + θ_h A_h + θ_b² B + θ_b θ_h C): without products something is left over."""
+    A, evidence = planted
+    products = (("brightness", "brightness"), ("brightness", "hue"))
+    A = torch.cat([A, torch.stack([2.0 * skew_matrix(generator, 8) for _ in products])])
+
+    def turned(theta, z):
+        b, h = theta[:, IMAGE_NAMES.index("brightness")], theta[:, IMAGE_NAMES.index("hue")]
+        return z @ rotations(A, torch.cat([theta, (b * b)[:, None], (b * h)[:, None]], dim=1)).mT
+
+    evidence = evidence_of(evidence.F, turned(evidence.theta, evidence.F), evidence.theta, evidence.families)
+    theta, _ = colors(generator, 10)
+    z = unit(generator, 30, 8)
+    wanted, left = turned(theta, z), {}
+    for order in ((), products):
+        steering = fit_steering(evidence, products=order)
+        found = torch.stack([steering.turn_by(z, one[None]) for one in theta])
+        left[order] = (found - wanted).square().sum() / (z - wanted).square().sum()
+    assert left[products] < 1e-3
+    assert left[()] > 0.02
+
+
 def test_commuting_families_compose_exactly(planted, generator):
     """If the augmentations commute, the order in which embeddings are turned does not matter either."""
     A, evidence = planted

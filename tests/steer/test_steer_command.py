@@ -38,6 +38,27 @@ def test_steer_leaves_a_steering_a_record_and_pictures(run, generator):
     assert steering.rotation(simclr(12).sample(3, (12, 12), generator)).shape == (3, 8, 8)
 
 
+def test_products_of_colors_are_fitted_if_asked_for(run):
+    out = run / "second"
+    result = CliRunner().invoke(app, ["steer", str(run), *QUICK, "--second-order", "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "second order" in result.output
+    assert json.loads((out / "steering.json").read_text())["order"] == 2
+    steering = steer.load(out / "steering.safetensors")
+    squares = [first for first, second in steering.products if first == second]
+    assert squares == ["brightness", "contrast", "saturation"]
+    assert steering.generators[len(steering.names) :].flatten(1).any(1).all()
+
+
+def test_products_are_for_colors(tmp_path):
+    shared = {"model": "deepset", "epochs": 1, "limit": 64, "batch_size": 16, "chunks": 4, "policy": "rotations"}
+    config = small_config("chains", **shared, chunk_policy="rotations", queue=32)
+    train(prepare(config, tmp_path / "clouds"))
+    result = CliRunner().invoke(app, ["steer", str(tmp_path / "clouds"), *QUICK, "--second-order"])
+    assert result.exit_code == 2
+    assert "point clouds have none" in result.output
+
+
 def test_fitted_images_are_not_measured(run):
     result = CliRunner().invoke(app, ["steer", str(run), *QUICK, "--split", "train"])
     assert result.exit_code == 2

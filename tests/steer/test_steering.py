@@ -19,6 +19,14 @@ def steering(generator):
 
 
 @pytest.fixture
+def curved(steering, generator):
+    """The same with generators for two products."""
+    more = torch.stack([skew_matrix(generator, 6) for _ in range(2)])
+    pairs = (("brightness", "brightness"), ("contrast", "hue"))
+    return dataclasses.replace(steering, generators=torch.cat([steering.generators, more]), products=pairs)
+
+
+@pytest.fixture
 def augmentations(generator):
     return simclr(32).sample(5, (32, 32), generator)
 
@@ -31,7 +39,30 @@ def test_rotations_are_exponentials_in_all_dimensions(steering, augmentations):
         torch.testing.assert_close(R, literal, atol=1e-5, rtol=0)
 
 
-def test_rotations_are_rotations(steering, augmentations):
+def test_products_are_the_literal_ones(curved, augmentations, generator):
+    theta, at = curved.coordinates(augmentations), IMAGE_NAMES.index
+    B = theta[:, at("brightness")] ** 2, theta[:, at("contrast")] * theta[:, at("hue")]
+    z = unit(generator, 5, 9)
+    for i in range(5):
+        terms = [*theta[i], B[0][i], B[1][i]]
+        large = curved.basis @ sum(t * A for t, A in zip(terms, curved.generators, strict=True)) @ curved.basis.mT
+        R = torch.linalg.matrix_exp(large)
+        torch.testing.assert_close(curved.turn(z, augmentations[i]), z @ R.mT, atol=1e-5, rtol=0)
+        torch.testing.assert_close(curved.canonicalize(z, augmentations[i]), z @ R, atol=1e-5, rtol=0)
+
+
+def test_with_products_the_hue_alone_is_a_subgroup_and_brightness_is_not(curved, generator):
+    z = unit(generator, 4, 9)
+    for name, subgroup in (("hue", True), ("contrast", True), ("brightness", False)):
+        theta = torch.zeros(1, len(IMAGE_NAMES))
+        theta[0, IMAGE_NAMES.index(name)] = 1.0
+        twice = curved.turn_by(curved.turn_by(z, 0.3 * theta), 0.45 * theta)
+        assert ((twice - curved.turn_by(z, 0.75 * theta)).abs().max() < 1e-5) == subgroup
+
+
+@pytest.mark.parametrize("kind", ["steering", "curved"])
+def test_rotations_are_rotations(kind, request, augmentations):
+    steering = request.getfixturevalue(kind)
     R = steering.rotation(augmentations)
     torch.testing.assert_close(R @ R.mT, torch.eye(9).expand(5, 9, 9), atol=1e-5, rtol=0)
     torch.testing.assert_close(torch.linalg.det(R), torch.ones(5), atol=1e-5, rtol=0)
@@ -67,11 +98,12 @@ def test_what_does_not_fit_is_refused(steering, augmentations, generator, unchec
         steering.rotation(PointPolicy().sample(1, (4,), generator))
 
 
-def test_a_file_gives_the_same_steering(steering, augmentations, tmp_path):
-    file = tmp_path / "steering.safetensors"
+@pytest.mark.parametrize("kind", ["steering", "curved"])
+def test_a_file_gives_the_same_steering(kind, request, tmp_path):
+    steering, file = request.getfixturevalue(kind), tmp_path / "steering.safetensors"
     save(dataclasses.replace(steering, center=0.875), file)
     again = load(file)
-    assert (again.names, again.center) == (steering.names, 0.875)
+    assert (again.names, again.center, again.products) == (steering.names, 0.875, steering.products)
     assert again.basis.equal(steering.basis)
     assert again.generators.equal(steering.generators)
 

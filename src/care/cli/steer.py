@@ -20,6 +20,7 @@ from care.evaluate import Observer, Study
 from care.geometry import Euclidean
 from care.methods import policy_for
 from care.steer import (
+    COLOR_PRODUCTS,
     Steering,
     fit_predictor,
     fit_steering,
@@ -49,6 +50,13 @@ def steer(
         int, typer.Option(min=2, max=10_000, help="How many to fit on, per family; three times that of the policy.")
     ] = 40,
     rank: Annotated[int, typer.Option(min=2, max=512, help="In how many directions embeddings are turned.")] = 64,
+    second_order: Annotated[
+        bool,
+        typer.Option(
+            "--second-order",
+            help="Let products of colors turn, too: nearer to the oracle, but brightness is then no subgroup.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="The same seed draws the same augmentations.")] = 0,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Images at once. Default: what fits.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
@@ -77,6 +85,8 @@ def steer(
             batch_size,
         )
         _check(study)
+        if second_order and isinstance(study.policy, PointPolicy):
+            raise ValueError("--second-order is for colors, and point clouds have none")
         output = steered_output(study)
         folder = out or steering_folder(model, study)
         claim_folder(folder)
@@ -84,7 +94,8 @@ def steer(
         few = (samples.limit(min(images, len(samples))) for samples in (study.train, study.test))
         fitted, unseen = (steered_observer(study, samples, output) for samples in few)
         evidence = gather(fitted, output, steered_families(study.policy, augmentations), rank, seed, watch)
-        steering, predictor = fit_steering(evidence, seed, watch), fit_predictor(evidence, seed, watch)
+        products = COLOR_PRODUCTS if second_order else ()
+        steering, predictor = fit_steering(evidence, seed, watch, products), fit_predictor(evidence, seed, watch)
         save(steering, folder / "steering.safetensors")
         families = measured_families(study.policy, min(MEASURED, augmentations))
         result = measure_steering(unseen, output, families, steering, predictor, study.model, seed, watch)

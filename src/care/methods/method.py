@@ -49,10 +49,24 @@ class Method(nn.Module):
         """What a method does after the optimizer's step: nothing here."""
 
 
-@torch.no_grad()
 def follow(target: nn.Module, online: nn.Module, momentum: float | Tensor) -> None:
-    """θ_target ← m θ_target + (1 − m) θ_online; BatchNorm's running statistics belong to the target alone."""
-    ours, theirs = ([parameter.detach() for parameter in network.parameters()] for network in (target, online))
+    """θ_target ← m θ_target + (1 − m) θ_online; BatchNorm's running statistics belong to the target, which looks at
+    images itself.
+    """
+    _lerp(list(target.parameters()), list(online.parameters()), momentum)
+
+
+def average(target: nn.Module, online: nn.Module, momentum: float) -> None:
+    """The same for a target that never looks at an image: it averages the running statistics, too."""
+    follow(target, online, momentum)
+    ours, theirs = ([b for b in network.buffers() if b.is_floating_point()] for network in (target, online))
+    if ours:
+        _lerp(ours, theirs, momentum)
+
+
+@torch.no_grad()
+def _lerp(ours: list[Tensor], theirs: list[Tensor], momentum: float | Tensor) -> None:
+    ours, theirs = ([tensor.detach() for tensor in tensors] for tensors in (ours, theirs))
     if isinstance(momentum, Tensor):
         way = list(torch._foreach_sub(theirs, ours))
         torch._foreach_mul_(way, 1 - momentum)

@@ -8,7 +8,7 @@ steering.canonicalize(z, augmentation)    # and back
 from care.steer.canonical import Canonicalized, Reading, measure_canonical, undone_families
 from care.steer.evidence import Evidence, gather
 from care.steer.families import steered_families
-from care.steer.fitting import fit_steering
+from care.steer.fitting import COLOR_PRODUCTS, fit_steering
 from care.steer.measuring import measure_steering
 from care.steer.predictor import Predictor, fit_predictor
 from care.steer.result import Steered, SteeringResult, Unexplained
@@ -25,6 +25,7 @@ from care.steer.retrieving import (
 from care.steer.steering import Steering, load, save
 
 __all__ = [
+    "COLOR_PRODUCTS",
     "Bank",
     "Canonicalized",
     "Evidence",

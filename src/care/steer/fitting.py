@@ -2,41 +2,49 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations_with_replacement
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from care.augment import COLOR_OPERATIONS
 from care.augment.coordinates import POINT_NAMES
 from care.evaluate.families import Watch
 from care.geometry import skew
 from care.randomness import generator_for
 from care.steer.evidence import Evidence
-from care.steer.generators import regressed_logarithms, rotations
+from care.steer.generators import regressed_logarithms, rotations, with_products
 from care.steer.representation import represent
 from care.steer.steering import Steering
 
-STEPS, BATCH, LEARNING_RATE = 200, 32, 0.01
+STEPS, BATCH, LEARNING_RATE = 500, 32, 0.03
+Products = Sequence[tuple[str, str]]
 FLOOR = 0.02  # of the mean displacement: augmentations that move less than that count less
+# What colors do together, and brightening and darkening otherwise, which clamp at white and black. Not hue with hue:
+# turning it is exactly a subgroup.
+COLOR_PRODUCTS = tuple(pair for pair in combinations_with_replacement(COLOR_OPERATIONS, 2) if pair != ("hue", "hue"))
 
 
-def fit_steering(evidence: Evidence, seed: int = 0, watch: Watch | None = None) -> Steering:
+def fit_steering(evidence: Evidence, seed: int = 0, watch: Watch | None = None, products: Products = ()) -> Steering:
     """R(θ) = exp(Σ_k θ_k A_k) that best predicts f(a(x)) from f(x), on the mean of the families.
 
-    Rotations of point clouds get a representation of SO(3) (`represent`), all other coordinates free generators.
+    Rotations of point clouds get a representation of SO(3) (`represent`), all other coordinates free generators, and so
+    do `products` of two of them.
     """
-    theta, C = evidence.theta, evidence.covariance
-    fixed, turns = torch.zeros(len(evidence.names), *C.shape[1:]), 0
+    theta, C = with_products(evidence.theta, evidence.names, products), evidence.covariance
+    fixed, turns = torch.zeros(theta.shape[1], *C.shape[1:]), 0
     if evidence.names == POINT_NAMES:
         turns = 3
         fixed[:turns], _ = represent(theta[:, :turns], C, evidence.displacement)
     free = [k for k in range(turns, theta.shape[1]) if theta[:, k].any()]
-    generators = fit_generators(evidence, fixed, free, seed, watch) if free else fixed
-    return Steering(evidence.names, evidence.center, evidence.basis, generators)
+    generators = fit_generators(evidence, theta, fixed, free, seed, watch) if free else fixed
+    return Steering(evidence.names, evidence.center, evidence.basis, generators, tuple(products))
 
 
 def fit_generators(
     evidence: Evidence,
+    theta: Float[Tensor, "V k"],
     fixed: Float[Tensor, "k m m"],
     free: Sequence[int],
     seed: int = 0,
@@ -46,13 +54,15 @@ def fit_generators(
 
     Divided like this an augmentation counts by what share of its effect is explained, and a family that hardly moves
     anything is not drowned by the crops. Adam, from the regressed logarithms of the Procrustes solutions of small
-    augmentations, which turn by less than half a turn if any do.
+    augmentations, which turn by less than half a turn if any do. θ is that of the evidence with products behind it,
+    whose generators start from 0.
     """
-    theta, C = evidence.theta, evidence.covariance
+    C, near = evidence.covariance, _nearest(evidence)
+    start = torch.zeros_like(fixed)
+    start[: len(evidence.names)] = regressed_logarithms(evidence.theta[near], C[near])
+    A = start[free].requires_grad_()
     floor = FLOOR * evidence.displacement.mean().clamp_min(1e-6)  # of a model that does not react at all, it is 0
     C = C / (evidence.displacement + floor)[:, None, None]
-    near = _nearest(evidence)
-    A = regressed_logarithms(theta[near], evidence.covariance[near])[free].requires_grad_()
     adam = torch.optim.Adam([A], LEARNING_RATE)
     for step, rows in enumerate(_batches(evidence.families, seed)):
         adam.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / STEPS)

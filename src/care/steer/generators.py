@@ -1,5 +1,7 @@
 """Rotations from skew generators, and generators from rotations."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -10,6 +12,14 @@ from care.geometry import skew, solve_wahba
 def rotations(generators: Float[Tensor, "k m m"], theta: Float[Tensor, "n k"]) -> Float[Tensor, "n m m"]:
     """R(θ) = exp(Σ_k θ_k A_k): in SO(m) for skew A_k, I at θ = 0, and R(sθ) R(tθ) = R((s + t)θ)."""
     return torch.linalg.matrix_exp(torch.einsum("nk,kij->nij", theta.to(generators), generators))
+
+
+def with_products(
+    theta: Float[Tensor, "n k"], names: Sequence[str], products: Sequence[tuple[str, str]]
+) -> Float[Tensor, "n more"]:
+    """θ, and behind it θ_i θ_j for every pair of names."""
+    i, j = ([names.index(pair[side]) for pair in products] for side in (0, 1))
+    return torch.cat([theta, theta[:, i] * theta[:, j]], dim=1)
 
 
 def logarithms(R: Float[Tensor, "n m m"]) -> Float[Tensor, "n m m"]:

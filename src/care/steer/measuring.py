@@ -48,8 +48,8 @@ def measure_steering(
         if watch is not None:
             watch("families measured", i, len(families))
     (n, d), rank = bench.F.shape, steering.basis.shape[1]
-    times = _milliseconds(bench, len(steering.names))
-    return SteeringResult(model, output, observer.policy_name, n, d, rank, found, times)
+    times, order = _milliseconds(bench, len(steering.names)), 2 if steering.products else 1
+    return SteeringResult(model, output, observer.policy_name, n, d, rank, order, found, times)
 
 
 class _Bench:

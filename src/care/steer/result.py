@@ -103,8 +103,9 @@ class Steered:
 class SteeringResult:
     """Steering, measured: `print(result)`, `result.figure()`, `result.to_json()`.
 
-    `milliseconds` are those of one query: an embedding and an augmentation that was not asked for before. Those of the
-    oracle are for solving Wahba's problem alone; embedding the images that it needs comes on top.
+    `order` is 2 where products of coordinates turn, too. `milliseconds` are those of one query: an embedding and an
+    augmentation that was not asked for before. Those of the oracle are for solving Wahba's problem alone; embedding the
+    images that it needs comes on top.
     """
 
     model: str
@@ -113,6 +114,7 @@ class SteeringResult:
     images: int
     dimension: int
     rank: int
+    order: int
     families: Mapping[str, Steered]
     milliseconds: Mapping[str, float]
     canonical: Mapping[str, Canonicalized] = field(default_factory=dict)
@@ -120,6 +122,7 @@ class SteeringResult:
     def table(self) -> str:
         """What is left unexplained, how the views of an image are ranked, and what is known of the undone."""
         about = f"{self.model} ({self.output}): {self.images:,} images, {self.policy}, d = {self.dimension}"
+        about += ", second order" if self.order == 2 else ""
         header = ("family", "moved by", *(f"ratio {m}" for m in MAPS), *(f"composition {m}" for m in MAPS))
         rows = [(name, *_cells(steered)) for name, steered in self.families.items()]
         measures = {"mrr": "MRR", "hit_at_1": "H@1", "hit_at_5": "H@5"}
@@ -156,7 +159,7 @@ class SteeringResult:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dump`."""
-        names = ("model", "output", "policy", "images", "dimension", "rank")
+        names = ("model", "output", "policy", "images", "dimension", "rank", "order")
         families = {name: steered.to_json() for name, steered in self.families.items()}
         about = {name: getattr(self, name) for name in names}
         canonical = {name: found.to_json() for name, found in self.canonical.items()}

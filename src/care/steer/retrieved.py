@@ -80,7 +80,8 @@ class RetrievalResult:
 def notes_on(steering: Steering, policy: ImagePolicy, a: ImageParameters, split: str) -> list[str]:
     """What the steering cannot know: augmentations that it was not fitted to, and images that it was."""
     theta, notes = steering.coordinates(a)[0], []
-    for name, value, A in zip(steering.names, theta.tolist(), steering.generators, strict=True):
+    generators = steering.generators[: len(steering.names)]
+    for name, value, A in zip(steering.names, theta.tolist(), generators, strict=True):
         if value and not A.any():
             notes.append(
                 f"the steering does not know {name}: the augmentations that it was fitted to do not vary in it."

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from care.augment import Parameters, coordinate_names, coordinates
 from care.durable import BLANK, is_sealed, seal, write_atomically
-from care.steer.generators import rotations
+from care.steer.generators import rotations, with_products
 
-FORMAT = "care steering 1"
+FORMAT = "care steering 2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +26,9 @@ class Steering:
     line of coordinates θ through 0. What is not in the span of B stays where it is. `names` are those of θ, `center` is
     the part of the picture that the un-augmented view shows.
 
+    With `products`, pairs of names, the sum goes on with θ_i θ_j A_ij, whose generators are behind the others. Lines on
+    which one of them varies are then no subgroups.
+
     One augmentation turns all embeddings alike; otherwise embedding i is turned by augmentation i.
     """
 
@@ -33,6 +36,7 @@ class Steering:
     center: float
     basis: Float[Tensor, "d m"]
     generators: Float[Tensor, "k m m"]
+    products: tuple[tuple[str, str], ...] = ()
 
     def coordinates(self, augmentations: Parameters) -> Float[Tensor, "n k"]:
         """θ of every augmentation, on the device of the generators."""
@@ -42,7 +46,7 @@ class Steering:
 
     def rotation(self, augmentations: Parameters) -> Float[Tensor, "n d d"]:
         """R(a) as matrices, for looking at them: `turn` does not need them."""
-        R = rotations(self.generators, self.coordinates(augmentations))
+        R = self._rotations(self.coordinates(augmentations))
         eye = torch.eye(R.shape[-1]).to(R)
         return torch.eye(len(self.basis)).to(R) + self.basis @ (R - eye) @ self.basis.mT
 
@@ -51,20 +55,26 @@ class Steering:
         return self.turn_by(z, self.coordinates(augmentations))
 
     def inverse(self, z: Float[Tensor, "n d"], augmentations: Parameters) -> Float[Tensor, "n d"]:
-        """R(a)ᵀ z = R(−θ) z: undoes `turn`."""
-        return self.turn_by(z, -self.coordinates(augmentations))
+        """R(a)ᵀ z: undoes `turn`."""
+        return self._turned(z, self._rotations(self.coordinates(augmentations)).mT)
 
     def canonicalize(self, z: Float[Tensor, "n d"], augmentations: Parameters) -> Float[Tensor, "n d"]:
         """Where f(x) should be, for z = f(a(x)): the embedding as if nothing had been done to the image."""
         return self.inverse(z, augmentations)
 
     def turn_by(self, z: Float[Tensor, "n d"], theta: Float[Tensor, "b k"]) -> Float[Tensor, "n d"]:
-        """R(θ) z for coordinates θ, one row or as many as z has: a product with B, one with R(θ), one with Bᵀ."""
-        if len(theta) not in (1, len(z)):
-            raise ValueError(f"{len(z)} embeddings cannot be turned by {len(theta)} augmentations: pass 1 or {len(z)}")
+        """R(θ) z for coordinates θ, one row or as many as z has."""
+        return self._turned(z, self._rotations(theta))
+
+    def _rotations(self, theta: Float[Tensor, "b k"]) -> Float[Tensor, "b m m"]:
+        return rotations(self.generators, with_products(theta, self.names, self.products))
+
+    def _turned(self, z: Float[Tensor, "n d"], R: Float[Tensor, "b m m"]) -> Float[Tensor, "n d"]:
+        """A product with B, one with R, one with Bᵀ."""
+        if len(R) not in (1, len(z)):
+            raise ValueError(f"{len(z)} embeddings cannot be turned by {len(R)} augmentations: pass 1 or {len(z)}")
         y = z.to(self.basis) @ self.basis
-        R = rotations(self.generators, theta)
-        turned = y @ R[0].mT if len(theta) == 1 else (R @ y[:, :, None])[:, :, 0]
+        turned = y @ R[0].mT if len(R) == 1 else (R @ y[:, :, None])[:, :, 0]
         return z + (turned - y) @ self.basis.mT
 
     def to(self, device: torch.device | str) -> "Steering":
@@ -75,7 +85,7 @@ class Steering:
 def save(steering: Steering, file: Path) -> None:
     """Write a safetensors file whose header says what it is, durably, with a checksum."""
     tensors = {"basis": steering.basis.cpu().contiguous(), "generators": steering.generators.cpu().contiguous()}
-    about = {"names": json.dumps(steering.names), "center": json.dumps(steering.center)}
+    about = {name: json.dumps(getattr(steering, name)) for name in ("names", "center", "products")}
     header = {"format": FORMAT, **about, "sha256": BLANK.decode()}
     write_atomically(file, seal(safetensors.torch.save(tensors, header)))
 
@@ -95,5 +105,6 @@ def load(file: str | Path) -> Steering:
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
     if header.get("format") != FORMAT:
         raise ValueError(f"{file} holds no steering: its format is {header.get('format')}, not {FORMAT}")
-    names, center = json.loads(header["names"]), json.loads(header["center"])
-    return Steering(tuple(names), center, tensors["basis"], tensors["generators"])
+    names, center, products = (json.loads(header[name]) for name in ("names", "center", "products"))
+    pairs = tuple((first, second) for first, second in products)
+    return Steering(tuple(names), center, tensors["basis"], tensors["generators"], pairs)

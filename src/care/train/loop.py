@@ -189,8 +189,8 @@ def _note(run: Run, log: list[dict[str, Any]], speed: dict[str, int | float]) ->
 def _finish(plan: Plan, state: State) -> None:
     """What a finished run folder has; the log again, since a run killed at its end is resumed after its last epoch."""
     plan.run.write_log(state.log)
-    generators = state.method.generators() if state.method.generators is not None else None
-    plan.run.save_encoder(state.encoder, plan.config, view_source(plan.config, plan.samples.source), generators)
+    source = view_source(plan.config, plan.samples.source)
+    plan.run.save_encoder(state.encoder, plan.config, source, state.generators())
 
 
 def _stop(processes: Processes, writer: Writer) -> NoReturn:

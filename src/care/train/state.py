@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from care.data import Samples
 from care.methods import Method, build_encoder, build_method
@@ -27,13 +27,13 @@ class State:
     """What a checkpoint holds.
 
     `sums` are the terms of the loss added up over the epoch so far on this process, `average` is the moving average of
-    the encoder if there is one, and `log` holds a record per finished epoch.
+    what the run will keep (`kept_of`) if there is one, and `log` holds a record per finished epoch.
     """
 
     method: Method
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
-    average: Encoder | None
+    average: nn.ModuleDict | None
     step: int = 0
     sums: dict[str, Tensor] = field(default_factory=dict)
     log: list[dict[str, Any]] = field(default_factory=list)
@@ -41,7 +41,15 @@ class State:
     @property
     def encoder(self) -> Encoder:
         """The encoder to keep: the moving average where there is one."""
-        return self.average if self.average is not None else self.method.encoder
+        return self._kept()["encoder"]  # type: ignore[return-value]
+
+    def generators(self) -> Tensor | None:
+        """The generators to keep, if a steering is trained: the moving average where there is one."""
+        kept = self._kept()
+        return kept["generators"]() if "generators" in kept else None
+
+    def _kept(self) -> nn.ModuleDict:
+        return self.average if self.average is not None else kept_of(self.method)
 
     def add(self, terms: Mapping[str, Tensor], weight: float) -> None:
         """Add the terms of a loss to `sums`, in place: a CUDA graph does so again and again."""
@@ -100,6 +108,12 @@ def _write(
     then()
 
 
+def kept_of(method: Method) -> nn.ModuleDict:
+    """What a run keeps of a method: the encoder, and the generators of a steering."""
+    generators = {} if method.generators is None else {"generators": method.generators}
+    return nn.ModuleDict({"encoder": method.encoder, **generators})
+
+
 def build_state(config: Config, samples: Samples, processes: Processes) -> State:
     """A new method, its optimizer, and everything else at step 0, the same on every process."""
     torch.manual_seed(derive(config.seed, "weights"))
@@ -115,7 +129,7 @@ def build_state(config: Config, samples: Samples, processes: Processes) -> State
     rate = torch.tensor(config.learning_rate, device=processes.device) if on_gpu else config.learning_rate
     optimizer = build_optimizer(method, config.optimizer, rate, config.weight_decay)
     scaler = torch.amp.GradScaler(processes.device.type, enabled=precision(config, processes) == torch.float16)
-    average = copy.deepcopy(method.encoder).requires_grad_(False) if config.ema else None
+    average = copy.deepcopy(kept_of(method)).requires_grad_(False) if config.ema else None
     return State(method, optimizer, scaler, average)
 
 

@@ -7,7 +7,7 @@ import torch
 import torch._functorch.config
 from torch import Tensor
 
-from care.methods.method import follow
+from care.methods.method import average
 from care.methods.views import make_views
 from care.randomness import derive
 from care.train import distributed
@@ -17,7 +17,7 @@ from care.train.finite import FiniteCheck
 from care.train.graph import Graph
 from care.train.optimizers import set_learning_rate
 from care.train.schedule import ema_momentum, learning_rate
-from care.train.state import State, precision
+from care.train.state import State, kept_of, precision
 
 # How often a GPU is asked whether the loss is still finite.
 STEPS_BETWEEN_CHECKS = 20
@@ -92,7 +92,7 @@ class Step:
         state.scaler.update()
         method.after_step(self._momentum() if self.momentum is None else self.momentum)
         if state.average is not None:
-            follow(state.average, method.encoder, self.config.ema)
+            average(state.average, kept_of(method), self.config.ema)
 
     def _terms(self, views: list[Tensor]) -> dict[str, Tensor]:
         dtype = precision(self.config, self.processes)
