@@ -37,6 +37,11 @@ def stl10() -> ImagePolicy:
     return simclr(32)
 
 
+def color_kept(size: int = 32) -> ImagePolicy:
+    """SimCLR's without hue and gray: a contrast of such views does not ask for an encoder that ignores the color."""
+    return dataclasses.replace(simclr(size), hue=0.0, gray=0.0)
+
+
 def shapes() -> ImagePolicy:
     """For the built-in shapes: any hue, strong color, and crops of at least 0.3 of the area.
 
@@ -82,7 +87,18 @@ def _blur_pixels(size: int) -> int:
 
 PRESETS: dict[str, Callable[[], ImagePolicy]] = {
     preset.__name__: preset
-    for preset in (simclr, cifar10, cifar100, stl10, shapes, mocov2, imagenet100, imagenet100_equivariance, byol)
+    for preset in (
+        simclr,
+        cifar10,
+        cifar100,
+        stl10,
+        color_kept,
+        shapes,
+        mocov2,
+        imagenet100,
+        imagenet100_equivariance,
+        byol,
+    )
 }
 
 

@@ -10,6 +10,7 @@ from care.reproduce.studies import (
     ablation,
     equal_compute,
     groups,
+    keeping_color,
     lambda_sweep,
     linear_probe,
     pairs,
@@ -45,6 +46,9 @@ STUDIES = {
         Reproduction("proteins", "point clouds that turn", proteins.trials, proteins.present),
         Reproduction("equal-compute", "not in the paper: equal views", equal_compute.trials, equal_compute.present),
         Reproduction("sensitivity", "not in the paper: what features tell", sensitivity.trials, sensitivity.present),
+        Reproduction(
+            "keeping-color", "not in the paper: hue left to CARE", keeping_color.trials, keeping_color.present
+        ),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )
 }

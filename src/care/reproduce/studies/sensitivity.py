@@ -1,6 +1,6 @@
 """Not in the paper: what of an augmentation features tell. It is why anybody would want equivariance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from care.report import sensitivity_figure
 from care.reproduce.presentation import Presentation, Quantity, by_label, compared, measured_table, values
@@ -19,18 +19,21 @@ def trials(scale: Scale) -> list[Trial]:
 def present(outcomes: Sequence[Outcome]) -> Presentation:
     """R² of every parameter, from the features of an image and of the augmented image, by ridge regression."""
     header, rows = measured_table(outcomes, {f"R² of {name}": _r2("backbone", name) for name in PARAMETERS})
-    groups = by_label(outcomes)
-    panels = {
+    remarks = [
+        compared(outcomes, "SimCLR", "CARE", _r2("backbone", name), f"R² of {name}")
+        for name in ("brightness", "contrast", "hue")
+    ]
+    return Presentation(header, rows, {"sensitivity": sensitivity_figure(r2_by_output(by_label(outcomes)))}, remarks)
+
+
+def r2_by_output(groups: Mapping[str, Sequence[Outcome]]) -> dict[str, dict[str, dict[str, list[float]]]]:
+    """What `sensitivity_figure` draws: output → parameter → label → R² per seed."""
+    return {
         title: {
             name: {label: values(group, _r2(output, name)) for label, group in groups.items()} for name in PARAMETERS
         }
         for output, title in OUTPUTS.items()
     }
-    remarks = [
-        compared(outcomes, "SimCLR", "CARE", _r2("backbone", name), f"R² of {name}")
-        for name in ("brightness", "contrast", "hue")
-    ]
-    return Presentation(header, rows, {"sensitivity": sensitivity_figure(panels)}, remarks)
 
 
 def _r2(output: str, parameter: str) -> Quantity:

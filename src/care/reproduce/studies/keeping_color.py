@@ -1,0 +1,68 @@
+"""Not in the paper: what if the contrast does not ask for invariance to the hue, and only L_equi sees it?
+
+InfoNCE asks that two views of an image be the same point. What the views differ in cannot be kept then, whatever
+another loss says. Here the views of the contrast have the same hue, and are never gray.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from care.report import response_figure, sensitivity_figure
+from care.reproduce.presentation import (
+    GAMMA,
+    HUE,
+    HUE_DISTANCE,
+    KNN,
+    MOVED,
+    PROBE,
+    RATIO,
+    Presentation,
+    by_label,
+    compared,
+    measured_table,
+)
+from care.reproduce.scales import Scale
+from care.reproduce.studies.sensitivity import r2_by_output
+from care.reproduce.trial import Outcome, Trial
+
+BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
+STEERED = "CARE, color kept, steered"
+COLOR_RATIO = ("head", "held-out ratio, color")
+COLUMNS = {
+    "probe %": PROBE,
+    "kNN-200 %": KNN,
+    "γ_f": GAMMA,
+    "held-out ratio": RATIO,
+    "of color": COLOR_RATIO,
+    "moved by": MOVED,
+    "R² of hue": HUE,
+    "hue distance": HUE_DISTANCE,
+}
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """SimCLR and CARE as always and with the color kept, the first seed. All are measured under the paper's policy."""
+    care, kept = scale.care("cifar10"), {"policy": "color_kept"}
+    chosen: dict[str, dict[str, Any]] = {
+        BASE: {},
+        "CARE": care,
+        KEPT: kept,
+        CARE_KEPT: {**care, **kept},
+        STEERED: {**care, **kept, "steering": 1.0},
+    }
+    first = scale.seeds[0]
+    return [Trial(label, scale.config("cifar10", first, **c), scale.measures) for label, c in chosen.items()]
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """The table, how embeddings respond by family, and what features tell."""
+    header, rows = measured_table(outcomes, COLUMNS)
+    groups = by_label(outcomes)
+    responses = {label: group[0].evaluation.measurement("head").values() for label, group in groups.items()}
+    remarks = [
+        compared(outcomes, base, other, quantity, words)
+        for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED))
+        for quantity, words in ((PROBE, "Linear probe"), (HUE, "R² of hue"), (COLOR_RATIO, "Held-out ratio of color"))
+    ]
+    figures = {"keeping-color": response_figure(responses), "told": sensitivity_figure(r2_by_output(groups))}
+    return Presentation(header, rows, figures, remarks)
