@@ -3,6 +3,7 @@
 A small run by default; `pytest -m fuzz tests/fuzz` is the large one.
 """
 
+import dataclasses
 import json
 import shutil
 from collections import Counter
@@ -36,7 +37,10 @@ def world(tmp_path_factory):
     shutil.copytree(newest, folder / "checkpoints" / newest.name)
     make_evaluation(folder / "evaluation")
     turn = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])
-    steer.save(steer.Steering(("hue",), 1.0, torch.eye(4)[:, :2], turn), folder / "steering.safetensors")
+    steer.save(
+        steer.Steering(("hue",), 1.0, torch.eye(4)[:, :2], turn.repeat(2, 1, 1), (("hue", "hue"),)),
+        folder / "steering.safetensors",
+    )
     return folder, config
 
 
@@ -67,14 +71,17 @@ def evaluation_of(folder):
 
 def steering_of(folder):
     read = steer.load(folder / "steering.safetensors")
-    return read.names, read.center, read.basis, read.generators
+    return read.names, read.center, read.basis, read.generators, read.products
 
 
 def resumed(folder):
-    """What `--resume` checks before it goes on: the configuration, and that the checkpoint was made with it."""
+    """What `--resume` checks before it goes on: the configuration, and that the checkpoint was made with it.
+
+    All of it but the epochs: more of them may be asked for (`care train --resume --epochs`), and fewer there cannot be.
+    """
     plan = prepare(Run(folder / "run").config(), folder / "run", resume=True)
     plan.lock.release()
-    return plan.config
+    return dataclasses.replace(plan.config, epochs=1)
 
 
 READERS = {
