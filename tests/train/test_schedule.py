@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -42,7 +43,13 @@ def test_equals_torch_without_warmup(kind, make):
         scheduler.step()
 
 
-@pytest.mark.parametrize("kind", ["constant", "steps"])
+@pytest.mark.parametrize("total", [1, 7, 400])
+def test_cooldown_is_constant_and_falls_over_the_last_quarter(total):
+    expected = np.interp(np.arange(total) / total, [0, 0.75, 1], [0.3, 0.3, 0])
+    assert [learning_rate(k, total, 0.3, 0, "cooldown") for k in range(total)] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["constant", "cooldown", "steps"])
 def test_warmup_goes_before_every_schedule(kind):
     assert [learning_rate(k, 8, 1.0, 4, kind, milestones=(2, 6)) for k in range(4)] == [0.25, 0.5, 0.75, 1.0]
 

@@ -57,6 +57,7 @@ HELP = {
     "validation": "Cut this many samples per class from train and watch those instead of the test split.",
     "accumulate": "Micro-batches per step.",
     "batch_size": "Samples per step, over all processes.",
+    "schedule": "The learning rate over training; cooldown is constant and falls to 0 over the last quarter.",
     "warmup_epochs": "Epochs in which the learning rate grows.",
     "ema": "Keep a moving average of the encoder with this momentum, and save that. 0: no.",
     "seed": "The same seed gives the same run on a CPU.",

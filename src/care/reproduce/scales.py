@@ -66,7 +66,7 @@ SMALL = Scale(
     Settings(),
     seeds=(0, 1, 2),
 )
-LONG = Scale("long", {**SMALL.settings, "epochs": 400}, Settings(), seeds=(0,))
+LONG = Scale("long", {**SMALL.settings, "epochs": 400, "schedule": "cooldown"}, Settings(), seeds=(0,))
 # The paper pretrained once: its deviations are over seeds of the probe.
 PAPER = Scale("paper", {"evaluate_every": 10}, Settings(), seeds=(0,))
 

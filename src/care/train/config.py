@@ -31,7 +31,7 @@ class Config(MethodSettings):
     optimizer: Literal["adam", "adamw", "sgd", "lars"] = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 1e-6
-    schedule: Literal["constant", "cosine"] = "constant"
+    schedule: Literal["constant", "cosine", "cooldown"] = "constant"
     warmup_epochs: int = 0
     ema: float = 0.0
     seed: int = 0

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
-Kind = Literal["cosine", "constant", "steps"]
+Kind = Literal["cosine", "constant", "cooldown", "steps"]
+
+COOLDOWN = 0.25  # the part of training over which "cooldown" falls
 
 
 def learning_rate(
@@ -21,6 +23,7 @@ def learning_rate(
     Warm-up, k < W:  base · (k + 1)/W
     "cosine":        base · (1 + cos(π (k − W)/(K − W)))/2, which would reach 0 at k = K
     "constant":      base
+    "cooldown":      base, and over the last quarter base · (K − k)/(K/4), which would reach 0 at k = K
     "steps":         base · gamma^(how many of the milestones, given in steps, are ≤ k)
     """
     _check(step, total_steps)
@@ -33,9 +36,11 @@ def learning_rate(
             return base * (1 + math.cos(math.pi * (step - warmup_steps) / max(1, total_steps - warmup_steps))) / 2
         case "constant":
             return base
+        case "cooldown":
+            return base * min(1.0, (total_steps - step) / (COOLDOWN * total_steps))
         case "steps":
             return base * gamma ** sum(milestone <= step for milestone in milestones)
-    raise ValueError(f'the schedule must be "cosine", "constant" or "steps", got {kind!r}')
+    raise ValueError(f"the schedule must be one of {', '.join(get_args(Kind))}, got {kind!r}")
 
 
 def ema_momentum(step: int, total_steps: int, base: float) -> float:

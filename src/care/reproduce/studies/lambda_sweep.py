@@ -23,6 +23,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 # How fast to learn, of SimCLR and of CARE with the middle λ: all others here have the cosine schedule from 10⁻³.
 RATES: dict[str, dict[str, Any]] = {
     "constant 0.001": {"schedule": "constant"},
+    "constant 0.001, then to 0": {"schedule": "cooldown"},
     "cosine from 0.003": {"learning_rate": 3e-3},
 }
 SHORT = {"epochs": 40, "evaluate_every": 10, "schedule": "cosine"}
