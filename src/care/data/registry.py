@@ -94,7 +94,7 @@ DATA_SETS: dict[str, Generated | Published] = {
     "flowers102": Published(
         "Flowers-102: photos of flowers, 102 classes",
         read_flowers,
-        ("train", "val", "test"),
+        ("train", "val", "test", "train+val+test"),
         size=128,
         page="https://www.robots.ox.ac.uk/~vgg/data/flowers/102/",
     ),

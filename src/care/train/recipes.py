@@ -15,7 +15,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "split": "train+unlabeled", "model": "resnet50", "policy": "stl10", "chunk_policy": "stl10", "chunks": 8,
         "optimizer": "sgd", "learning_rate": 0.06, "weight_decay": 5e-4, "schedule": "cosine", "warmup_epochs": 10,
     },
-    "flowers102": {"model": "resnet18", "policy": "simclr", "chunk_policy": "simclr", "chunks": 16, "size": 128},
+    "flowers102": {  # 20 of each class are held out: the split called train has 10 of each, too few to learn from
+        "split": "train+val+test", "validation": 20, "model": "resnet18", "policy": "simclr", "chunk_policy": "simclr",
+        "chunks": 16, "size": 128,
+    },
     "imagenet100": {
         "model": "resnet50", "policy": "imagenet100", "chunk_policy": "imagenet100_equivariance", "chunks": 4,
         "epochs": 200, "batch_size": 512, "optimizer": "sgd", "learning_rate": 0.8, "weight_decay": 1e-4,

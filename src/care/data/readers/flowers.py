@@ -10,14 +10,15 @@ from care.data.readers.pictures import read_pictures
 from care.data.readers.source import Source
 
 FOLDER, LABELS, SPLITS = "flowers-102", "imagelabels.mat", "setid.mat"
-SPLIT_NAMES = {"train": "trnid", "val": "valid", "test": "tstid"}
+# The lists in setid.mat that make up a split.
+PARTS = {"train": ("trnid",), "val": ("valid",), "test": ("tstid",), "train+val+test": ("trnid", "valid", "tstid")}
 
 
 def read_flowers(path: Path, split: str, side: int) -> Source:
     """Flowers-102 from the folder that holds `jpg`, `imagelabels.mat` and `setid.mat`, or the folder around it."""
     folder = path / FOLDER if (path / FOLDER).is_dir() else path
     labels = _array(folder / LABELS, "labels")
-    chosen = _array(folder / SPLITS, SPLIT_NAMES[split])
+    chosen = [number for part in PARTS[split] for number in _array(folder / SPLITS, part)]
     if min(labels) < 1 or max(labels) > len(FLOWER_CLASSES):
         raise ValueError(f"{folder / LABELS} has labels that are not from 1 to {len(FLOWER_CLASSES)}")
     if min(chosen) < 1 or max(chosen) > len(labels):
