@@ -45,6 +45,7 @@ def test_an_equivariant_encoder_of_clouds_has_no_error():
     m = care.measure(flatten, clouds(), PointPolicy(), augmentations=3)
     for name in ("heldout_ratio", "composition", "gamma", "gram_defect"):
         assert getattr(m, name).mean < 1e-9, name
+    assert m.families["all"].heldout_linear.mean < 1e-6
     assert m.wahba.mean < 1e-3
     assert m.invariance.mean > 1
     assert m.families["all"].in_words() == "a rotation"
@@ -76,6 +77,16 @@ def test_a_reflection_is_in_o_and_not_in_so():
     assert flip.heldout_ratio.mean > 0.01
 
 
+def test_what_an_earlier_version_did_not_measure_is_not_known():
+    m = care.measure(flatten, clouds(50), PointPolicy(), augmentations=2)
+    record = m.to_json()
+    del record["families"]["all"]["heldout_linear"]
+    earlier = Measurement.from_json(record)
+    assert earlier.families["all"].heldout_linear.values == ()
+    assert earlier.heldout_ratio == m.heldout_ratio
+    assert "–" in earlier.table()
+
+
 def turned_in_another_frame(form):
     """Two points of a cloud as coordinates of the form's space, seen from a frame that is no rotation away.
 
@@ -99,6 +110,8 @@ def test_isometries_of_another_form_are_found_with_it_and_not_without(form):
     euclidean = care.measure(encode, clouds(), PointPolicy(), augmentations=3)
     assert min(euclidean.heldout_ratio.values) > 0.01
     assert euclidean.length is None
+    assert euclidean.families["all"].heldout_linear.known
+    assert str(m.families["all"].heldout_linear) == "–"  # a linear map does not stay in the space of the form
     assert m.length == pytest.approx(encode(clouds()).norm(dim=1).mean().item())
     assert (m.strength is None) == (form.name == "minkowski")
     assert Measurement.from_json(json.loads(json.dumps(m.to_json()))) == m

@@ -13,6 +13,7 @@ from care.geometry import (
     relative_equivariance,
     symplectic_strength,
 )
+from care.geometry.crossfit import halves
 from care.geometry.forms import boost
 
 RELATIVE = [relative_equivariance, heldout_ratio, lambda F, F_a: composition_defect(F, F_a, F, F_a)]
@@ -73,7 +74,7 @@ def test_heldout_ratio_is_the_literal_cross_fit(group, generator):
     F = sphere(31, 4, generator)
     F_a = displaced(F, 0.5, generator)
     error = 0.0
-    first, second = (half.tolist() for half in measures._halves(F))
+    first, second = (half.tolist() for half in halves(F))
     for fit, score in ((first, second), (second, first)):
         U, _, Vh = torch.linalg.svd(sum(torch.outer(F_a[i], F[i]) for i in fit))
         D = torch.eye(4, dtype=torch.float64)
@@ -243,20 +244,3 @@ def test_one_point_has_no_pairs():
 def test_anchors_beyond_the_points_are_refused():
     with pytest.raises(ValueError, match="between 1 and the 4 points, got 5"):
         relative_equivariance(torch.ones(4, 3), torch.zeros(4, 3), anchors=5)
-
-
-@pytest.mark.parametrize("n", [2, 3, 7, 8, 1000])
-def test_halves_are_all_rows_once(n):
-    first, second = (half.tolist() for half in measures._halves(torch.zeros(n, 3)))
-    assert sorted(first + second) == list(range(n))
-    assert len(first) - len(second) == n % 2
-
-
-@pytest.mark.parametrize("classes", [2, 3, 5, 8, 10, 13, 64, 100])
-def test_halves_have_a_fair_share_of_every_class(classes):
-    """A binomial count of 100 is within 30 … 70 but once in 10,000 times; classes that go round, and sorted ones."""
-    for labels in (torch.arange(100 * classes) % classes, torch.arange(100 * classes) // 100):
-        first, _ = measures._halves(torch.zeros(100 * classes, 3))
-        share = labels[first].bincount(minlength=classes)
-        assert share.min() >= 30
-        assert share.max() <= 70

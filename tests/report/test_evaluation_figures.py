@@ -18,7 +18,7 @@ ODD = ["a$x$b", "_under_score", "<tag> & co", r"back\$slash"]
 def response(shift=0.0, n=3):
     return {
         "heldout_ratio": [0.5 + shift + 0.1 * i for i in range(n)],
-        "heldout_ratio_o": [0.4 + shift + 0.1 * i for i in range(n)],
+        "heldout_linear": [0.4 + shift + 0.1 * i for i in range(n)],
         "invariance": [0.3 + 0.01 * i for i in range(n)],
         "gamma": [0.01 * 10**i for i in range(n)],
         "gram_defect": [1e-4 * 2**i for i in range(n)],

@@ -1,6 +1,6 @@
 """Augmentations family by family: which of them act on the embeddings as rotations?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from care.augment import ImagePolicy, Parameters
 from care.evaluate.observer import Embeddings, Observer, Policy
 from care.evaluate.response import Act, Response, act, respond, rotations
-from care.geometry import composition_defect
+from care.geometry import Euclidean, Principal, composition_defect, principal_axes
 from care.randomness import generator_for
 
 ALL = "all"
@@ -73,16 +73,23 @@ def respond_to_families(
     if augmentations < 1:
         raise ValueError(f"at least one augmentation must be drawn, got {augmentations}")
     parts = families_of(observer.policy, augmentations, apart)
+    axes = {output: principal_axes(z) for output, z in F.items() if isinstance(observer.form(output), Euclidean)}
     steps = _Steps(watch, sum(part.count + part.pairs for part in parts))
     found: dict[str, dict[str, Response]] = {output: {} for output in F}
     for part in parts:
-        for output, response in _respond(observer, F, part, seed, steps, keep).items():
+        for output, response in _respond(observer, F, axes, part, seed, steps, keep).items():
             found[output][part.name] = response
     return found
 
 
 def _respond(
-    observer: Observer, F: Embeddings, part: Family, seed: int, steps: "_Steps", keep: Keep | None
+    observer: Observer,
+    F: Embeddings,
+    axes: Mapping[str, Principal],
+    part: Family,
+    seed: int,
+    steps: "_Steps",
+    keep: Keep | None,
 ) -> dict[str, Response]:
     """The response of every output to one family, augmentation by augmentation: none is held on to."""
     source = observer.samples.source
@@ -91,7 +98,7 @@ def _respond(
     defects: dict[str, list[Tensor]] = {output: [] for output in F}
     for i in range(part.count):
         moved = observer.points(observer.under(a[i]))
-        acts = {output: act(F[output], F_a, observer.form(output)) for output, F_a in moved.items()}
+        acts = {o: act(F[o], F_a, observer.form(o), axes.get(o)) for o, F_a in moved.items()}
         for output, done in acts.items():
             measures[output].append(done.measures)
             if keep is not None:

@@ -19,7 +19,7 @@ from care.tables import text_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEADER = ("family", "moved by", "held-out SO", "held-out O", "composition", "γ_f", "W_f", "Gram defect", "in words")
+HEADER = ("family", "moved by", "held-out SO", "any linear map", "composition", "γ_f", "W_f", "Gram defect", "in words")
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _measurement(name: str, observer: Observer, F: Tensor, families: Mapping[str
 
 
 def _cells(response: Response) -> list[str]:
-    columns = ("invariance", "heldout_ratio", "heldout_ratio_o", "composition", "gamma", "wahba", "gram_defect")
+    columns = ("invariance", "heldout_ratio", "heldout_linear", "composition", "gamma", "wahba", "gram_defect")
     return [str(getattr(response, name)) for name in columns]
 
 

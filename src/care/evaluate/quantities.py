@@ -20,6 +20,7 @@ RESPONSES: dict[str, tuple[str, Better | None]] = {
     "invariance": ("moved by", None),
     "heldout_ratio": ("held-out ratio", "lower"),
     "heldout_ratio_o": ("held-out ratio, O(d)", "lower"),
+    "heldout_linear": ("held-out ratio, any linear map", "lower"),
     "composition": ("composition defect", "lower"),
     "gamma": ("γ_f", "lower"),
     "wahba": ("W_f", "lower"),

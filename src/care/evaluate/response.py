@@ -58,6 +58,7 @@ class Response:
 
     heldout_ratio     ‖R̂F − F_a‖² / ‖F_a − F‖², R̂ ∈ SO(d) fitted on other images: 0 exact, 1 no better than none
     heldout_ratio_o   the same for O(d)
+    heldout_linear    the same for any linear map, put back on the sphere: how low a rotation could get. Euclidean only
     composition       ‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖², fitted on other images
     invariance        E ‖f(a(x)) − f(x)‖
     gamma             γ_f, the paper's relative rotational equivariance
@@ -70,6 +71,7 @@ class Response:
     augmentations: tuple[str, ...]
     heldout_ratio: Spread
     heldout_ratio_o: Spread
+    heldout_linear: Spread
     composition: Spread
     invariance: Spread
     gamma: Spread
@@ -95,8 +97,9 @@ class Response:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Response":
-        """Undoes `to_json`."""
-        spreads = {name: Spread(tuple(math.nan if v is None else v for v in record[name])) for name in MEASURES}
+        """Undoes `to_json`. What an earlier version did not measure has no values."""
+        values = {name: record.get(name, ()) for name in MEASURES}
+        spreads = {name: Spread(tuple(math.nan if v is None else v for v in row)) for name, row in values.items()}
         return cls(tuple(record["augmentations"]), **spreads)
 
 
@@ -112,8 +115,16 @@ class Act:
     measures: dict[str, Float[Tensor, ""]]
 
 
-def act(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"], form: BilinearForm) -> Act:
-    """Measure one augmentation. Rotations are fitted in O(d), and again in SO(d) where one of them is a reflection."""
+def act(
+    F: Float[Tensor, "n d"],
+    F_a: Float[Tensor, "n d"],
+    form: BilinearForm,
+    principal: geometry.Principal | None = None,
+) -> Act:
+    """Measure one augmentation. Rotations are fitted in O(d), and again in SO(d) where one of them is a reflection.
+
+    `principal` are the principal axes of F, if they are known: they are the same for every augmentation.
+    """
     group = rotations(form)
     R_o = geometry.crossfit_rotations(F, F_a, form.group)
     again = group != form.group and bool((torch.linalg.det(R_o) < 0).any())
@@ -129,6 +140,8 @@ def act(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"], form: BilinearForm) 
         "cosine": cosine.mean(),
         "cosine_variance": cosine.var(correction=0),
     }
+    if isinstance(form, geometry.Euclidean):
+        measures["heldout_linear"] = geometry.heldout_linear_ratio(F, F_a, principal)
     return Act(F_a, R, measures)
 
 
@@ -142,6 +155,6 @@ def respond(
 ) -> Response:
     """The response that the measures of single augmentations, and of compositions of two, add up to."""
     columns = {name: torch.stack([row[name] for row in measures]).tolist() for name in measures[0]}
-    together = torch.stack(list(compositions)).tolist() if compositions else []
-    spreads = {name: Spread(tuple(values)) for name, values in {**columns, "composition": together}.items()}
+    columns["composition"] = torch.stack(list(compositions)).tolist() if compositions else []
+    spreads = {name: Spread(tuple(columns.get(name, ()))) for name in MEASURES}
     return Response(tuple(augmentations), **spreads)

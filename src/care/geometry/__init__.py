@@ -4,14 +4,14 @@ Everything here is a pure function of tensors. Points are rows: `F` is [n, d], `
 f(a(x_i)), so that "a acts as the rotation R" reads `F_a == F @ R.T`.
 """
 
+from care.geometry.crossfit import Principal, crossfit_linear, crossfit_predictions, crossfit_rotations, principal_axes
 from care.geometry.exponential import exponential, skew
 from care.geometry.forms import BilinearForm, Euclidean, Group, Minkowski, Symplectic, form_named, form_of
 from care.geometry.harmonics import harmonic_blocks, harmonic_generators
 from care.geometry.measures import (
     composition_defect,
-    crossfit_predictions,
-    crossfit_rotations,
     gram_defect,
+    heldout_linear_ratio,
     heldout_ratio,
     invariance,
     relative_equivariance,
@@ -24,8 +24,10 @@ __all__ = [
     "Euclidean",
     "Group",
     "Minkowski",
+    "Principal",
     "Symplectic",
     "composition_defect",
+    "crossfit_linear",
     "crossfit_predictions",
     "crossfit_rotations",
     "exponential",
@@ -34,8 +36,10 @@ __all__ = [
     "gram_defect",
     "harmonic_blocks",
     "harmonic_generators",
+    "heldout_linear_ratio",
     "heldout_ratio",
     "invariance",
+    "principal_axes",
     "relative_equivariance",
     "skew",
     "solve_wahba",

@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from care.geometry.crossfit import Principal, crossfit_linear, crossfit_predictions, crossfit_rotations
 from care.geometry.forms import BilinearForm, Euclidean, Group, Symplectic, form_of
-from care.geometry.wahba import checked_points, solve_wahba
+from care.geometry.wahba import checked_points
 
 # Pair matrices are made in blocks of at most this many entries (64 MiB in float32), so 10,000 points fit anywhere.
 PAIRS_AT_ONCE = 2**24
@@ -86,26 +87,6 @@ def symplectic_strength(F: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch
     return torch.where(areas > 1e-12 * _squared(C), (d - 1) * omega / areas, torch.nan).to(dtype)
 
 
-def crossfit_rotations(
-    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], group: Group = "SO"
-) -> Float[Tensor, "*#batch 2 d d"]:
-    """The rotations R̂ that carry F to F_a, fitted on one half of the rows and on the other: each for use elsewhere."""
-    F, F_a = checked_points(F, F_a, at_least=2)
-    fits = [solve_wahba(F[..., rows, :], F_a[..., rows, :], group) for rows in _halves(F)]
-    return torch.stack(fits, dim=-3)
-
-
-def crossfit_predictions(
-    F: Float[Tensor, "*#batch n d"], R: Float[Tensor, "*#batch 2 d d"]
-) -> Float[Tensor, "*#batch n d"]:
-    """R̂f(x_i) for every row, with the one of two rotations that was not fitted on it."""
-    F = F.to(R.dtype).expand(*R.shape[:-3], *F.shape[-2:])
-    predicted = torch.empty_like(F)
-    for rows, elsewhere in zip(_halves(F), (1, 0), strict=True):
-        predicted[..., rows, :] = F[..., rows, :] @ R[..., elsewhere, :, :].mT
-    return predicted
-
-
 def heldout_ratio(
     F: Float[Tensor, "*#batch n d"],
     F_a: Float[Tensor, "*#batch n d"],
@@ -120,6 +101,20 @@ def heldout_ratio(
     F, F_a = checked_points(F, F_a, at_least=2)
     R = crossfit_rotations(F, F_a, group) if R is None else R
     return _relative(crossfit_predictions(F, R), F, F_a, group)
+
+
+def heldout_linear_ratio(
+    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], principal: Principal | None = None
+) -> Float[Tensor, "*#batch"]:
+    """`heldout_ratio` for any linear map M̂ in place of R̂: how far below 1 a rotation could be expected to come.
+
+    M̂ f(x_i) is given the length of f(x_i) again, as a rotation would leave it. Without that, M̂ could win by shrinking
+    alone: (1 + cos∠(f, f_a))/2 is left by the best multiple of f(x), which says nothing of where it went.
+    """
+    F, F_a = checked_points(F, F_a, at_least=2)
+    predicted = crossfit_predictions(F, crossfit_linear(F, F_a, principal))
+    length = F.norm(dim=-1, keepdim=True) / predicted.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(F.dtype).tiny)
+    return _relative(predicted * length, F, F_a, "O")
 
 
 def composition_defect(
@@ -140,18 +135,6 @@ def composition_defect(
     R_a = crossfit_rotations(F, F_a, group) if R_a is None else R_a
     R_ba = crossfit_rotations(F, F_b, group) @ R_a
     return _relative(crossfit_predictions(F, R_ba), F, F_ba, group)
-
-
-def _halves(F: Float[Tensor, "*batch n d"]) -> tuple[Int[Tensor, " a"], Int[Tensor, " b"]]:
-    """Two halves of the rows, always the same, that have nothing to do with the order of the rows: split by a hash.
-
-    Rows can be sorted by class, or their classes can go round: every other row would then be half of the classes.
-    """
-    number = torch.arange(F.shape[-2], device=F.device) + 1
-    for factor in (0x45D9F3B, 0x119DE1F3):
-        number = (number ^ (number >> 16)) * factor & 0xFFFFFFFF
-    order = (number ^ (number >> 16)).argsort(stable=True)
-    return order[: (len(order) + 1) // 2], order[(len(order) + 1) // 2 :]
 
 
 def _squared(X: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:

@@ -51,7 +51,7 @@ BOTTOM = (
     Panel("wahba", "Wahba error $W_f$", "← better fit (0 exact)"),
     Panel("gram_defect", "Gram defect", "← angles kept (log)", log=True),
 )
-REFLECTIONS = "heldout_ratio_o"  # drawn into the panel of the held-out ratio
+ANY_LINEAR = "heldout_linear"  # drawn into the panel of the held-out ratio
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def response_figure(models: Mapping[str, Mapping[str, Mapping[str, Sequence[Numb
 
     `models` maps model → family → measure → values per augmentation. None and NaN mean that the model did not react to
     the augmentation: they are counted in words, never drawn. A measure that no model has gets no panel. A diamond in
-    the panel of the held-out ratio is its mean with reflections allowed ("heldout_ratio_o").
+    the panel of the held-out ratio is what any linear map leaves ("heldout_linear").
     """
     families = list(dict.fromkeys(family for measured in models.values() for family in measured))
     rows = Rows(models, families, model_colors(models))
@@ -113,7 +113,7 @@ def response_figure(models: Mapping[str, Mapping[str, Mapping[str, Sequence[Numb
 
 
 def _draw_band(part: SubFigure, panels: list[Panel], rows: Rows) -> None:
-    widths = [1.5 if _reflects(panel) else 1.0 for panel in panels]
+    widths = [1.5 if _is_bounded(panel) else 1.0 for panel in panels]
     axes = part.subplots(1, len(panels), squeeze=False, sharey=True, width_ratios=widths)[0]
     for ax, panel in zip(axes, panels, strict=True):
         _draw_panel(ax, panel, rows)
@@ -125,7 +125,7 @@ def _draw_panel(ax: Axes, panel: Panel, rows: Rows) -> None:
     tidy(ax, grid="x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    _limit(ax, panel, rows.all_known(panel.measure) + (rows.all_known(REFLECTIONS) if _reflects(panel) else []))
+    _limit(ax, panel, rows.all_known(panel.measure) + (rows.all_known(ANY_LINEAR) if _is_bounded(panel) else []))
     for i, family in enumerate(rows.families):
         top, bottom = rows.height(family, next(iter(rows.models))), rows.height(family, list(rows.models)[-1])
         if i % 2 == 0 and len(rows.families) > 1:
@@ -137,12 +137,12 @@ def _draw_panel(ax: Axes, panel: Panel, rows: Rows) -> None:
     if panel.reference is not None:
         ax.axvline(panel.reference, color=INK, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1)
     headline(ax, panel.title)
-    if _reflects(panel) and rows.all_known(REFLECTIONS):
-        ax.set_title("◇ mean with reflections, O(d)", fontsize=SMALL, loc="right", color="0.4")
+    if _is_bounded(panel) and rows.all_known(ANY_LINEAR):
+        ax.set_title("◇ mean for any linear map", fontsize=SMALL, loc="right", color="0.4")
     ax.set_xlabel(panel.label, fontsize=LABEL, color=INK)
 
 
-def _reflects(panel: Panel) -> bool:
+def _is_bounded(panel: Panel) -> bool:
     return panel.measure == "heldout_ratio"
 
 
@@ -163,8 +163,8 @@ def _draw_row(ax: Axes, panel: Panel, rows: Rows, family: str, model: str) -> No
         _write(ax, 1.01, height, short(fmean(known)), dark(color))
         for mean in _drawable(panel, [fmean(known)]):
             ax.plot([mean, mean], [height - 0.38, height + 0.38], color=color, linewidth=2.2, solid_capstyle="butt")
-    if _reflects(panel) and (reflected := rows.known(family, model, REFLECTIONS)):
-        ax.plot(fmean(reflected), height, "D", color=color, markerfacecolor="white", markersize=3.4)
+    if _is_bounded(panel) and (linear := rows.known(family, model, ANY_LINEAR)):
+        ax.plot(fmean(linear), height, "D", color=color, markerfacecolor="white", markersize=3.4)
     _note_missing(ax, panel, height, dark(color), rows.values(family, model, panel.measure) or [])
 
 
