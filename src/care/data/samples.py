@@ -69,7 +69,8 @@ class Samples:
         for label, name in enumerate(self.classes):
             members = (self.labels == label).nonzero()[:, 0]
             if not 1 <= per_class < len(members):
-                raise ValueError(f"{per_class} of the {len(members)} samples of class {name!r} cannot be validation")
+                some = f"{per_class} of the {len(members)} samples of class {name!r}"
+                raise ValueError(f"{some} cannot be validation: choose fewer, or none")
             validation[members[-per_class:]] = True
         return (~validation).nonzero()[:, 0], validation.nonzero()[:, 0]
 
