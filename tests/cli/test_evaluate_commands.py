@@ -9,7 +9,11 @@ from typer.testing import CliRunner
 
 from care import export
 from care.cli import app
-from care.train import prepare, train
+from care.cli.evaluate import study_of
+from care.cli.studies import config_of
+from care.data import load
+from care.methods import policy_for
+from care.train import default_config, prepare, train
 from train.small import small_config, small_data
 
 QUICK = ["--images", "60", "--augmentations", "2", "--device", "cpu"]
@@ -92,6 +96,35 @@ def test_a_run_and_its_export_measure_the_same(run, tmp_path):
     )
     pair = [torch.tensor(m["families"]["all"]["gamma"]) for m in (ours, theirs)]
     torch.testing.assert_close(*pair, rtol=1e-3, atol=1e-5)
+
+
+def test_a_run_is_measured_on_what_it_was_trained_for(run, tmp_path):
+    """Its data, the policy and the form of its equivariance loss, and the samples that it cut from its own data."""
+    settings = {"form": "minkowski", "validation": 20, "chunk_policy": "cifar100"}
+    config = small_config(str(run.parent / "data"), epochs=1, equivariance=1.0, **settings)
+    train(prepare(config, tmp_path / "other"))
+    for what in (tmp_path / "other", tmp_path / "other" / "model.safetensors"):
+        out = tmp_path / f"of-{what.suffix}"
+        result = CliRunner().invoke(app, ["measure", str(what), *QUICK, "--no-families", "--out", str(out)])
+        assert result.exit_code == 0, result.output
+        head, backbone = json.loads((out / "measurement.json").read_text()).values()
+        assert head["policy"] == backbone["policy"] == "cifar100"
+        assert head["images"] == 20 * len(load(config.data).classes)
+        assert (head["length"] is None, backbone["length"] is None) == (False, True)  # known where not all are 1
+
+
+def test_a_run_of_point_clouds_needs_nothing_said(tmp_path):
+    config = default_config("chains", limit=64, epochs=1, batch_size=32, equivariance=1.0, chunks=4, device="cpu")
+    train(prepare(config, tmp_path / "clouds"))
+    result = CliRunner().invoke(app, ["measure", str(tmp_path / "clouds"), *QUICK, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert "2 augmentations of rotations" in result.output
+
+
+def test_another_policy_makes_views_of_the_size_that_a_run_was_trained_on(run):
+    study = study_of(str(run), config_of(str(run)), None, None, "simclr", torch.device("cpu"), None)
+    assert study.policy_name == "simclr"
+    assert study.policy.size == policy_for(config_of(str(run)).policy, config_of(str(run)).size).size
 
 
 @pytest.mark.usefixtures("unchecked")

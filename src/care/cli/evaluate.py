@@ -10,10 +10,9 @@ from care import data
 from care.augment import PRESETS
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_folder, save_figures
-from care.cli.studies import check_study
+from care.cli.studies import check_study, heldout_samples, is_cut
 from care.cli.watching import watching
 from care.data import Samples, place
-from care.data.registry import heldout_split
 from care.evaluate import Settings, Study, evaluate_model, figures, summary
 from care.geometry import form_named
 from care.methods import policy_for
@@ -101,7 +100,7 @@ def study_of(
     train, test, of = _samples(config, name or config.data, split)  # type: ignore[union-attr]
     chosen = policy or (config.chunk_policy if config else "simclr")
     form = form_named(config.form if config else "euclidean")
-    views = policy_for(chosen, config.size if config else subject.size)
+    views = policy_for(chosen, subject.size)
     check_study(subject, test, views, chosen, device)
     return Study(
         model=subject.name,
@@ -120,7 +119,6 @@ def study_of(
 
 def _samples(config: Config | None, name: str, split: str | None) -> tuple[Samples, Samples, str]:
     """(what probes learn from, what to measure on, which split that is)."""
-    if config is not None and name == config.data and config.validation and split in (None, "validation"):
+    if config is not None and is_cut(config, name, split):
         return *data.load(name, config.split).split(config.validation), "validation"
-    chosen = split or heldout_split(name)
-    return data.load(name, "train"), data.load(name, chosen), chosen
+    return data.load(name, "train"), *heldout_samples(config, name, split)

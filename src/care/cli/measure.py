@@ -8,16 +8,15 @@ from typing import Annotated
 import torch
 import typer
 
-from care import data
 from care.augment import PRESETS
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_folder, save_figures
-from care.cli.studies import check_study
+from care.cli.studies import check_study, config_of, heldout_samples
 from care.cli.watching import watching
 from care.data import place
-from care.data.registry import heldout_split
 from care.durable import write_atomically
 from care.evaluate import Observer, measure_observed
+from care.geometry import form_named
 from care.methods import policy_for
 from care.subjects import load_subject
 from care.train.distributed import resolve_device
@@ -27,9 +26,17 @@ def measure(
     model: Annotated[
         str, typer.Argument(help="timm/NAME, a run folder, or a .safetensors, .pt (TorchScript) or .onnx file.")
     ],
-    name: Annotated[str, typer.Option("--data", help="A data set: see [bold]care data list[/bold].")] = "shapes",
-    split: Annotated[str | None, typer.Option(help="Default: test, or val.")] = None,
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join(PRESETS)}.")] = "simclr",
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--data", help="See [bold]care data list[/bold]. Default: what a run was trained on, else shapes."
+        ),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Default: what a run held out, test, or val.")] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(help=f"One of {', '.join(PRESETS)}. Default: that of a run's equivariance loss, else simclr."),
+    ] = None,
     size: Annotated[
         int | None, typer.Option(min=8, max=4096, help="Side of a view in pixels. Default: what the model wants.")
     ] = None,
@@ -56,11 +63,14 @@ def measure(
     with users_input():
         where = torch.device(resolve_device(device))
         subject = load_subject(model, mean=_numbers(mean), std=_numbers(std)).to(where)
-        samples = data.load(name, split or heldout_split(name))
+        config = config_of(model)
+        samples, _ = heldout_samples(config, name or (config.data if config else "shapes"), split)
         samples = place(samples.limit(min(images, len(samples))), where)
-        chosen = policy_for(policy, size or subject.size)
-        check_study(subject, samples, chosen, policy, where)
-        observer = Observer(subject.embed, samples, chosen, policy, where, batch_size)
+        policy = policy or (config.chunk_policy if config else "simclr")
+        views = policy_for(policy, size or subject.size)
+        check_study(subject, samples, views, policy, where)
+        forms = {"head": form_named(config.form)} if config else {}
+        observer = Observer(subject.embed, samples, views, policy, where, batch_size, forms)
         folder = out or Path("measure-" + re.sub(r"\W+", "-", subject.name))
         claim_folder(folder)
     with watching() as watch:

@@ -1,13 +1,38 @@
-"""Whether a model, samples and a policy go together: asked before anything is measured."""
+"""What a model is measured on and with, and whether these go together: asked before anything is measured."""
+
+from pathlib import Path
 
 import torch
 
+from care import data
 from care.augment import PointPolicy, apply
 from care.data import Samples
+from care.data.registry import heldout_split
 from care.evaluate.observer import Policy
 from care.subjects import Subject
+from care.train import Config
+from care.train.runs import load_trained
 
 FEWEST = 20  # images: with fewer, the halves that rotations are fitted and tested on say nothing
+
+
+def config_of(model: str) -> Config | None:
+    """The configuration of a run, which says what to measure it on; None for other models."""
+    path = Path(model)
+    return load_trained(path).config if path.is_dir() or path.suffix == ".safetensors" else None
+
+
+def heldout_samples(config: Config | None, name: str, split: str | None) -> tuple[Samples, str]:
+    """(what to measure on, which split that is): the validation samples of a run that cut some from its own data."""
+    if config is not None and is_cut(config, name, split):
+        return data.load(name, config.split).split(config.validation)[1], "validation"
+    chosen = split or heldout_split(name)
+    return data.load(name, chosen), chosen
+
+
+def is_cut(config: Config, name: str, split: str | None) -> bool:
+    """Whether what is asked for are the samples that the run cut from its training split."""
+    return name == config.data and config.validation > 0 and split in (None, "validation")
 
 
 def check_study(subject: Subject, samples: Samples, policy: Policy, policy_name: str, device: torch.device) -> None:
