@@ -11,12 +11,11 @@ from typing import Annotated
 import torch
 import typer
 
-from care import data, steer
+from care import steer
 from care.cli.mistakes import users_input
-from care.cli.studies import check_study
+from care.cli.studies import check_study, heldout_samples
 from care.cli.watching import watching
 from care.data import Samples, place
-from care.data.registry import heldout_split
 from care.evaluate import Observer
 from care.explore import ExploreServer, Gallery, fill_bank
 from care.methods import policy_for
@@ -123,15 +122,12 @@ def _samples(configs: Sequence[Config | None], name: str | None, split: str | No
         what = f"the runs were trained on {' and on '.join(trained_on)}" if trained_on else "these are no runs"
         raise ValueError(f"{what}: say which images to look at, --data NAME")
     chosen = name or trained_on[0]
-    cuts = {(config.split, config.validation) for config in known if config.data == chosen}
-    if split in (None, "validation") and len(cuts) == 1 and next(iter(cuts))[1]:
-        of, validation = next(iter(cuts))
-        return data.load(chosen, of).split(validation)[1]
-    return data.load(chosen, split or heldout_split(chosen))
+    cuts = {(config.split, config.validation): config for config in known if config.data == chosen}
+    return heldout_samples(next(iter(cuts.values())) if len(cuts) == 1 else None, chosen, split)[0]
 
 
 def _observer(guest: _Guest, samples: Samples, device: torch.device) -> Observer:
     policy_name = guest.config.chunk_policy if guest.config else OTHER_POLICY
-    policy = policy_for(policy_name, guest.config.size if guest.config else guest.subject.size)
+    policy = policy_for(policy_name, guest.subject.size)
     check_study(guest.subject, samples, policy, policy_name, device)
     return Observer(guest.subject.embed, samples, policy, policy_name, device)
