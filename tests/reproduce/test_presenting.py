@@ -122,5 +122,5 @@ def test_every_form_is_measured_in_every_group(tmp_path):
 def test_mistakes_are_named():
     with pytest.raises(ValueError, match="did you mean lambda-sweep"):
         study_named("lamda-sweep")
-    with pytest.raises(ValueError, match="scale must be one of smoke, small, long, paper"):
+    with pytest.raises(ValueError, match="scale must be one of smoke, small, long, deep, paper"):
         scale_named("huge")

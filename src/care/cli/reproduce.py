@@ -57,7 +57,11 @@ def reproduce(
         list[str] | None, typer.Argument(help="Which of the paper's figures and tables. None: list them.")
     ] = None,
     scale: Annotated[
-        str, typer.Option(help="smoke: minutes on a CPU, on made-up images. small: ResNet-18. paper: as the paper did.")
+        str,
+        typer.Option(
+            help="smoke: minutes on a CPU, on made-up images. small: ResNet-18, 100 epochs. long: 400 epochs. "
+            "deep: ResNet-50, 100 epochs. paper: as the paper did."
+        ),
     ] = "small",
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and what is kept of trials.")] = Path("results"),
     runs: Annotated[Path, typer.Option(help="Folder for the runs: checkpoints and weights.")] = Path("runs"),

@@ -8,7 +8,7 @@ from care.reproduce.trial import Trial
 from care.train import Config, default_config
 from care.train.recipes import PAPER_WEIGHTS, recipe
 
-ScaleName = Literal["smoke", "small", "long", "paper"]
+ScaleName = Literal["smoke", "small", "long", "deep", "paper"]
 
 # λ of CARE at every scale but the paper's. For images, `lambda-sweep` chose it, and the constant learning rate with it,
 # on images cut from the training split.
@@ -67,10 +67,11 @@ SMALL = Scale(
     seeds=(0, 1, 2),
 )
 LONG = Scale("long", {**SMALL.settings, "epochs": 400, "schedule": "cooldown"}, Settings(), seeds=(0,))
+DEEP = Scale("deep", {**SMALL.settings, "model": "resnet50"}, Settings(), seeds=(0,))
 # The paper pretrained once: its deviations are over seeds of the probe.
 PAPER = Scale("paper", {"evaluate_every": 10}, Settings(), seeds=(0,))
 
-SCALES: dict[str, Scale] = {scale.name: scale for scale in (SMOKE, SMALL, LONG, PAPER)}
+SCALES: dict[str, Scale] = {scale.name: scale for scale in (SMOKE, SMALL, LONG, DEEP, PAPER)}
 
 
 def scale_named(name: str) -> Scale:
