@@ -12,6 +12,7 @@ from care.cli import app
 from care.cli.evaluate import study_of
 from care.cli.studies import config_of
 from care.data import load
+from care.evaluate import Evaluation
 from care.methods import policy_for
 from care.train import default_config, prepare, train
 from train.small import small_config, small_data
@@ -63,6 +64,22 @@ def test_compare_puts_them_side_by_side(run, tmp_path):
     assert found["differences"]["same"][0]["name"] == "linear probe, top-1"
     assert {row["difference"] for row in found["differences"]["same"]} <= {0.0, None}
     assert (tmp_path / "both" / "differences-same.svg").exists()
+
+
+@pytest.mark.usefixtures("output")
+def test_what_an_earlier_version_did_not_measure_is_not_compared(run, tmp_path):
+    shutil.copytree(run, tmp_path / "earlier")
+    evaluation = Evaluation.load(tmp_path / "earlier" / "evaluation")
+    for measured in evaluation.record["measurements"].values():
+        for family in measured["families"].values():
+            del family["heldout_linear"]
+    evaluation.save(tmp_path / "earlier" / "evaluation")
+    result = CliRunner().invoke(app, ["compare", str(run), str(tmp_path / "earlier"), "--out", str(tmp_path / "both")])
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "both" / "comparison.json").read_text())["differences"]["earlier"]
+    names = {row["name"] for row in found}
+    assert "held-out ratio, O(d)" in names
+    assert "held-out ratio, any linear map" not in names
 
 
 @pytest.mark.usefixtures("output")

@@ -88,7 +88,8 @@ def _responses(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
         yield Quantity(output, "strength of ω", measured.strength, None)
     for measure, (name, better) in RESPONSES.items():
         spread = getattr(families[ALL], measure)
-        yield Quantity(output, name, spread.mean, better, torch.tensor(spread.values))
+        if spread.values:
+            yield Quantity(output, name, spread.mean, better, torch.tensor(spread.values))
     for family, response in families.items():
         if family != ALL:
             spread = response.heldout_ratio
