@@ -154,7 +154,7 @@ MISTAKES = {
     # care reproduce and care demo
     "reproduce wahbah --scale smoke": "nothing of the paper is called 'wahbah'; did you mean wahba",
     "reproduce figure-3": "nothing of the paper is called 'figure-3'; there are linear-probe, ",
-    "reproduce wahba --scale huge": "scale must be one of smoke, small, long, paper, got 'huge'",
+    "reproduce wahba --scale huge": "scale must be one of smoke, small, long, deep, paper, got 'huge'",
     "reproduce wahba --scale smoke --part CERA": "wahba has no such trial at scale smoke; it has SimCLR, CARE",
     "reproduce wahba --scale smoke --seed 7": "wahba has no such trial at scale smoke; it has SimCLR, CARE",
     "reproduce wahba --scale smoke --done": "no trial of wahba is done in results/smoke/trials: leave out --done",
