@@ -14,7 +14,8 @@ Quantity = tuple[str, str]
 
 # Where a quantity is found in an evaluation, and below what stands above its column.
 PROBE, KNN = ("classes", "linear probe, top-1"), ("classes", "kNN, k = 200")
-RATIO, GAMMA, WAHBA = ("head", "held-out ratio"), ("head", "γ_f"), ("head", "W_f")
+RATIO, ANY_LINEAR = ("head", "held-out ratio"), ("head", "held-out ratio, any linear map")
+GAMMA, WAHBA = ("head", "γ_f"), ("head", "W_f")
 MOVED, COMPOSITION = ("head", "moved by"), ("head", "composition defect")
 HUE, HUE_DISTANCE = ("backbone", "R² of hue"), ("backbone", "hue distance of neighbors")
 COLUMNS: dict[str, Quantity] = {

@@ -9,6 +9,7 @@ from typing import Any
 
 from care.report import response_figure, sensitivity_figure
 from care.reproduce.presentation import (
+    ANY_LINEAR,
     GAMMA,
     HUE,
     HUE_DISTANCE,
@@ -34,6 +35,7 @@ COLUMNS = {
     "γ_f": GAMMA,
     "held-out ratio": RATIO,
     "of color": COLOR_RATIO,
+    "any linear map": ANY_LINEAR,
     "moved by": MOVED,
     "R² of hue": HUE,
     "hue distance": HUE_DISTANCE,

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from care.report import cosine_figure, neighbors_figure, response_figure, training_figure, wahba_figure
 from care.reproduce.presentation import (
+    ANY_LINEAR,
     COMPOSITION,
     GAMMA,
     HUE,
@@ -107,7 +108,12 @@ def present_composition(outcomes: Sequence[Outcome]) -> Presentation:
     """Is the rotation of b∘a the product of the rotations of b and a? By family of augmentations."""
     figure = response_figure({o.trial.label: o.evaluation.measurement("head").values() for o in outcomes})
     remarks = (compared(outcomes, "SimCLR", "CARE", COMPOSITION, "Error of R_b R_a (0 exact, 1 no better than none)"),)
-    columns = {"composition defect": COMPOSITION, "held-out ratio": RATIO, "kNN-200 %": KNN}
+    columns = {
+        "composition defect": COMPOSITION,
+        "held-out ratio": RATIO,
+        "any linear map": ANY_LINEAR,
+        "kNN-200 %": KNN,
+    }
     return _presented(outcomes, columns, {"composition": figure}, remarks)
 
 
