@@ -27,7 +27,7 @@ def solve_wahba(
     For "Lorentz" the points must be on the hyperboloid, and the solution is exact too: see `care.geometry.lorentz`.
     For "Sp" there is no closed form: see `care.geometry.symplectic` for the method and its limits.
 
-    Half precision is solved in float32. Raises ValueError for points that are not finite.
+    The solution has the precision of the points, float32 at least. Raises ValueError for points that are not finite.
     """
     source, target = checked_points(source, target)
     if group == "Lorentz":
@@ -36,7 +36,8 @@ def solve_wahba(
         return solve_symplectic(source, target)
     if group not in ("SO", "O"):
         raise ValueError(f'group must be "SO", "O", "Lorentz" or "Sp", got {group!r}')
-    return kabsch(target.mT @ source, special=group == "SO")
+    # In float64: to float32, a quarter of the directions of a trained backbone would be undetermined.
+    return kabsch(target.double().mT @ source.double(), special=group == "SO").to(source.dtype)
 
 
 def wahba_error(
