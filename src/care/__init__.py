@@ -7,10 +7,28 @@
 `care.load`      the encoder of a finished run
 """
 
-from care import augment, geometry, losses
-from care.evaluate import measure
-from care.train import load
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from care import augment, geometry, losses
+    from care.evaluate.measure import measure
+    from care.train import load
 
 __version__ = "0.1.0"
 
 __all__ = ["__version__", "augment", "geometry", "load", "losses", "measure"]
+
+
+def __getattr__(name: str) -> Any:
+    """What is offered above, imported when it is first asked for: `care --help` does not wait for torch."""
+    if name not in __all__:
+        raise AttributeError(f"module 'care' has no attribute {name!r}")
+    offered = {"measure": "care.evaluate", "load": "care.train"}
+    found = getattr(import_module(offered[name]), name) if name in offered else import_module(f"care.{name}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import care
-from care.cli import app, main
+from care.cli import COMMANDS, app, load_command, main
 
 
 def run(*args, code=0):
@@ -36,11 +36,28 @@ def test_the_command_starts(tmp_path):
     assert done.stdout == f"care {care.__version__}\n"
 
 
-def test_the_command_line_does_not_wait_for_libraries_that_few_commands_need():
-    """timm alone takes as long to import as everything else."""
-    program = "import sys, care.cli; print({'timm', 'torchvision', 'sklearn', 'kornia'} & set(sys.modules))"
+def test_no_command_waits_for_libraries_that_few_need():
+    """Help and mistakes do not need torch; training needs nothing that draws, and timm only for its network."""
+    heavy = "{'torch', 'matplotlib', 'timm', 'torchvision', 'scipy', 'sklearn', 'kornia'} & set(sys.modules)"
+    program = f"import sys, care.cli; print({heavy}); import care.cli.train; print({heavy})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+    assert done.stdout == "set()\n{'torch'}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_of_a_command_what_the_command_says_of_itself(name):
+    """It is known before the command is imported."""
+    said = load_command(name).help
+    assert said.partition("\n\n")[0].replace("\n", " ") == COMMANDS[name][1]
+
+
+def test_what_the_package_offers_is_there_when_asked_for():
+    offered = set(care.__all__) - {"__version__"}
+    assert offered <= set(dir(care))
+    assert all(getattr(care, name) is not None for name in offered)
+    assert care.measure is care.evaluate.measure
+    with pytest.raises(AttributeError, match="no attribute 'mesure'"):
+        care.mesure  # noqa: B018
 
 
 def test_help_says_where_to_start():

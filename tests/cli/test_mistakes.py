@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 from rich.console import Console
@@ -32,7 +33,7 @@ WORK = {
 
 
 def replace(monkeypatch, command, work, function):
-    monkeypatch.setattr(sys.modules[f"care.cli.{command}"], work, function)
+    monkeypatch.setattr(import_module(f"care.cli.{command}"), work, function)
 
 
 def fails(args, capsys):

@@ -1,47 +1,99 @@
 """The command line. Commands live in a file each; this one puts them together."""
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import care
-from care.cli.augment import augment
-from care.cli.bench import bench
-from care.cli.compare import compare
-from care.cli.data import app as data
-from care.cli.demo import demo
-from care.cli.evaluate import evaluate
-from care.cli.explore import explore
-from care.cli.export import export
-from care.cli.measure import measure
 from care.cli.mistakes import MISTAKE, tell
-from care.cli.reproduce import reproduce
-from care.cli.retrieve import retrieve
-from care.cli.steer import steer
-from care.cli.train import show_recipes, train
 
-app = typer.Typer(
-    name="care",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(demo)
-app.command()(augment)
-app.command()(train)
-app.command("recipes")(show_recipes)
-app.command()(evaluate)
-app.command()(measure)
-app.command()(compare)
-app.command()(steer)
-app.command()(retrieve)
-app.command()(explore)
-app.command()(reproduce)
-app.command()(export)
-app.command()(bench)
-app.add_typer(data, name="data")
+# Command → where it is, and what `care --help` says of it. Only the one that is called is imported: it takes seconds to
+# load torch, and help, mistakes and the completion of a shell should not have to wait for that.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": (
+        "demo.demo",
+        "Train SimCLR and CARE on generated pictures and point clouds, "
+        "and see what augmentations do to their embeddings.",
+    ),
+    "augment": ("augment.augment", "Draw augmentations and show every picture under each of them."),
+    "train": (
+        "train.train",
+        "Pretrain an encoder and leave a run folder: "
+        "config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.",
+    ),
+    "recipes": (
+        "train.show_recipes",
+        "List the paper's experiments by name: `care train --recipe NAME` runs one.",
+    ),
+    "evaluate": (
+        "evaluate.evaluate",
+        "Measure everything: linear probe, kNN, geometry by augmentation family, retrieval, sensitivity.",
+    ),
+    "measure": (
+        "measure.measure",
+        "Measure whether augmentations rotate a model's embeddings, move them otherwise, or leave them alone.",
+    ),
+    "compare": (
+        "compare.compare",
+        "Put evaluated runs side by side: one table, paired figures, and what differs by more than chance.",
+    ),
+    "steer": (
+        "steer.steer",
+        "Fit a map from augmentations to rotations of the embeddings, and measure it on what it was not fitted to.",
+    ),
+    "retrieve": (
+        "retrieve.retrieve",
+        "Find the images that a picture would be near, had it been changed, without changing it.",
+    ),
+    "explore": (
+        "explore.explore",
+        "Serve a page for this machine: pick an image, move sliders, and see the nearest neighbors of f(a(x)) change.",
+    ),
+    "reproduce": (
+        "reproduce.reproduce",
+        "Train and measure what a figure or table of the paper shows, and write it beside the paper's numbers.",
+    ),
+    "export": (
+        "export.export",
+        "Write the backbone of a run for timm, ONNX or TorchScript, and check that it computes the same.",
+    ),
+    "bench": (
+        "bench.bench",
+        "Measure training, augmentations, loading, several processes and the start, on random images.",
+    ),
+    "data": ("data.app", "Prepare data sets, list them, check them."),
+}
+STYLE: dict[str, Any] = {"rich_markup_mode": "rich", "context_settings": {"help_option_names": ["-h", "--help"]}}
+
+
+class Commands(TyperGroup):
+    """Commands of which only the name and a line are known until one is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is called, imported."""
+        if args and args[0] in COMMANDS:
+            self.commands[args[0]] = load_command(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def load_command(name: str) -> Any:
+    """Import a command as what typer calls."""
+    module, _, attribute = COMMANDS[name][0].partition(".")
+    found: typer.Typer | Callable[..., Any] = getattr(import_module(f"care.cli.{module}"), attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, **STYLE)
+        alone.command(name)(found)
+        found = alone
+    return typer.main.get_command(found)
+
+
+app = typer.Typer(name="care", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, **STYLE)
+for _name, (_, _line) in COMMANDS.items():
+    app.command(_name, help=_line)(lambda: None)
 
 
 def _print_version(wanted: bool) -> bool:

@@ -20,7 +20,7 @@ from care.tables import visible
 
 LINE_EVERY = 10_000  # pictures between two lines where there is no terminal to draw a bar on
 
-app = typer.Typer(no_args_is_help=True, help="Prepare data sets, list them, check them.")
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Prepare data sets, list them, check them.")
 
 Root = Annotated[Path | None, typer.Option(help="Folder of all stores; $CARE_DATA or ~/.cache/care by default.")]
 Name = Annotated[str, typer.Argument(help=f"{', '.join(registry.DATA_SETS)}, or a name of your own.")]

@@ -5,11 +5,13 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from care.durable import make_folder
 from care.evaluate.families import Watch
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def claim_folder(folder: Path) -> None:
@@ -29,7 +31,7 @@ def claim_file(file: Path) -> None:
         pass
 
 
-def save_figures(figures: Mapping[str, Figure], folder: Path, watch: Watch) -> None:
+def save_figures(figures: Mapping[str, "Figure"], folder: Path, watch: Watch) -> None:
     """Write every figure twice into `folder`: as PNG, to look at, and as SVG, to print."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, (name, figure) in enumerate(figures.items(), start=1):

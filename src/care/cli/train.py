@@ -12,7 +12,6 @@ from rich.table import Column, Table
 
 from care.cli.ending import told_in_a_line
 from care.cli.mistakes import users_input
-from care.report import curves_figure
 from care.train import (
     Config,
     Progress,
@@ -106,6 +105,8 @@ def train(
     ):
         run_training(plan, Several(*watchers))
         if plan.processes.first:
+            from care.report import curves_figure  # matplotlib takes a while to load: not before the first epoch
+
             curves_figure(plan.run.log()).savefig(folder / "curves.png", dpi=120)
     if plan.processes.first:
         typer.echo(str(folder))
