@@ -13,6 +13,7 @@ MISTAKES = {
     "train": "say what to train on: --data shapes",
     "train --data shapes --epochs many": "'--epochs'.*valid integer",
     "train --data shapes --seed 1.5": "'--seed'.*valid integer",
+    "train --data shapes --turned 8": "turned coordinates need equivariance > 0: nothing else turns them",
     "train --data shapes --epochs 0": "epochs must be at least 1, got 0",
     "train --data shapes --epochs -3": "epochs must be at least 1, got -3",
     "train --data ./data --batch-size 1": "batch_size must be at least 2: one image has nothing to be compared with",

@@ -29,6 +29,19 @@ def test_care_is_info_nce_plus_weighted_equivariance(views):
     assert loss.item() == pytest.approx(expected)
 
 
+def test_what_turns_can_have_coordinates_of_its_own(views):
+    """InfoNCE of the first four, uniformity and equivariance of the last two: neither moves what the other sees."""
+    z1, z2, e1, e2 = views
+    loss = CARE(InfoNCE(0.5), weight=3.0, chunks=4, turned=2)
+    expected = literal.info_nce(z1[:, :4], z2[:, :4], 0.5) + literal.uniformity(z1[:, 4:], z2[:, 4:], "paper", 0.5)
+    expected += 3.0 * literal.equivariance(e1[:, 4:], e2[:, 4:], 4, next(iter(literal.BILINEAR)))
+    assert loss((z1, z2), (e1, e2)).item() == pytest.approx(expected)
+    z = views.clone().requires_grad_()
+    loss.terms((z[0], z[1]), (z[2], z[3]))["siamese"].backward()
+    assert z.grad[:2, :, :4].abs().min() > 0
+    assert not z.grad[:, :, 4:].any()
+
+
 ABLATIONS = {
     "invariance": (Invariance(), 0.0),
     "equivariance": (None, 1.0),

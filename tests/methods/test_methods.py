@@ -131,6 +131,15 @@ def test_another_form():
         ({"method": "mocov2", "queue": 4}, "queue of 4 is smaller than a batch of 8"),
         ({"policy": "cifar"}, "policy must be one of simclr"),
         ({"momentum": 1.0}, "momentum must be in"),
+        ({"turned": 4}, "turned coordinates need equivariance > 0"),
+        ({"equivariance": 1.0, "turned": 1}, r"turned must be 0, or in \[2, 126\] for an embedding of 128"),
+        ({"equivariance": 1.0, "turned": 127}, r"turned must be 0, or in \[2, 126\]"),
+        (
+            {"equivariance": 1.0, "turned": 4, "method": "mocov2"},
+            "goes with simclr, barlow_twins, vicreg, not with moco",
+        ),
+        ({"equivariance": 1.0, "turned": 4, "steering": 1.0}, "turned and steering do not go together"),
+        ({"equivariance": 1.0, "turned": 4, "form": "symplectic"}, "on a sphere, not in the space of symplectic"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

@@ -16,6 +16,7 @@ METHODS = {
     "moco": {"method": "mocov2", "queue": 32},
     "byol": {"method": "byol", "equivariance": 1.0},
     "accumulated": {"equivariance": 1.0, "accumulate": 2, "chunks": 4},
+    "turned": {"equivariance": 1.0, "turned": 4},
     "steering": {"equivariance": 1.0, "steering": 1.0, "steering_rank": 6},
     "average": {"ema": 0.9, "optimizer": "lars", "schedule": "cosine", "warmup_epochs": 1},
 }

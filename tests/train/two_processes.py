@@ -14,6 +14,7 @@ moco.KEYS_PER_GROUP = 4  # two groups of keys, each on both processes
 CASES = {
     "simclr": {"method": "simclr"},
     "care": {"method": "simclr", "equivariance": 2.0},
+    "turned": {"method": "simclr", "equivariance": 2.0, "turned": 4},
     "steered": {"method": "simclr", "equivariance": 2.0, "steering": 1.5, "steering_rank": 6},
     "mocov2": {"method": "mocov2", "equivariance": 1.0},
     "barlow_twins": {"method": "barlow_twins"},

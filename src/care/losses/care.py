@@ -9,10 +9,15 @@ from torch import Tensor, nn
 from care.geometry import BilinearForm
 from care.losses.equivariance import EUCLIDEAN, Equivariance
 from care.losses.steering import steering
+from care.losses.uniformity import uniformity
 
 
 class CARE(nn.Module):
     """L_CARE = L_InfoNCE + λ L_equi, with any Siamese loss in place of InfoNCE, and + μ L_steering if asked for.
+
+    InfoNCE asks that augmentations change nothing, L_equi that they turn: in the paper, of the same embedding z. With
+    `turned` = t they are asked of different coordinates, z = (c, r) with r the last t:
+    L = L_InfoNCE(c) + L_unif(r) + λ L_equi(r), where L_unif keeps r from being one point.
 
     The six ablations of the paper are settings of this class: `siamese` one of `InfoNCE()`, `Invariance()`,
     `Uniformity()` or None (no such term), and `weight` (λ, in units of the mean over pairs) positive or 0.
@@ -26,6 +31,7 @@ class CARE(nn.Module):
         chunks: int,
         form: BilinearForm = EUCLIDEAN,
         steering_weight: float = 0.0,
+        turned: int = 0,
     ) -> None:
         super().__init__()
         if weight < 0 or steering_weight < 0:
@@ -33,21 +39,27 @@ class CARE(nn.Module):
             raise ValueError(f"the weight of the {kind} loss must not be negative, got {negative}")
         if siamese is None and weight == 0:
             raise ValueError("there is nothing to train: no Siamese loss, and the equivariance loss has weight 0")
-        self.siamese, self.weight, self.steering_weight = siamese, weight, steering_weight
+        self.siamese, self.weight, self.steering_weight, self.turned = siamese, weight, steering_weight, turned
         self.equivariance = Equivariance(chunks, form)
 
     def terms(
         self, views: Sequence[Tensor], chunk_views: Sequence[Tensor], steered_by: Sequence[Tensor] = ()
     ) -> dict[str, Float[Tensor, ""]]:
         """The terms by name, unweighted: what to log. Terms that are switched off are not computed."""
-        terms = {} if self.siamese is None else {"siamese": self.siamese(*views)}
-        terms |= {"equivariance": self.equivariance(*chunk_views)} if self.weight else {}
+        compared = [z[:, : -self.turned] for z in views] if self.turned else views
+        terms = {} if self.siamese is None else {"siamese": self.siamese(*compared)}
+        terms |= {"uniformity": uniformity(self._turning(views[0]), self._turning(views[1]))} if self.turned else {}
+        terms |= {"equivariance": self.equivariance(*map(self._turning, chunk_views))} if self.weight else {}
         return terms | ({"steering": steering(*chunk_views, *steered_by)} if self.steering_weight else {})
+
+    def _turning(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n t"]:
+        """The coordinates that augmentations are to turn: the last `turned`, or, as in the paper, all of them."""
+        return z[:, -self.turned :]
 
     def forward(
         self, views: Sequence[Tensor], chunk_views: Sequence[Tensor], steered_by: Sequence[Tensor] = ()
     ) -> Float[Tensor, ""]:
-        """`siamese(*views) + λ · equivariance(*chunk_views) + μ · steering(*chunk_views, *steered_by)`.
+        """`siamese(*views) + λ · equivariance(*chunk_views) + μ · steering(*chunk_views, *steered_by)`, or as above.
 
         `views` are what the Siamese loss takes (z1, z2 for InfoNCE): each sample with its own augmentation.
         `chunk_views` are z1, z2 for the equivariance loss: each chunk with one augmentation.
@@ -57,5 +69,5 @@ class CARE(nn.Module):
 
     def total(self, terms: dict[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
         """The weighted sum of the terms."""
-        weights = {"siamese": 1.0, "equivariance": self.weight, "steering": self.steering_weight}
+        weights = {"siamese": 1.0, "uniformity": 1.0, "equivariance": self.weight, "steering": self.steering_weight}
         return torch.stack([weights[name] * term for name, term in terms.items()]).sum()

@@ -32,7 +32,7 @@ def build_method(settings: MethodSettings, encoder: Encoder, batch: int, process
     """The method that `settings` describe, around `encoder`, for batches of `batch` over all processes."""
     settings.check(batch, processes)
     chunks, form = settings.chunks // processes, form_named(settings.form)
-    loss = CARE(siamese_loss(settings), settings.equivariance, chunks, form, settings.steering)
+    loss = CARE(siamese_loss(settings), settings.equivariance, chunks, form, settings.steering, settings.turned)
     plan, joint = view_plan(settings, batch), settings.batchnorm == "joint"
     method: Method
     if settings.method == "mocov2":

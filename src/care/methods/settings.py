@@ -11,6 +11,8 @@ MethodName = Literal[
 ]
 WITH_TEMPERATURE = ("simclr", "mocov2")
 WITH_MOMENTUM = ("mocov2", "byol")
+# Those whose loss takes the embeddings themselves, and so a part of their coordinates, too.
+WITH_TURNED = ("simclr", "barlow_twins", "vicreg")
 
 # The smallest and the largest that make sense: beyond these, memory ends before training begins.
 RANGES = {
@@ -24,6 +26,7 @@ LARGEST_SIZE = 4096
 class MethodSettings:
     """An encoder, a Siamese loss, and the equivariance loss on top with λ = `equivariance` (times its mean over pairs).
 
+    Of the embedding, the last `turned` coordinates are for augmentations to turn, and not compared by the Siamese loss.
     `steering` is μ, the weight of the steering loss, which turns the first `steering_rank` coordinates of embeddings.
 
     The paper's six ablations are `method` = invariance, equivariance, uniformity, uniformity with equivariance > 0,
@@ -33,6 +36,7 @@ class MethodSettings:
     method: MethodName = "simclr"
     temperature: float = 0.5
     equivariance: float = 0.0
+    turned: int = 0
     steering: float = 0.0
     steering_rank: int = 32
     chunks: int = 16
@@ -82,10 +86,20 @@ class MethodSettings:
         _require(self.form == "euclidean" or self.equivariance > 0, f"form {self.form} needs equivariance > 0")
         _require(self.form != "symplectic" or self.embedding % 2 == 0, "the symplectic form needs an even embedding")
         _require(self.form == "euclidean" or self.steering == 0, f"steering turns spheres, not the form {self.form}")
+        if self.turned:
+            self._check_turned()
         if self.chunked:
             self._check_chunks(batch, processes)
         if self.method == "mocov2":
             _require(self.queue >= batch, f"the queue of {self.queue} is smaller than a batch of {batch}")
+
+    def _check_turned(self) -> None:
+        most = self.embedding - 2
+        _require(2 <= self.turned <= most, f"turned must be 0, or in [2, {most}] for an embedding of {self.embedding}")
+        _require(self.equivariance > 0, "turned coordinates need equivariance > 0: nothing else turns them")
+        _require(self.method in WITH_TURNED, f"turned goes with {', '.join(WITH_TURNED)}, not with {self.method}")
+        _require(self.steering == 0, "turned and steering do not go together: both say which coordinates turn")
+        _require(self.form == "euclidean", f"turned coordinates are on a sphere, not in the space of {self.form}")
 
     def _check_chunks(self, batch: int, processes: int) -> None:
         good = [c for c in range(processes, batch // 2 + 1, processes) if batch % c == 0]

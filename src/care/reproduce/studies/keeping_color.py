@@ -1,7 +1,8 @@
 """Not in the paper: what if the contrast does not ask for invariance to the hue, and only L_equi sees it?
 
 InfoNCE asks that two views of an image be the same point. What the views differ in cannot be kept then, whatever
-another loss says. Here the views of the contrast have the same hue, and are never gray.
+another loss says. Here the views of the contrast have the same hue, and are never gray; or they differ as always, and
+what augmentations turn has coordinates of its own, which the contrast does not see.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from care.reproduce.studies.sensitivity import r2_by_output
 from care.reproduce.trial import Outcome, Trial
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
-STEERED = "CARE, color kept, steered"
+STEERED, APART = "CARE, color kept, steered", "CARE, turned apart"
 COLOR_RATIO = ("head", "held-out ratio, color")
 COLUMNS = {
     "probe %": PROBE,
@@ -44,13 +45,14 @@ COLUMNS = {
 
 def trials(scale: Scale) -> list[Trial]:
     """SimCLR and CARE as always and with the color kept, the first seed. All are measured under the paper's policy."""
-    care, kept = scale.care("cifar10"), {"policy": "color_kept"}
+    care, kept, d = scale.care("cifar10"), {"policy": "color_kept"}, scale.config("cifar10").embedding
     chosen: dict[str, dict[str, Any]] = {
         BASE: {},
         "CARE": care,
         KEPT: kept,
         CARE_KEPT: {**care, **kept},
         STEERED: {**care, **kept, "steering": 1.0},
+        APART: {**care, "embedding": 2 * d, "turned": d},
     }
     first = scale.seeds[0]
     return [Trial(label, scale.config("cifar10", first, **c), scale.measures) for label, c in chosen.items()]
@@ -63,7 +65,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     responses = {label: group[0].evaluation.measurement("head").values() for label, group in groups.items()}
     remarks = [
         compared(outcomes, base, other, quantity, words)
-        for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED))
+        for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED), (BASE, APART))
         for quantity, words in ((PROBE, "Linear probe"), (HUE, "R² of hue"), (COLOR_RATIO, "Held-out ratio of color"))
     ]
     figures = {"keeping-color": response_figure(responses), "told": sensitivity_figure(r2_by_output(groups))}

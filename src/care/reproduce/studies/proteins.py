@@ -11,14 +11,20 @@ from care.reproduce.trial import Outcome, Trial
 from care.subjects import load_subject
 
 TURNED = 6  # clouds whose orbits are drawn
+APART = "CARE, turned apart"
 AXIS = ("head", "R² of the factor axis")
 COLUMNS = {"held-out ratio": RATIO, "composition": COMPOSITION, "γ_f": GAMMA, "R² of the axis": AXIS, "probe %": PROBE}
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """SimCLR, CARE, and the equivariance loss with uniformity alone, on chains."""
-    care = scale.care("chains")
-    chosen = {"SimCLR": {}, "CARE": care, "uniformity + equivariance": {**care, "method": "uniformity"}}
+    """SimCLR, CARE, the equivariance loss with uniformity alone, and beside InfoNCE in coordinates of its own."""
+    care, d = scale.care("chains"), scale.config("chains").embedding
+    chosen = {
+        "SimCLR": {},
+        "CARE": care,
+        "uniformity + equivariance": {**care, "method": "uniformity"},
+        APART: {**care, "embedding": 2 * d, "turned": d},
+    }
     return [trial for label, settings in chosen.items() for trial in scale.trials(label, "chains", **settings)]
 
 
@@ -36,5 +42,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
         compared(outcomes, "SimCLR", "CARE", AXIS, "R² of the longest axis (the paper: CARE predicts it best)"),
         compared(outcomes, "SimCLR", "CARE", RATIO, "Held-out ratio"),
         compared(outcomes, "SimCLR", "CARE", COMPOSITION, "Error of compositions"),
+        compared(outcomes, "SimCLR", APART, PROBE, "Linear probe"),
+        compared(outcomes, "SimCLR", APART, AXIS, "R² of the longest axis"),
     )
     return Presentation(header, rows, figures, remarks)
