@@ -26,6 +26,7 @@ def data(tmp_path_factory):
     return small_data(tmp_path_factory.mktemp("data"))
 
 
+@pytest.mark.faults  # two minutes; kills at every call of a save are in test_kills.py
 def test_five_kills_in_a_row_equal_none(data, tmp_path):
     """SIGKILL at random moments and within saves; while it trains, another run into its folder is refused."""
     config = small_config(data, epochs=30, equivariance=3.0, evaluate_every=30)
