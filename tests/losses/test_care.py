@@ -83,3 +83,9 @@ def test_settings_that_make_no_sense_are_refused():
         CARE(InfoNCE(), weight=-1.0, chunks=4)
     with pytest.raises(ValueError, match="nothing to train"):
         CARE(None, weight=0.0, chunks=4)
+    with pytest.raises(ValueError, match="must not be negative, nor go with a steering loss"):
+        CARE(InfoNCE(), weight=1.0, chunks=4, turned=-1)
+    with pytest.raises(ValueError, match="must not be negative, nor go with a steering loss"):
+        CARE(InfoNCE(), weight=1.0, chunks=4, steering_weight=1.0, turned=2)
+    with pytest.raises(ValueError, match="6 turned coordinates of 6 leave none to compare"):
+        CARE(InfoNCE(), weight=1.0, chunks=4, turned=6)(tuple(torch.randn(2, 16, 6)), tuple(torch.randn(2, 16, 6)))

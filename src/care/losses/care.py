@@ -39,6 +39,8 @@ class CARE(nn.Module):
             raise ValueError(f"the weight of the {kind} loss must not be negative, got {negative}")
         if siamese is None and weight == 0:
             raise ValueError("there is nothing to train: no Siamese loss, and the equivariance loss has weight 0")
+        if turned < 0 or (turned and steering_weight):
+            raise ValueError(f"turned must not be negative, nor go with a steering loss, got {turned}")
         self.siamese, self.weight, self.steering_weight, self.turned = siamese, weight, steering_weight, turned
         self.equivariance = Equivariance(chunks, form)
 
@@ -46,6 +48,8 @@ class CARE(nn.Module):
         self, views: Sequence[Tensor], chunk_views: Sequence[Tensor], steered_by: Sequence[Tensor] = ()
     ) -> dict[str, Float[Tensor, ""]]:
         """The terms by name, unweighted: what to log. Terms that are switched off are not computed."""
+        if self.turned and self.turned >= views[0].shape[1]:
+            raise ValueError(f"{self.turned} turned coordinates of {views[0].shape[1]} leave none to compare")
         compared = [z[:, : -self.turned] for z in views] if self.turned else views
         terms = {} if self.siamese is None else {"siamese": self.siamese(*compared)}
         terms |= {"uniformity": uniformity(self._turning(views[0]), self._turning(views[1]))} if self.turned else {}
@@ -53,7 +57,7 @@ class CARE(nn.Module):
         return terms | ({"steering": steering(*chunk_views, *steered_by)} if self.steering_weight else {})
 
     def _turning(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n t"]:
-        """The coordinates that augmentations are to turn: the last `turned`, or, as in the paper, all of them."""
+        """The coordinates that augmentations are to turn: the last `turned`, or, as in the paper, all of them (0)."""
         return z[:, -self.turned :]
 
     def forward(
