@@ -9,6 +9,9 @@ from torch import Tensor
 PULL = 1e-11
 # Steps of `polar_by_products` that bring singular values of 10⁻¹⁴ to 1, and those that then make them exactly 1.
 GROWING, SETTLING = 40, 6
+# From this d on, products are faster than an SVD on a GPU. H200, milliseconds for SO(d), products and SVD: d = 128: 7 and
+# 3.4, 512: 6.4 and 22, 2048: 64 and 291. On a CPU an SVD takes a third to a fifth of the time of products.
+LARGE = 256
 # H⁻¹ to the power 2¹²: enough to tell a smallest singular value from one that is larger by a hundredth.
 SQUARINGS = 12
 
@@ -24,7 +27,7 @@ def kabsch(
     size = torch.linalg.matrix_norm(M) if size is None else size
     pull = PULL * size.clamp_min(torch.finfo(M.dtype).tiny / PULL)
     M = M + pull[..., None, None] * torch.eye(M.shape[-1]).to(M)
-    if M.is_cuda:  # products are what a GPU does best; on a CPU an SVD takes a third to a fifth of the time
+    if M.is_cuda and M.shape[-1] >= LARGE:
         R = polar_by_products(M, special)
         if bool((R.mT @ R - torch.eye(M.shape[-1]).to(M)).abs().max() < 1e-9):
             return R
