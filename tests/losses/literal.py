@@ -53,6 +53,10 @@ def invariance(z1, z2, variant, temperature):
     }[variant]
 
 
+def orbit_uniformity(z1, z2):
+    return math.log(mean(math.exp(cos(a, b)) for a, b in zip(z1, z2, strict=True)))
+
+
 def uniformity(z1, z2, variant, temperature):
     triples = list(different_images(z1, z2))
     return {

@@ -1,6 +1,9 @@
+import math
+
 import literal
 import pytest
 import torch
+from scipy.special import i0
 
 from care.geometry import Minkowski
 from care.losses import (
@@ -14,6 +17,7 @@ from care.losses import (
     VICReg,
     equivariance,
     info_nce,
+    orbit_uniformity,
 )
 
 
@@ -30,16 +34,32 @@ def test_care_is_info_nce_plus_weighted_equivariance(views):
 
 
 def test_what_turns_can_have_coordinates_of_its_own(views):
-    """InfoNCE of the first four, uniformity and equivariance of the last two: neither moves what the other sees."""
+    """InfoNCE of the first four, the others of the last two: neither moves what the other sees."""
     z1, z2, e1, e2 = views
-    loss = CARE(InfoNCE(0.5), weight=3.0, chunks=4, turned=2)
+    loss = CARE(InfoNCE(0.5), weight=3.0, chunks=4, turned=2, orbit=0.7)
     expected = literal.info_nce(z1[:, :4], z2[:, :4], 0.5) + literal.uniformity(z1[:, 4:], z2[:, 4:], "paper", 0.5)
     expected += 3.0 * literal.equivariance(e1[:, 4:], e2[:, 4:], 4, next(iter(literal.BILINEAR)))
+    without = CARE(InfoNCE(0.5), weight=3.0, chunks=4, turned=2, orbit=0.0)
+    assert without((z1, z2), (e1, e2)).item() == pytest.approx(expected)
+    expected += 0.7 * literal.orbit_uniformity(z1[:, 4:], z2[:, 4:])
     assert loss((z1, z2), (e1, e2)).item() == pytest.approx(expected)
     z = views.clone().requires_grad_()
     loss.terms((z[0], z[1]), (z[2], z[3]))["siamese"].backward()
     assert z.grad[:2, :, :4].abs().min() > 0
     assert not z.grad[:, :, 4:].any()
+
+
+def test_standing_still_is_the_worst_that_an_orbit_can_do(generator):
+    """The equivariance loss is 0 for an encoder that ignores augmentations; L_orbit tells it from one that turns."""
+    angle = 2 * torch.pi * torch.arange(3600, dtype=torch.float64) / 3600
+    around = torch.stack([angle.cos(), angle.sin()], dim=1)
+    still = around[:1].expand_as(around)
+    assert equivariance(still, still, chunks=1).item() == equivariance(around, around, chunks=1).item() == 0
+    assert orbit_uniformity(still, still).item() == pytest.approx(1)
+    everywhere = math.log(i0(1))  # log of the mean of exp(cos φ) over a circle
+    assert orbit_uniformity(still, around).item() == pytest.approx(everywhere)
+    near = around + torch.randn(3600, 2, generator=generator, dtype=torch.float64) / 10
+    assert everywhere < orbit_uniformity(around, near).item() < 1
 
 
 ABLATIONS = {
@@ -87,5 +107,7 @@ def test_settings_that_make_no_sense_are_refused():
         CARE(InfoNCE(), weight=1.0, chunks=4, turned=-1)
     with pytest.raises(ValueError, match="must not be negative, nor go with a steering loss"):
         CARE(InfoNCE(), weight=1.0, chunks=4, steering_weight=1.0, turned=2)
+    with pytest.raises(ValueError, match="weight of the orbit loss must not be negative, got -1"):
+        CARE(InfoNCE(), weight=1.0, chunks=4, turned=2, orbit=-1.0)
     with pytest.raises(ValueError, match="6 turned coordinates of 6 leave none to compare"):
         CARE(InfoNCE(), weight=1.0, chunks=4, turned=6)(tuple(torch.randn(2, 16, 6)), tuple(torch.randn(2, 16, 6)))

@@ -48,6 +48,7 @@ CASES = [
         for name in ("invariance", "uniformity")
         for v in ("paper", "authors", "wang-isola")
     ),
+    Case("orbit_uniformity", {}),
     *(Case("equivariance", {"chunks": chunks, "form": form}) for chunks in (1, 4) for form in BILINEAR),
     Case("barlow_twins", {"redundancy": 5e-3}),
     Case("vicreg", {"invariance": 25.0, "variance": 25.0, "covariance": 1.0}),
@@ -158,6 +159,7 @@ MODULES = {
     "queue_info_nce": losses.QueueInfoNCE,
     "invariance": losses.Invariance,
     "uniformity": losses.Uniformity,
+    "orbit_uniformity": losses.OrbitUniformity,
     "equivariance": losses.Equivariance,
     "barlow_twins": losses.BarlowTwins,
     "vicreg": losses.VICReg,

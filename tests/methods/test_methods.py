@@ -131,6 +131,8 @@ def test_another_form():
         ({"method": "mocov2", "queue": 4}, "queue of 4 is smaller than a batch of 8"),
         ({"policy": "cifar"}, "policy must be one of simclr"),
         ({"momentum": 1.0}, "momentum must be in"),
+        ({"orbit": 0.5}, "orbit is of use to turned coordinates only"),
+        ({"equivariance": 1.0, "turned": 4, "orbit": -1.0}, "orbit .* must not be negative, got -1"),
         ({"turned": 4}, "turned coordinates need equivariance > 0"),
         ({"equivariance": 1.0, "turned": 1}, r"turned must be 0, or in \[2, 126\] for an embedding of 128"),
         ({"equivariance": 1.0, "turned": 127}, r"turned must be 0, or in \[2, 126\]"),

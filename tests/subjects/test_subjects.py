@@ -86,6 +86,16 @@ def test_a_run_gives_its_head_and_its_backbone(run, images, file):
     torch.testing.assert_close(found["backbone"], encoder.features(images), rtol=0, atol=0)
 
 
+def test_coordinates_of_their_own_are_outputs_of_their_own(tmp_path, images):
+    config = small_config(small_data(tmp_path / "data"), epochs=1, equivariance=1.0, embedding=8, turned=3)
+    train(prepare(config, tmp_path / "apart"))
+    subject, z = load_subject(str(tmp_path / "apart")), care.load(tmp_path / "apart")(images)
+    found = subject.embed(images)
+    assert tuple(found) == subject.outputs == ("head", "contrast", "backbone")
+    torch.testing.assert_close(found["head"], z[:, 5:], rtol=0, atol=0)
+    torch.testing.assert_close(found["contrast"], z[:, :5], rtol=0, atol=0)
+
+
 def test_both_outputs_take_one_pass(run, images):
     subject, passes = load_subject(str(run)), []
     subject.encoder.backbone.register_forward_hook(lambda *_: passes.append(1))

@@ -7,6 +7,7 @@ from care.augment import PointPolicy
 from care.data import load
 from care.geometry import Euclidean, Minkowski, Symplectic
 from care.methods import build_encoder
+from care.models import Encoder
 from care.train import default_config
 from care.train.monitor import Monitor
 
@@ -26,3 +27,18 @@ def test_measures_of_an_untrained_encoder(form):
     if form.name == "symplectic":
         areas = sum((x @ x) * (y @ y) - (x @ y) ** 2 for x in F for y in F)
         assert found["strength"] == pytest.approx((7 * form.gram(F).square().sum() / areas).item(), rel=1e-4)
+
+
+class Ends(torch.nn.Module):
+    """Three coordinates that do not turn with a cloud, and three that do: from its first point to its last."""
+
+    def forward(self, clouds):
+        return torch.cat([torch.ones(len(clouds), 3), clouds[:, -1] - clouds[:, 0]], dim=1)
+
+
+def test_what_is_turned_is_looked_at_alone():
+    samples, encoder = load("chains", "test").limit(60), Encoder(Ends(), torch.nn.Identity(), (0.0,) * 3, (1.0,) * 3)
+    monitors = [Monitor(samples, samples, PointPolicy(), Euclidean(), seed=0, turned=t) for t in (0, 3)]
+    whole, turned = (monitor.measure(encoder, torch.device("cpu")) for monitor in monitors)
+    assert turned["heldout_ratio"] == pytest.approx(0, abs=1e-6)
+    assert turned["invariance"] > 1.1 * whole["invariance"]

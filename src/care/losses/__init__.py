@@ -14,7 +14,7 @@ from care.losses.invariance import Invariance, invariance
 from care.losses.prediction import BYOL, SimSiam, byol, simsiam
 from care.losses.queue import QueueInfoNCE, queue_info_nce
 from care.losses.steering import steering
-from care.losses.uniformity import Uniformity, uniformity
+from care.losses.uniformity import OrbitUniformity, Uniformity, orbit_uniformity, uniformity
 from care.losses.vicreg import VICReg, vicreg
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Equivariance",
     "InfoNCE",
     "Invariance",
+    "OrbitUniformity",
     "QueueInfoNCE",
     "SimSiam",
     "Uniformity",
@@ -34,6 +35,7 @@ __all__ = [
     "info_nce",
     "invariance",
     "mean_weight",
+    "orbit_uniformity",
     "queue_info_nce",
     "simsiam",
     "steering",

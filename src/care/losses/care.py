@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from care.geometry import BilinearForm
 from care.losses.equivariance import EUCLIDEAN, Equivariance
 from care.losses.steering import steering
-from care.losses.uniformity import uniformity
+from care.losses.uniformity import orbit_uniformity, uniformity
 
 
 class CARE(nn.Module):
@@ -17,7 +17,8 @@ class CARE(nn.Module):
 
     InfoNCE asks that augmentations change nothing, L_equi that they turn: in the paper, of the same embedding z. With
     `turned` = t they are asked of different coordinates, z = (c, r) with r the last t:
-    L = L_InfoNCE(c) + L_unif(r) + λ L_equi(r), where L_unif keeps r from being one point.
+    L = L_InfoNCE(c) + L_unif(r) + ω L_orbit(r) + λ L_equi(r), where L_unif keeps r from being one point, and L_orbit,
+    with ω = `orbit`, from being one point for each image.
 
     The six ablations of the paper are settings of this class: `siamese` one of `InfoNCE()`, `Invariance()`,
     `Uniformity()` or None (no such term), and `weight` (λ, in units of the mean over pairs) positive or 0.
@@ -32,6 +33,7 @@ class CARE(nn.Module):
         form: BilinearForm = EUCLIDEAN,
         steering_weight: float = 0.0,
         turned: int = 0,
+        orbit: float = 1.0,
     ) -> None:
         super().__init__()
         if weight < 0 or steering_weight < 0:
@@ -41,7 +43,10 @@ class CARE(nn.Module):
             raise ValueError("there is nothing to train: no Siamese loss, and the equivariance loss has weight 0")
         if turned < 0 or (turned and steering_weight):
             raise ValueError(f"turned must not be negative, nor go with a steering loss, got {turned}")
-        self.siamese, self.weight, self.steering_weight, self.turned = siamese, weight, steering_weight, turned
+        if orbit < 0:
+            raise ValueError(f"the weight of the orbit loss must not be negative, got {orbit}")
+        self.siamese, self.weight, self.steering_weight = siamese, weight, steering_weight
+        self.turned, self.orbit = turned, orbit
         self.equivariance = Equivariance(chunks, form)
 
     def terms(
@@ -52,9 +57,13 @@ class CARE(nn.Module):
             raise ValueError(f"{self.turned} turned coordinates of {views[0].shape[1]} leave none to compare")
         compared = [z[:, : -self.turned] for z in views] if self.turned else views
         terms = {} if self.siamese is None else {"siamese": self.siamese(*compared)}
-        terms |= {"uniformity": uniformity(self._turning(views[0]), self._turning(views[1]))} if self.turned else {}
+        terms |= self._spread(*map(self._turning, views)) if self.turned else {}
         terms |= {"equivariance": self.equivariance(*map(self._turning, chunk_views))} if self.weight else {}
         return terms | ({"steering": steering(*chunk_views, *steered_by)} if self.steering_weight else {})
+
+    def _spread(self, r1: Float[Tensor, "n t"], r2: Float[Tensor, "n t"]) -> dict[str, Float[Tensor, ""]]:
+        """What keeps the turned coordinates from being one point, and one point for each image."""
+        return {"uniformity": uniformity(r1, r2)} | ({"orbit": orbit_uniformity(r1, r2)} if self.orbit else {})
 
     def _turning(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n t"]:
         """The coordinates that augmentations are to turn: the last `turned`, or, as in the paper, all of them (0)."""
@@ -73,5 +82,5 @@ class CARE(nn.Module):
 
     def total(self, terms: dict[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
         """The weighted sum of the terms."""
-        weights = {"siamese": 1.0, "uniformity": 1.0, "equivariance": self.weight, "steering": self.steering_weight}
-        return torch.stack([weights[name] * term for name, term in terms.items()]).sum()
+        weights = {"orbit": self.orbit, "equivariance": self.weight, "steering": self.steering_weight}
+        return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()

@@ -1,4 +1,4 @@
-"""L_unif: the embeddings of different images should spread over the sphere."""
+"""L_unif and L_orbit: the embeddings of different images, and those of one image, should spread over the sphere."""
 
 import math
 
@@ -40,6 +40,18 @@ def uniformity(
     raise ValueError(f'variant must be "paper", "authors" or "wang-isola", got {variant!r}')
 
 
+@full_precision
+def orbit_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """How close together the embeddings of *one* image are under different augmentations, over all images.
+
+    L_orbit = log E exp(f(a(x))·f(a'(x))), which is 1 for an invariant encoder, and least for one that spreads what it
+    makes of each image over the sphere. Beside L_equi it keeps out the solution that asks for nothing: to stand still.
+    """
+    check_views(z1, z2)
+    similarity = (Euclidean().embed(z1) * Euclidean().embed(z2)).sum(1)
+    return similarity.logsumexp(0) - math.log(len(similarity))
+
+
 def _similarity_to_negatives(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, "2*n 2*n"]:
     """z·z' between all embeddings of both views, −∞ where both belong to one image."""
     z = Euclidean().embed(torch.cat([z1, z2]))
@@ -57,3 +69,11 @@ class Uniformity(nn.Module):
     def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """`uniformity(z1, z2)`."""
         return uniformity(z1, z2, self.variant, self.temperature)
+
+
+class OrbitUniformity(nn.Module):
+    """`orbit_uniformity`, which has no settings."""
+
+    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        """`orbit_uniformity(z1, z2)`."""
+        return orbit_uniformity(z1, z2)

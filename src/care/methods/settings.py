@@ -26,7 +26,8 @@ LARGEST_SIZE = 4096
 class MethodSettings:
     """An encoder, a Siamese loss, and the equivariance loss on top with λ = `equivariance` (times its mean over pairs).
 
-    Of the embedding, the last `turned` coordinates are for augmentations to turn, and not compared by the Siamese loss.
+    Of the embedding, the last `turned` coordinates are for augmentations to turn, and not compared by the Siamese loss;
+    `orbit` is the weight of the loss that keeps them from standing still.
     `steering` is μ, the weight of the steering loss, which turns the first `steering_rank` coordinates of embeddings.
 
     The paper's six ablations are `method` = invariance, equivariance, uniformity, uniformity with equivariance > 0,
@@ -37,6 +38,7 @@ class MethodSettings:
     temperature: float = 0.5
     equivariance: float = 0.0
     turned: int = 0
+    orbit: float = 1.0
     steering: float = 0.0
     steering_rank: int = 32
     chunks: int = 16
@@ -71,6 +73,8 @@ class MethodSettings:
         _require(self.temperature > 0, f"temperature must be greater than 0, got {self.temperature}")
         _require(self.equivariance >= 0, f"equivariance (λ) must not be negative, got {self.equivariance}")
         _require(self.steering >= 0, f"steering (μ) must not be negative, got {self.steering}")
+        _require(self.orbit >= 0, f"orbit (ω) must not be negative, got {self.orbit}")
+        _require(self.orbit == 1.0 or self.turned > 0, "orbit is of use to turned coordinates only, and there are none")
         _require(self.size is None or self.size >= 8, f"size must be at least 8 pixels, got {self.size}")
         _require(
             not self.size or self.size <= LARGEST_SIZE, f"size must be at most {LARGEST_SIZE} pixels, got {self.size}"

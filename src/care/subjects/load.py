@@ -64,7 +64,8 @@ def _run_subject(path: Path, channels: Channels | None) -> Subject:
         hint = "" if path.is_dir() else f"; weights of a model of timm are given as timm/NAME@{path}"
         raise ValueError(f"{error}{hint}") from error
     size = trained.source[0] if len(trained.source) == 2 else None
-    return Subject(visible(file.resolve().parent.name), trained.encoder, size, ("head", "backbone"))
+    name, turned = visible(file.resolve().parent.name), trained.config.turned
+    return Subject(name, trained.encoder, size, has_head=True, turned=turned)
 
 
 def _read_torchscript(file: Path) -> nn.Module:

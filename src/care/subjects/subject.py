@@ -18,15 +18,23 @@ Channels = tuple[Sequence[float], Sequence[float]]  # mean and standard deviatio
 class Subject:
     """A model to measure: images in [0, 1], or point clouds, to vectors.
 
-    `outputs` names the vectors: "head" and "backbone" of our runs, "features" of all other models. `size` is the side
-    in pixels that it wants its images in, None if it does not say.
+    `outputs` names the vectors: "head" and "backbone" of our runs, "features" of all other models. Where the contrast
+    and the equivariance loss had coordinates of their own, the last `turned` for the latter, those are "head", and the
+    others "contrast": each has a sphere of its own. `size` is the side in pixels that it wants its images in, None if
+    it does not say.
     """
 
     name: str
     encoder: Encoder
     size: int | None = None
-    outputs: tuple[str, ...] = ("features",)
+    has_head: bool = False
+    turned: int = 0
     _found_finite: set[str] = field(default_factory=set, init=False, repr=False)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of what `embed` returns."""
+        return ("head", *(["contrast"] if self.turned else []), "backbone") if self.has_head else ("features",)
 
     @torch.no_grad()
     def embed(self, inputs: Float[Tensor, "n ..."]) -> dict[str, Float[Tensor, "n _"]]:
@@ -35,13 +43,19 @@ class Subject:
         shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
         if not isinstance(shape, list) or len(shape) != 2 or shape[0] != len(inputs):
             raise ValueError(f"{self.name} gives {shape} for {len(inputs)} inputs: export its pooled features [n, d]")
-        vectors = (self.encoder.head(features), features) if len(self.outputs) == 2 else (features,)
-        found = {name: output.float() for name, output in zip(self.outputs, vectors, strict=True)}
+        found = {name: output.float() for name, output in self._outputs(features).items()}
         if not self._found_finite:  # looked at once: the host waits for the GPU then
             if not all(output.isfinite().all() for output in found.values()):
                 raise ValueError(f"{self.name} gives numbers that are not finite: is its normalization what it needs?")
-            self._found_finite.update(self.outputs)
+            self._found_finite.update(found)
         return found
+
+    def _outputs(self, features: Float[Tensor, "n _"]) -> dict[str, Float[Tensor, "n _"]]:
+        if not self.has_head:
+            return {"features": features}
+        z = self.encoder.head(features)
+        contrast = {"contrast": z[:, : -self.turned]} if self.turned else {}
+        return {"head": z[:, -self.turned :], **contrast, "backbone": features}
 
     def check(self, inputs: Float[Tensor, "n ..."]) -> None:
         """ValueError if the model does not take such inputs: a few of them tell before hours of work."""

@@ -108,7 +108,7 @@ def _train(plan: Plan, progress: Progress) -> None:
         progress.say("no checkpoint to resume from: from the start")
     step = Step(state, config, processes, plan.steps_per_epoch)
     policy, form = policy_for(config.chunk_policy, config.size), form_named(config.form)
-    monitor = Monitor(plan.samples, plan.heldout, policy, form, config.seed)
+    monitor = Monitor(plan.samples, plan.heldout, policy, form, config.seed, config.turned)
     samples, steps = place(plan.samples, processes.device), plan.steps_per_epoch
     save_due = _clock(plan.save_minutes)
 

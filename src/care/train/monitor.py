@@ -21,13 +21,17 @@ TEST_SAMPLES, BANK_SAMPLES, BATCH = 1000, 5000, 500
 
 @dataclass(frozen=True)
 class Monitor:
-    """Fixed samples and fixed augmentations, the same after every epoch of every run with the same seed."""
+    """Fixed samples and fixed augmentations, the same after every epoch of every run with the same seed.
+
+    Where the last `turned` coordinates are those that augmentations turn, these alone are looked at.
+    """
 
     bank: Samples
     test: Samples
     policy: ImagePolicy | PointPolicy
     form: geometry.BilinearForm
     seed: int
+    turned: int = 0
 
     @torch.no_grad()
     def measure(self, encoder: Encoder, device: torch.device) -> dict[str, float | None]:
@@ -54,7 +58,8 @@ class Monitor:
     def _views(self, encoder: Encoder, device: torch.device) -> tuple[Float[Tensor, "n d"], Float[Tensor, "a n d"]]:
         """f(x) and f(a(x)) of the test samples under each of the fixed augmentations."""
         # Not encoder(…), which may be compiled: for other batches and other modes it would be compiled again.
-        observer = self._observer(lambda x: {"head": encoder.forward(x)}, self.test.limit(self._tested), device)
+        embed, test = (lambda x: {"head": encoder.forward(x)[:, -self.turned :]}), self.test.limit(self._tested)
+        observer = self._observer(embed, test, device)
         generator = generator_for("cpu", self.seed, "monitor")
         drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
         looks = [observer.still(), *(observer.under(drawn[i]) for i in range(AUGMENTATIONS))]

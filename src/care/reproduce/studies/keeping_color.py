@@ -2,7 +2,8 @@
 
 InfoNCE asks that two views of an image be the same point. What the views differ in cannot be kept then, whatever
 another loss says. Here the views of the contrast have the same hue, and are never gray; or they differ as always, and
-what augmentations turn has coordinates of its own, which the contrast does not see.
+what augmentations turn has coordinates of its own, which the contrast does not see. Those can stand still, too, unless
+the views of an image are kept apart in them.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,9 @@ from care.reproduce.studies.sensitivity import r2_by_output
 from care.reproduce.trial import Outcome, Trial
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
-STEERED, APART = "CARE, color kept, steered", "CARE, turned apart"
+STEERED, APART, STILL = "CARE, color kept, steered", "CARE, turned apart", "CARE, turned apart, free to stand still"
+# Few, and with more weight than λ elsewhere: in many dimensions all embeddings are nearly orthogonal, and L_equi small.
+TURNED, TURNING = 16, 30.0
 COLOR_RATIO = ("head", "held-out ratio, color")
 COLUMNS = {
     "probe %": PROBE,
@@ -46,13 +49,15 @@ COLUMNS = {
 def trials(scale: Scale) -> list[Trial]:
     """SimCLR and CARE as always and with the color kept, the first seed. All are measured under the paper's policy."""
     care, kept, d = scale.care("cifar10"), {"policy": "color_kept"}, scale.config("cifar10").embedding
+    apart = {"equivariance": TURNING, "embedding": d + TURNED, "turned": TURNED}
     chosen: dict[str, dict[str, Any]] = {
         BASE: {},
         "CARE": care,
         KEPT: kept,
         CARE_KEPT: {**care, **kept},
         STEERED: {**care, **kept, "steering": 1.0},
-        APART: {**care, "embedding": 2 * d, "turned": d},
+        APART: apart,
+        STILL: {**apart, "orbit": 0.0},
     }
     first = scale.seeds[0]
     return [Trial(label, scale.config("cifar10", first, **c), scale.measures) for label, c in chosen.items()]
@@ -65,7 +70,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     responses = {label: group[0].evaluation.measurement("head").values() for label, group in groups.items()}
     remarks = [
         compared(outcomes, base, other, quantity, words)
-        for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED), (BASE, APART))
+        for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED), (BASE, APART), (STILL, APART))
         for quantity, words in ((PROBE, "Linear probe"), (HUE, "R² of hue"), (COLOR_RATIO, "Held-out ratio of color"))
     ]
     figures = {"keeping-color": response_figure(responses), "told": sensitivity_figure(r2_by_output(groups))}
