@@ -70,7 +70,16 @@ def test_a_difference_is_told_with_its_standard_error(pictures):
     error = (2 * statistics.stdev([80, 81, 82]) ** 2 / 3) ** 0.5
     words = compared(outcomes, "SimCLR", "CARE", PROBE, "Probe")
     assert words == f"Probe: CARE +3 points against SimCLR (standard error over seeds {error:.2f})."
-    assert "not measured" in compared(outcomes[:3], "SimCLR", "CARE", PROBE, "Probe")
+    assert compared(outcomes[:3], "SimCLR", "CARE", PROBE, "Probe") == "SimCLR and CARE are not both done yet."
+    assert "not measured for both SimCLR and CARE" in compared(outcomes, "SimCLR", "CARE", ("head", "mass"), "Mass")
+
+
+def test_what_is_missing_is_said_once(pictures):
+    """`keeping-color` compares three quantities of five pairs; with SimCLR alone none of them."""
+    outcomes = [o for o in all_planted("keeping-color", pictures) if o.trial.label == "SimCLR"]
+    remarks = STUDIES["keeping-color"].present(outcomes).remarks
+    assert len(remarks) == len(set(remarks)) == 5
+    assert all(remark.endswith("are not both done yet.") for remark in remarks)
 
 
 def test_the_papers_numbers_stand_beside_ours_where_the_data_are_the_papers(pictures):

@@ -39,6 +39,9 @@ class Presentation:
     figures: Mapping[str, Figure]
     remarks: Sequence[str] = field(default_factory=tuple)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "remarks", tuple(dict.fromkeys(self.remarks)))  # what is missing is said once
+
     def markdown(self) -> str:
         """The table and the sentences, as a README has them."""
         lines = [self.header, ["---"] * len(self.header), *self.rows]
@@ -91,7 +94,9 @@ def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quant
     """A sentence: how much higher a quantity is for one label than for another, with its error over seeds."""
     groups = by_label(outcomes)
     scale, unit = (100, " points") if quantity[0] == "classes" else (1, "")
-    ours, theirs = (values(groups.get(label, []), quantity) for label in (other, base))
+    if base not in groups or other not in groups:
+        return f"{base} and {other} are not both done yet."
+    ours, theirs = (values(groups[label], quantity) for label in (other, base))
     if not ours or not theirs:
         return f"{words}: not measured for both {base} and {other}."
     difference = scale * (fmean(ours) - fmean(theirs))
