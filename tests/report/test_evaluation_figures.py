@@ -105,6 +105,19 @@ def test_an_invariant_response_is_a_word_and_not_a_dot(nothing):
     assert shown["Held-out ratio"].get_xlim()[1] > 1
 
 
+def test_a_note_covers_no_mark():
+    """Most values low, a few so high that they carry the mean along: there is room only between them."""
+    gamma = [1.0, 2.0, 3.0, 5.0, 2e5, 3e5, math.nan]
+    figure = response_figure({"m": {"all": {**response(), "gamma": gamma}}})
+    ax = panels(figure)["Relative equivariance $γ_f$"]
+    figure.draw_without_rendering()
+    (note,) = (text for text in ax.texts if "invariant" in text.get_text())
+    covered = note.get_window_extent()
+    marks = [ax.transData.transform((x, 0)) for line in ax.lines for x in line.get_xdata()]
+    assert len(marks) == 6 + 2  # dots, and the ends of the bar at the mean
+    assert not any(covered.contains(*mark) for mark in marks)
+
+
 def test_zero_on_a_logarithmic_axis_is_written(tmp_path):
     figure = response_figure({"m": {"all": {"gram_defect": [0.0, 0.0]}, "crop": {"gram_defect": [0.0, 0.25]}}})
     (ax,) = figure.axes

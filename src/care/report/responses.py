@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from itertools import pairwise
+from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
@@ -174,14 +175,17 @@ def _drawable(panel: Panel, known: list[float]) -> list[float]:
 
 
 def _note_missing(ax: Axes, panel: Panel, height: float, color: str, values: Sequence[Number]) -> None:
-    """How many values have no dot and why, on the side where there are fewer dots."""
+    """How many values have no dot and why, in the widest gap between those that have one and their mean."""
     known = finite(values)
     shown = _drawable(panel, known)
     counts = {panel.nothing: len(values) - len(known), "at 0": len(known) - len(shown)}
     notes = [f"{k} of {len(values)} {word}" if k < len(values) else word for word, k in counts.items() if k]
     if notes:
-        at_left = not shown or in_axes(ax, median(shown), height)[0] > 0.5
-        _write(ax, 0.02 if at_left else 0.98, height, " · ".join(notes), color, "left" if at_left else "right")
+        marks = [*shown, *_drawable(panel, [fmean(known)])] if known else []
+        places = [0.0, *sorted(in_axes(ax, mark, height)[0] for mark in marks), 1.0]
+        start, end = max(pairwise(places), key=lambda gap: gap[1] - gap[0])
+        x, side = (0.02, "left") if start == 0 else (0.98, "right") if end == 1 else ((start + end) / 2, "center")
+        _write(ax, x, height, " · ".join(notes), color, side)
 
 
 def _write(ax: Axes, x: float, height: float, text: str, color: str, side: str = "left") -> None:
