@@ -36,15 +36,13 @@ class CARE(nn.Module):
         orbit: float = 1.0,
     ) -> None:
         super().__init__()
-        if weight < 0 or steering_weight < 0:
-            kind, negative = ("equivariance", weight) if weight < 0 else ("steering", steering_weight)
-            raise ValueError(f"the weight of the {kind} loss must not be negative, got {negative}")
+        for kind, given in {"equivariance": weight, "steering": steering_weight, "orbit": orbit}.items():
+            if given < 0:
+                raise ValueError(f"the weight of the {kind} loss must not be negative, got {given}")
         if siamese is None and weight == 0:
             raise ValueError("there is nothing to train: no Siamese loss, and the equivariance loss has weight 0")
         if turned < 0 or (turned and steering_weight):
             raise ValueError(f"turned must not be negative, nor go with a steering loss, got {turned}")
-        if orbit < 0:
-            raise ValueError(f"the weight of the orbit loss must not be negative, got {orbit}")
         self.siamese, self.weight, self.steering_weight = siamese, weight, steering_weight
         self.turned, self.orbit = turned, orbit
         self.equivariance = Equivariance(chunks, form)

@@ -32,8 +32,15 @@ def build_method(settings: MethodSettings, encoder: Encoder, batch: int, process
     """The method that `settings` describe, around `encoder`, for batches of `batch` over all processes."""
     settings.check(batch, processes)
     chunks, form = settings.chunks // processes, form_named(settings.form)
-    weight, mu, orbit = settings.equivariance, settings.steering, settings.orbit
-    loss = CARE(siamese_loss(settings), weight, chunks, form, mu, settings.turned, orbit)
+    loss = CARE(
+        siamese_loss(settings),
+        weight=settings.equivariance,
+        chunks=chunks,
+        form=form,
+        steering_weight=settings.steering,
+        turned=settings.turned,
+        orbit=settings.orbit,
+    )
     plan, joint = view_plan(settings, batch), settings.batchnorm == "joint"
     method: Method
     if settings.method == "mocov2":
