@@ -109,7 +109,7 @@ def test_seeds_and_shared_runs():
     names = ("wahba", "relative-equivariance", "composition")
     slugs = [{t.slug for t in STUDIES[name].trials(small)} for name in names]
     assert slugs[0] == slugs[1] == slugs[2] <= {t.slug for t in STUDIES["linear-probe"].trials(small)}
-    validated = [t.config.validation for t in STUDIES["lambda-sweep"].trials(small)]
+    validated = [t.config.validation for name in ("lambda-sweep", "turned-sweep") for t in STUDIES[name].trials(small)]
     assert min(validated) == 500
 
 

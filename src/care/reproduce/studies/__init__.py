@@ -16,6 +16,7 @@ from care.reproduce.studies import (
     pairs,
     proteins,
     sensitivity,
+    turned_sweep,
 )
 from care.reproduce.trial import Outcome, Trial
 
@@ -48,6 +49,9 @@ STUDIES = {
         Reproduction("sensitivity", "not in the paper: what features tell", sensitivity.trials, sensitivity.present),
         Reproduction(
             "keeping-color", "not in the paper: hue left to CARE", keeping_color.trials, keeping_color.present
+        ),
+        Reproduction(
+            "turned-sweep", "not in the paper: coordinates that turn", turned_sweep.trials, turned_sweep.present
         ),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )

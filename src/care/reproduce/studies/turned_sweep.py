@@ -1,0 +1,77 @@
+"""Not in the paper: how many coordinates augmentations turn, and with which λ. Chosen as `lambda-sweep` chooses."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from care.report import sweep_figure
+from care.reproduce.presentation import (
+    GAMMA,
+    HUE,
+    KNN,
+    MOVED,
+    PROBE,
+    RATIO,
+    Presentation,
+    Quantity,
+    by_label,
+    compared,
+    mean,
+    measured_table,
+)
+from care.reproduce.scales import Scale
+from care.reproduce.studies.lambda_sweep import PER_CLASS, SHORT
+from care.reproduce.trial import Outcome, Trial
+
+BASE = "SimCLR"
+WEIGHTS, TURNED = (10.0, 30.0, 100.0), 16
+OTHERS = ((8, 30.0), (32, 30.0), (32, 100.0))
+COLOR_RATIO, BEFORE = ("head", "held-out ratio, color"), ("backbone", "held-out ratio")
+TOLD = ("head", "R² of hue")
+COLUMNS: dict[str, Quantity] = {
+    "probe %": PROBE,
+    "kNN-200 %": KNN,
+    "held-out ratio": RATIO,
+    "of color": COLOR_RATIO,
+    "of the backbone": BEFORE,
+    "moved by": MOVED,
+    "γ_f": GAMMA,
+    "R² of hue": HUE,
+    "from the turned": TOLD,
+}
+PANELS = {"probe": PROBE, "kNN-200": KNN, "held-out ratio": RATIO, "of color": COLOR_RATIO, "R² of hue": HUE}
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """SimCLR, CARE as in the paper, and with coordinates of its own, with every λ and other numbers of them."""
+    smoke = scale.name == "smoke"
+    shared = {"validation": 5} if smoke else {**SHORT, "validation": PER_CLASS, "schedule": "constant"}
+    d = scale.config("cifar10").embedding
+    apart = {
+        _named(t, weight): {"equivariance": weight, "embedding": d + t, "turned": t}
+        for t, weight in (*((TURNED, weight) for weight in WEIGHTS), *OTHERS)
+    }
+    chosen: dict[str, dict[str, Any]] = {BASE: {}, "CARE": scale.care("cifar10"), **apart}
+    if smoke:
+        chosen = {name: chosen[name] for name in (BASE, _named(TURNED, 30.0), _named(*OTHERS[0]))}
+    measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), seeds=2)
+    return [Trial(label, scale.config("cifar10", **shared, **settings), measures) for label, settings in chosen.items()]
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """Every quantity over λ, with SimCLR as a line and other numbers of coordinates as single points."""
+    groups = by_label(outcomes)
+    curve = {_named(TURNED, weight): weight for weight in WEIGHTS}
+    panels = {}
+    for title, quantity in PANELS.items():
+        found = {label: mean(group, quantity) for label, group in groups.items()}
+        weights = {curve[label]: found[label] for label in found if label in curve}
+        others = {label: found[label] for label in found if label not in curve and label != BASE}
+        panels[title] = (weights, found.get(BASE), others)
+    remarks = [compared(outcomes, BASE, label, PROBE, "Linear probe") for label in groups if label != BASE]
+    header, rows = measured_table(outcomes, COLUMNS)
+    return Presentation(header, rows, {"turned-sweep": sweep_figure(panels)}, remarks)
+
+
+def _named(turned: int, weight: float) -> str:
+    return f"{turned} turned, λ = {weight:g}"
