@@ -24,8 +24,8 @@ from care.reproduce.studies.lambda_sweep import PER_CLASS, SHORT
 from care.reproduce.trial import Outcome, Trial
 
 BASE = "SimCLR"
-WEIGHTS, TURNED = (10.0, 30.0, 100.0), 16
-OTHERS = ((8, 30.0), (32, 30.0), (32, 100.0))
+WEIGHTS, TURNED = (1.0, 3.0, 10.0, 30.0), 16
+OTHERS = ((8, 3.0), (32, 3.0))
 COLOR_RATIO, BEFORE = ("head", "held-out ratio, color"), ("backbone", "held-out ratio")
 TOLD = ("head", "R² of hue")
 COLUMNS: dict[str, Quantity] = {
@@ -53,7 +53,7 @@ def trials(scale: Scale) -> list[Trial]:
     }
     chosen: dict[str, dict[str, Any]] = {BASE: {}, "CARE": scale.care("cifar10"), **apart}
     if smoke:
-        chosen = {name: chosen[name] for name in (BASE, _named(TURNED, 30.0), _named(*OTHERS[0]))}
+        chosen = {name: chosen[name] for name in (BASE, _named(TURNED, 3.0), _named(*OTHERS[0]))}
     measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), seeds=2)
     return [Trial(label, scale.config("cifar10", **shared, **settings), measures) for label, settings in chosen.items()]
 
