@@ -43,6 +43,9 @@ def test_what_turns_can_have_coordinates_of_its_own(views):
     assert without((z1, z2), (e1, e2)).item() == pytest.approx(expected)
     expected += 0.7 * literal.orbit_uniformity(z1[:, 4:], z2[:, 4:])
     assert loss((z1, z2), (e1, e2)).item() == pytest.approx(expected)
+    lighter = CARE(InfoNCE(0.5), weight=3.0, chunks=4, turned=2, orbit=0.7, turning=0.1)((z1, z2), (e1, e2))
+    compared = literal.info_nce(z1[:, :4], z2[:, :4], 0.5)
+    assert lighter.item() == pytest.approx(compared + 0.1 * (expected - compared))
     z = views.clone().requires_grad_()
     loss.terms((z[0], z[1]), (z[2], z[3]))["siamese"].backward()
     assert z.grad[:2, :, :4].abs().min() > 0
@@ -109,5 +112,7 @@ def test_settings_that_make_no_sense_are_refused():
         CARE(InfoNCE(), weight=1.0, chunks=4, steering_weight=1.0, turned=2)
     with pytest.raises(ValueError, match="weight of the orbit loss must not be negative, got -1"):
         CARE(InfoNCE(), weight=1.0, chunks=4, turned=2, orbit=-1.0)
+    with pytest.raises(ValueError, match="turning must be greater than 0, got 0"):
+        CARE(InfoNCE(), weight=1.0, chunks=4, turned=2, turning=0.0)
     with pytest.raises(ValueError, match="6 turned coordinates of 6 leave none to compare"):
         CARE(InfoNCE(), weight=1.0, chunks=4, turned=6)(tuple(torch.randn(2, 16, 6)), tuple(torch.randn(2, 16, 6)))

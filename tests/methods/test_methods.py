@@ -132,6 +132,8 @@ def test_another_form():
         ({"policy": "cifar"}, "policy must be one of simclr"),
         ({"momentum": 1.0}, "momentum must be in"),
         ({"orbit": 0.5}, "orbit is of use to turned coordinates only"),
+        ({"turning": 0.5}, "turning is of use to turned coordinates only"),
+        ({"equivariance": 1.0, "turned": 4, "turning": 0.0}, "turning .* must be greater than 0, got 0"),
         ({"equivariance": 1.0, "turned": 4, "orbit": -1.0}, "orbit .* must not be negative, got -1"),
         ({"turned": 4}, "turned coordinates need equivariance > 0"),
         ({"equivariance": 1.0, "turned": 1}, r"turned must be 0, or in \[2, 126\] for an embedding of 128"),

@@ -35,6 +35,7 @@ HELP = {
     "equivariance": "λ, the weight of the equivariance loss (a mean over pairs). 0 leaves it out.",
     "turned": "How many coordinates augmentations may turn, unseen by the Siamese loss. 0: all are seen by both.",
     "orbit": "With --turned: how strongly views of one image are kept apart in those. 0: they may be one point.",
+    "turning": "With --turned: the weight of all that is asked of those, beside the Siamese loss of the others.",
     "steering": "μ, the weight of the steering loss: an augmentation's parameters say how it turns. 0 leaves it out.",
     "steering_rank": "How many coordinates of the embedding the steering loss turns.",
     "chunks": "In how many chunks a batch falls; each chunk shares an augmentation.",

@@ -17,8 +17,8 @@ class CARE(nn.Module):
 
     InfoNCE asks that augmentations change nothing, L_equi that they turn: in the paper, of the same embedding z. With
     `turned` = t they are asked of different coordinates, z = (c, r) with r the last t:
-    L = L_InfoNCE(c) + L_unif(r) + ω L_orbit(r) + λ L_equi(r), where L_unif keeps r from being one point, and L_orbit,
-    with ω = `orbit`, from being one point for each image.
+    L = L_InfoNCE(c) + κ (L_unif(r) + ω L_orbit(r) + λ L_equi(r)), where L_unif keeps r from being one point, and
+    L_orbit, with ω = `orbit`, from being one point for each image. How much the network cares is κ = `turning`.
 
     The six ablations of the paper are settings of this class: `siamese` one of `InfoNCE()`, `Invariance()`,
     `Uniformity()` or None (no such term), and `weight` (λ, in units of the mean over pairs) positive or 0.
@@ -34,17 +34,20 @@ class CARE(nn.Module):
         steering_weight: float = 0.0,
         turned: int = 0,
         orbit: float = 1.0,
+        turning: float = 1.0,
     ) -> None:
         super().__init__()
         for kind, given in {"equivariance": weight, "steering": steering_weight, "orbit": orbit}.items():
             if given < 0:
                 raise ValueError(f"the weight of the {kind} loss must not be negative, got {given}")
+        if turning <= 0:
+            raise ValueError(f"turning must be greater than 0, got {turning}")
         if siamese is None and weight == 0:
             raise ValueError("there is nothing to train: no Siamese loss, and the equivariance loss has weight 0")
         if turned < 0 or (turned and steering_weight):
             raise ValueError(f"turned must not be negative, nor go with a steering loss, got {turned}")
         self.siamese, self.weight, self.steering_weight = siamese, weight, steering_weight
-        self.turned, self.orbit = turned, orbit
+        self.turned, self.orbit, self.turning = turned, orbit, turning if turned else 1.0
         self.equivariance = Equivariance(chunks, form)
 
     def terms(
@@ -80,5 +83,6 @@ class CARE(nn.Module):
 
     def total(self, terms: dict[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
         """The weighted sum of the terms."""
-        weights = {"orbit": self.orbit, "equivariance": self.weight, "steering": self.steering_weight}
+        turning = {"uniformity": 1.0, "orbit": self.orbit, "equivariance": self.weight}
+        weights = {name: self.turning * weight for name, weight in turning.items()} | {"steering": self.steering_weight}
         return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()

@@ -40,6 +40,7 @@ def build_method(settings: MethodSettings, encoder: Encoder, batch: int, process
         steering_weight=settings.steering,
         turned=settings.turned,
         orbit=settings.orbit,
+        turning=settings.turning,
     )
     plan, joint = view_plan(settings, batch), settings.batchnorm == "joint"
     method: Method

@@ -27,7 +27,7 @@ class MethodSettings:
     """An encoder, a Siamese loss, and the equivariance loss on top with λ = `equivariance` (times its mean over pairs).
 
     Of the embedding, the last `turned` coordinates are for augmentations to turn, and not compared by the Siamese loss;
-    `orbit` is the weight of the loss that keeps them from standing still.
+    `orbit` is the weight of the loss that keeps them from standing still, and `turning` that of all that is asked of them.
     `steering` is μ, the weight of the steering loss, which turns the first `steering_rank` coordinates of embeddings.
 
     The paper's six ablations are `method` = invariance, equivariance, uniformity, uniformity with equivariance > 0,
@@ -39,6 +39,7 @@ class MethodSettings:
     equivariance: float = 0.0
     turned: int = 0
     orbit: float = 1.0
+    turning: float = 1.0
     steering: float = 0.0
     steering_rank: int = 32
     chunks: int = 16
@@ -74,7 +75,10 @@ class MethodSettings:
         _require(self.equivariance >= 0, f"equivariance (λ) must not be negative, got {self.equivariance}")
         _require(self.steering >= 0, f"steering (μ) must not be negative, got {self.steering}")
         _require(self.orbit >= 0, f"orbit (ω) must not be negative, got {self.orbit}")
-        _require(self.orbit == 1.0 or self.turned > 0, "orbit is of use to turned coordinates only, and there are none")
+        _require(self.turning > 0, f"turning (κ) must be greater than 0, got {self.turning}")
+        for name in ("orbit", "turning"):
+            idle = not self.turned and getattr(self, name) != 1.0
+            _require(not idle, f"{name} is of use to turned coordinates only, and there are none")
         _require(self.size is None or self.size >= 8, f"size must be at least 8 pixels, got {self.size}")
         _require(
             not self.size or self.size <= LARGEST_SIZE, f"size must be at most {LARGEST_SIZE} pixels, got {self.size}"

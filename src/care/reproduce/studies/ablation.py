@@ -49,10 +49,11 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     header, rows = measured_table(outcomes, COLUMNS)
     bars = {label: [100 * v for v in values(group, PROBE)] for label, group in by_label(outcomes).items()}
     figures = {"ablation": bar_figure(bars, {}, "top-1 of a linear probe, %")}
-    histograms = {o.trial.label: o.evaluation.arrays.get("positive/head") for o in outcomes}
-    if all(cosines is not None for cosines in histograms.values()):
-        curves = {o.trial.label: [(r["epoch"], r.get("positive_cosine")) for r in o.log] for o in outcomes}
-        figures["positive-cosines"] = positive_cosine_figure(histograms, curves)  # type: ignore[arg-type]
+    arrays = {o.trial.label: o.evaluation.arrays for o in outcomes}
+    histograms = {label: a["positive/head"] for label, a in arrays.items() if "positive/head" in a}
+    curves = {o.trial.label: [(r["epoch"], r.get("positive_cosine")) for r in o.log] for o in outcomes}
+    if histograms or any(curves.values()):
+        figures["positive-cosines"] = positive_cosine_figure(histograms, curves)
     ranked = sorted(outcomes, key=lambda o: -(o.value(*PROBE) or 0))
     remark = f"From the best probe to the worst: {', '.join(o.trial.label for o in ranked)}. The paper: CARE is best."
     return Presentation(header, rows, figures, (remark,))
