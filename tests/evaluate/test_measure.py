@@ -58,6 +58,20 @@ def test_an_encoder_that_scrambles_is_no_rotation():
     assert m.families["all"].in_words() == "no rotation"
 
 
+def test_an_encoder_that_sees_the_augmentation_and_not_the_image_is_called_that():
+    """It tells whether a picture is gray, and next to nothing else of it."""
+
+    def is_gray(x):
+        return torch.stack([x.std(1).mean((1, 2)), 0.3 + 0 * x[:, 0, 0, 0], 0.1 * x[:, 0, 0, 0]], dim=1)
+
+    policy = ImagePolicy(size=12, kernel_size=1).only("gray").certain()
+    pictures = torch.rand(400, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+    gray = care.measure(is_gray, pictures, policy, augmentations=2).families["gray"]
+    assert gray.heldout_ratio.mean < 0.05
+    assert gray.unexplained.mean > 0.95
+    assert gray.in_words() == "the same for all images"
+
+
 def test_an_invariant_encoder_is_called_invariant():
     m = care.measure(lengths, clouds(), PointPolicy(), augmentations=3)
     assert math.isnan(m.heldout_ratio.mean)

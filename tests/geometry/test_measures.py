@@ -1,5 +1,6 @@
 import pytest
 import torch
+from sklearn.metrics import r2_score
 
 from care.geometry import (
     Euclidean,
@@ -11,9 +12,11 @@ from care.geometry import (
     invariance,
     measures,
     relative_equivariance,
+    skew,
     symplectic_strength,
+    unexplained_variance,
 )
-from care.geometry.crossfit import halves
+from care.geometry.crossfit import crossfit_rotations, halves
 from care.geometry.forms import boost
 
 RELATIVE = [relative_equivariance, heldout_ratio, lambda F, F_a: composition_defect(F, F_a, F, F_a)]
@@ -39,6 +42,28 @@ def literal_gamma(F, F_a, anchors=None):
             if denominator > 0:
                 total, count = total + (numerator / denominator).item(), count + 1
     return total / count
+
+
+def test_unexplained_variance_is_one_minus_r2_of_the_cross_fitted_rotations(generator):
+    F = sphere(40, 5, generator)
+    F_a = displaced(F @ Euclidean().random_element(5, generator).mT, 0.5, generator)
+    R, predicted = crossfit_rotations(F, F_a, "SO"), torch.empty_like(F)
+    for rows, fitted in zip(reversed(halves(F)), R, strict=True):
+        predicted[rows] = F[rows] @ fitted.mT
+    expected = 1 - r2_score(F_a.numpy(), predicted.numpy(), multioutput="variance_weighted")
+    assert unexplained_variance(F, F_a).item() == pytest.approx(expected)
+    assert unexplained_variance(F, F_a, R).item() == pytest.approx(expected)
+    assert unexplained_variance(F, F[:1].expand_as(F)).isnan()
+
+
+def test_an_encoder_of_the_augmentation_alone_is_told_from_a_rotation(generator):
+    """Nearly one point for all images, and another under the augmentation: the held-out ratio is fooled."""
+    still, moved = sphere(2, 8, generator)
+    F, F_a = displaced(still.expand(500, 8), 0.1, generator), displaced(moved.expand(500, 8), 0.1, generator)
+    assert heldout_ratio(F, F_a).item() < 0.05
+    assert unexplained_variance(F, F_a).item() > 0.95
+    turned = F @ torch.linalg.matrix_exp(skew(torch.randn(8, 8, generator=generator, dtype=torch.float64))).mT
+    assert unexplained_variance(F, turned).item() < 1e-9
 
 
 def test_relative_equivariance_is_the_papers_formula(generator):

@@ -57,6 +57,13 @@ def orbit_uniformity(z1, z2):
     return math.log(mean(math.exp(cos(a, b)) for a, b in zip(z1, z2, strict=True)))
 
 
+def slice_uniformity(z1, z2, chunks):
+    size = len(z1) // chunks
+    slices = [view[i : i + size] for view in (z1, z2) for i in range(0, len(view), size)]
+    pairs = [(i, j) for i in range(size) for j in range(size) if i != j]
+    return mean(math.log(mean(math.exp(cos(part[i], part[j])) for i, j in pairs)) for part in slices)
+
+
 def uniformity(z1, z2, variant, temperature):
     triples = list(different_images(z1, z2))
     return {

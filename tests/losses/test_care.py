@@ -18,6 +18,8 @@ from care.losses import (
     equivariance,
     info_nce,
     orbit_uniformity,
+    slice_uniformity,
+    uniformity,
 )
 
 
@@ -37,7 +39,7 @@ def test_what_turns_can_have_coordinates_of_its_own(views):
     """InfoNCE of the first four, the others of the last two: neither moves what the other sees."""
     z1, z2, e1, e2 = views
     loss = CARE(InfoNCE(0.5), weight=3.0, chunks=4, turned=2, orbit=0.7)
-    expected = literal.info_nce(z1[:, :4], z2[:, :4], 0.5) + literal.uniformity(z1[:, 4:], z2[:, 4:], "paper", 0.5)
+    expected = literal.info_nce(z1[:, :4], z2[:, :4], 0.5) + literal.slice_uniformity(e1[:, 4:], e2[:, 4:], 4)
     expected += 3.0 * literal.equivariance(e1[:, 4:], e2[:, 4:], 4, next(iter(literal.BILINEAR)))
     without = CARE(InfoNCE(0.5), weight=3.0, chunks=4, turned=2, orbit=0.0)
     assert without((z1, z2), (e1, e2)).item() == pytest.approx(expected)
@@ -50,6 +52,17 @@ def test_what_turns_can_have_coordinates_of_its_own(views):
     loss.terms((z[0], z[1]), (z[2], z[3]))["siamese"].backward()
     assert z.grad[:2, :, :4].abs().min() > 0
     assert not z.grad[:, :, 4:].any()
+
+
+def test_telling_the_augmentation_alone_is_the_worst_that_a_slice_can_do(generator):
+    """A point for each augmentation: angles are kept, and L_unif is as small as can be; L_slice is not deceived."""
+    points = torch.eye(8, dtype=torch.float64).repeat_interleave(16, dim=0)  # 8 chunks of 16 images
+    others = points.roll(16, dims=0)
+    assert equivariance(points, others, chunks=8).item() == 0
+    assert uniformity(points, others).item() < 0.25
+    assert slice_uniformity(points, others, chunks=8).item() == pytest.approx(1)
+    spread = torch.randn(128, 8, generator=generator, dtype=torch.float64)
+    assert slice_uniformity(spread, spread.roll(1, dims=0), chunks=8).item() < 0.2
 
 
 def test_standing_still_is_the_worst_that_an_orbit_can_do(generator):

@@ -49,6 +49,7 @@ CASES = [
         for v in ("paper", "authors", "wang-isola")
     ),
     Case("orbit_uniformity", {}),
+    *(Case("slice_uniformity", {"chunks": chunks}) for chunks in (1, 4)),
     *(Case("equivariance", {"chunks": chunks, "form": form}) for chunks in (1, 4) for form in BILINEAR),
     Case("barlow_twins", {"redundancy": 5e-3}),
     Case("vicreg", {"invariance": 25.0, "variance": 25.0, "covariance": 1.0}),
@@ -160,6 +161,7 @@ MODULES = {
     "invariance": losses.Invariance,
     "uniformity": losses.Uniformity,
     "orbit_uniformity": losses.OrbitUniformity,
+    "slice_uniformity": losses.SliceUniformity,
     "equivariance": losses.Equivariance,
     "barlow_twins": losses.BarlowTwins,
     "vicreg": losses.VICReg,

@@ -19,7 +19,16 @@ from care.tables import text_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEADER = ("family", "moved by", "held-out SO", "any linear map", "composition", "γ_f", "W_f", "Gram defect", "in words")
+COLUMNS = {
+    "moved by": "invariance",
+    "held-out SO": "heldout_ratio",
+    "unexplained": "unexplained",
+    "any linear map": "heldout_linear",
+    "composition": "composition",
+    "γ_f": "gamma",
+    "W_f": "wahba",
+    "Gram defect": "gram_defect",
+}
 
 
 @dataclass(frozen=True)
@@ -73,10 +82,13 @@ class Measurement:
 
     def table(self) -> str:
         """The measures by family, mean ± deviation over augmentations, as text."""
-        rows = [(name, *_cells(response), response.in_words()) for name, response in self.families.items()]
+        rows = [
+            (name, *(str(getattr(response, column)) for column in COLUMNS.values()), response.in_words())
+            for name, response in self.families.items()
+        ]
         count = len(self.families[ALL].augmentations)
         about = f"{self.images:,} images, {count} augmentations of {self.policy}, d = {self.dimension}"
-        return text_table(f"{self.model}: {about}", HEADER, rows)
+        return text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows)
 
     def __str__(self) -> str:
         return self.table()
@@ -174,11 +186,6 @@ def _measurement(name: str, observer: Observer, F: Tensor, families: Mapping[str
     strength = symplectic_strength(F).item() if isinstance(form, Symplectic) else math.nan
     known = None if math.isnan(strength) else strength
     return Measurement(name, observer.policy_name, n, d, families, values, length, known)
-
-
-def _cells(response: Response) -> list[str]:
-    columns = ("invariance", "heldout_ratio", "heldout_linear", "composition", "gamma", "wahba", "gram_defect")
-    return [str(getattr(response, name)) for name in columns]
 
 
 def _device_of(model: object, samples: Samples) -> torch.device:

@@ -19,6 +19,7 @@ Better = Literal["lower", "higher"]
 RESPONSES: dict[str, tuple[str, Better | None]] = {
     "invariance": ("moved by", None),
     "heldout_ratio": ("held-out ratio", "lower"),
+    "unexplained": ("unexplained variance", "lower"),
     "heldout_ratio_o": ("held-out ratio, O(d)", "lower"),
     "heldout_linear": ("held-out ratio, any linear map", "lower"),
     "composition": ("composition defect", "lower"),

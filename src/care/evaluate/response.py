@@ -57,7 +57,8 @@ class Response:
     With another form than the Euclidean, rotations are elements of its group, and distances ‖·‖ are those of its space.
 
     heldout_ratio     ‖R̂F − F_a‖² / ‖F_a − F‖², R̂ ∈ SO(d) fitted on other images: 0 exact, 1 no better than none
-    heldout_ratio_o   the same for O(d)
+    unexplained       ‖R̂F − F_a‖² / ‖F_a − mean F_a‖², the same R̂: 1 no better than one point for all. Euclidean only
+    heldout_ratio_o   the held-out ratio for O(d)
     heldout_linear    the same for any linear map, put back on the sphere: how low a rotation could get. Euclidean only
     composition       ‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖², fitted on other images
     invariance        E ‖f(a(x)) − f(x)‖
@@ -70,6 +71,7 @@ class Response:
 
     augmentations: tuple[str, ...]
     heldout_ratio: Spread
+    unexplained: Spread
     heldout_ratio_o: Spread
     heldout_linear: Spread
     composition: Spread
@@ -82,12 +84,15 @@ class Response:
 
     def in_words(self) -> str:
         """What a reader should take from the numbers."""
-        ratio = self.heldout_ratio.mean
+        ratio, variance = self.heldout_ratio.mean, self.unexplained.mean
         if math.isnan(ratio) or self.invariance.mean < HARDLY:
             return "invariant"
-        if ratio < 0.05:
-            return "a rotation"
-        return "no rotation" if ratio > 0.95 else f"{100 * (1 - ratio):.0f} % a rotation"
+        if ratio > 0.95:
+            return "no rotation"
+        left = ratio if math.isnan(variance) else max(ratio, variance)
+        if left > 0.95:
+            return "the same for all images"
+        return "a rotation" if left < 0.05 else f"{100 * (1 - left):.0f} % a rotation"
 
     def to_json(self) -> dict[str, Any]:
         """All values; null where an augmentation moved nothing."""
@@ -141,6 +146,7 @@ def act(
         "cosine_variance": cosine.var(correction=0),
     }
     if isinstance(form, geometry.Euclidean):
+        measures["unexplained"] = geometry.unexplained_variance(F, F_a, R)
         measures["heldout_linear"] = geometry.heldout_linear_ratio(F, F_a, principal)
     return Act(F_a, R, measures)
 

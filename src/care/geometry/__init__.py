@@ -16,6 +16,7 @@ from care.geometry.measures import (
     invariance,
     relative_equivariance,
     symplectic_strength,
+    unexplained_variance,
 )
 from care.geometry.wahba import solve_wahba, wahba_error
 
@@ -44,5 +45,6 @@ __all__ = [
     "skew",
     "solve_wahba",
     "symplectic_strength",
+    "unexplained_variance",
     "wahba_error",
 ]

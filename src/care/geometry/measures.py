@@ -103,6 +103,21 @@ def heldout_ratio(
     return _relative(crossfit_predictions(F, R), F, F_a, group)
 
 
+def unexplained_variance(
+    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], R: Float[Tensor, "*#batch 2 d d"] | None = None
+) -> Float[Tensor, "*#batch"]:
+    """‖R̂F − F_a‖² / ‖F_a − mean F_a‖² with R̂ ∈ SO(d) fitted on other images: 1 − R² of R̂ f(x) as a prediction.
+
+    0 = exactly one rotation, 1 = no better than one point for all images. Read it beside `heldout_ratio`, of which an
+    encoder that tells the augmentation and nothing of the image has 0: one rotation takes its one point to the other.
+    """
+    F, F_a = checked_points(F, F_a, at_least=2)
+    R = crossfit_rotations(F, F_a, "SO") if R is None else R
+    spread = _squared(F_a - F_a.mean(-2, keepdim=True))
+    varies = spread > torch.finfo(F.dtype).eps * _squared(F_a)
+    return torch.where(varies, _squared(crossfit_predictions(F, R) - F_a) / spread, torch.nan)
+
+
 def heldout_linear_ratio(
     F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], principal: Principal | None = None
 ) -> Float[Tensor, "*#batch"]:

@@ -14,7 +14,14 @@ from care.losses.invariance import Invariance, invariance
 from care.losses.prediction import BYOL, SimSiam, byol, simsiam
 from care.losses.queue import QueueInfoNCE, queue_info_nce
 from care.losses.steering import steering
-from care.losses.uniformity import OrbitUniformity, Uniformity, orbit_uniformity, uniformity
+from care.losses.uniformity import (
+    OrbitUniformity,
+    SliceUniformity,
+    Uniformity,
+    orbit_uniformity,
+    slice_uniformity,
+    uniformity,
+)
 from care.losses.vicreg import VICReg, vicreg
 
 __all__ = [
@@ -27,6 +34,7 @@ __all__ = [
     "OrbitUniformity",
     "QueueInfoNCE",
     "SimSiam",
+    "SliceUniformity",
     "Uniformity",
     "VICReg",
     "barlow_twins",
@@ -38,6 +46,7 @@ __all__ = [
     "orbit_uniformity",
     "queue_info_nce",
     "simsiam",
+    "slice_uniformity",
     "steering",
     "uniformity",
     "vicreg",

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from care.geometry import BilinearForm
 from care.losses.equivariance import EUCLIDEAN, Equivariance
 from care.losses.steering import steering
-from care.losses.uniformity import orbit_uniformity, uniformity
+from care.losses.uniformity import orbit_uniformity, slice_uniformity
 
 
 class CARE(nn.Module):
@@ -17,8 +17,9 @@ class CARE(nn.Module):
 
     InfoNCE asks that augmentations change nothing, L_equi that they turn: in the paper, of the same embedding z. With
     `turned` = t they are asked of different coordinates, z = (c, r) with r the last t:
-    L = L_InfoNCE(c) + κ (L_unif(r) + ω L_orbit(r) + λ L_equi(r)), where L_unif keeps r from being one point, and
-    L_orbit, with ω = `orbit`, from being one point for each image. How much the network cares is κ = `turning`.
+    L = L_InfoNCE(c) + κ (L_slice(r) + ω L_orbit(r) + λ L_equi(r)), where L_slice keeps r from being one point for each
+    augmentation, and L_orbit, with ω = `orbit`, from being one point for each image: either has an L_equi of 0. How
+    much all that counts is κ = `turning`.
 
     The six ablations of the paper are settings of this class: `siamese` one of `InfoNCE()`, `Invariance()`,
     `Uniformity()` or None (no such term), and `weight` (λ, in units of the mean over pairs) positive or 0.
@@ -58,13 +59,15 @@ class CARE(nn.Module):
             raise ValueError(f"{self.turned} turned coordinates of {views[0].shape[1]} leave none to compare")
         compared = [z[:, : -self.turned] for z in views] if self.turned else views
         terms = {} if self.siamese is None else {"siamese": self.siamese(*compared)}
-        terms |= self._spread(*map(self._turning, views)) if self.turned else {}
+        terms |= self._spread(views, chunk_views) if self.turned else {}
         terms |= {"equivariance": self.equivariance(*map(self._turning, chunk_views))} if self.weight else {}
         return terms | ({"steering": steering(*chunk_views, *steered_by)} if self.steering_weight else {})
 
-    def _spread(self, r1: Float[Tensor, "n t"], r2: Float[Tensor, "n t"]) -> dict[str, Float[Tensor, ""]]:
-        """What keeps the turned coordinates from being one point, and one point for each image."""
-        return {"uniformity": uniformity(r1, r2)} | ({"orbit": orbit_uniformity(r1, r2)} if self.orbit else {})
+    def _spread(self, views: Sequence[Tensor], chunk_views: Sequence[Tensor]) -> dict[str, Float[Tensor, ""]]:
+        """What keeps the turned coordinates from being one point for each augmentation, and one for each image."""
+        e1, e2 = map(self._turning, chunk_views)
+        apart = {"slice": slice_uniformity(e1, e2, self.equivariance.chunks)}
+        return apart | ({"orbit": orbit_uniformity(*map(self._turning, views))} if self.orbit else {})
 
     def _turning(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n t"]:
         """The coordinates that augmentations are to turn: the last `turned`, or, as in the paper, all of them (0)."""
@@ -83,6 +86,6 @@ class CARE(nn.Module):
 
     def total(self, terms: dict[str, Float[Tensor, ""]]) -> Float[Tensor, ""]:
         """The weighted sum of the terms."""
-        turning = {"uniformity": 1.0, "orbit": self.orbit, "equivariance": self.weight}
+        turning = {"slice": 1.0, "orbit": self.orbit, "equivariance": self.weight}
         weights = {name: self.turning * weight for name, weight in turning.items()} | {"steering": self.steering_weight}
         return torch.stack([weights.get(name, 1.0) * term for name, term in terms.items()]).sum()

@@ -21,11 +21,11 @@ def equivariance(
     by one a'_c in z2, so angles are compared within chunks only; the loss is the mean over the off-diagonal pairs of
     all chunks. One batched product serves both views.
     """
-    _check_chunks(z1, z2, chunks)
-    z = form.embed(torch.stack([z1, z2])).unflatten(1, (chunks, -1))
+    check_views(z1, z2)
+    z = in_chunks(form.embed(torch.stack([z1, z2])), chunks)
     gram = form.gram(z)
     change = (gram[0] - gram[1]).square()
-    m = z1.shape[0] // chunks
+    m = z.shape[2]
     on_diagonal = change.diagonal(dim1=-2, dim2=-1).sum()
     return (change.sum() - on_diagonal) / (chunks * m * (m - 1))
 
@@ -38,14 +38,15 @@ def mean_weight(authors_weight: float, chunk_size: int) -> float:
     return authors_weight * 2 * (chunk_size - 1)
 
 
-def _check_chunks(z1: Tensor, z2: Tensor, chunks: int) -> None:
-    check_views(z1, z2)
-    n = z1.shape[0]
+def in_chunks(z: Float[Tensor, "views n d"], chunks: int) -> Float[Tensor, "views {chunks} m d"]:
+    """The rows of every view in `chunks` groups of neighbors, of at least 2 each."""
+    n = z.shape[1]
     if chunks < 1 or n % chunks:
         divisors = [c for c in range(1, n // 2 + 1) if n % c == 0]
         raise ValueError(f"{chunks} chunks do not divide a batch of {n}; these do: {', '.join(map(str, divisors))}")
     if n // chunks < 2:
         raise ValueError(f"{chunks} chunks of a batch of {n} hold one image each: a chunk needs at least 2")
+    return z.unflatten(1, (chunks, -1))
 
 
 class Equivariance(nn.Module):

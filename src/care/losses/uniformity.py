@@ -1,4 +1,5 @@
-"""L_unif and L_orbit: the embeddings of different images, and those of one image, should spread over the sphere."""
+"""L_unif, L_orbit and L_slice: embeddings should spread over the sphere, all of them, those of one image, or those
+under one augmentation."""
 
 import math
 
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 
 from care.geometry import Euclidean
 from care.losses.checks import check_temperature, check_views
+from care.losses.equivariance import in_chunks
 from care.losses.invariance import Variant
 from care.losses.precision import full_precision
 
@@ -52,6 +54,20 @@ def orbit_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Floa
     return similarity.logsumexp(0) - math.log(len(similarity))
 
 
+@full_precision
+def slice_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks: int = 1) -> Float[Tensor, ""]:
+    """How close together the embeddings of different images are under *one* augmentation, over all augmentations.
+
+    L_slice = E_a log E_{x≠x⁻} exp(f(a(x))·f(a(x⁻))), L_unif of each chunk of each view. L_unif of all can be made small
+    by embeddings that tell which augmentation it was, and nothing of the image; this cannot.
+    """
+    check_views(z1, z2)
+    z = in_chunks(Euclidean().embed(torch.stack([z1, z2])), chunks)
+    m = z.shape[2]
+    similarity = (z @ z.mT).masked_fill(torch.eye(m, dtype=torch.bool, device=z.device), -torch.inf)
+    return similarity.logsumexp((2, 3)).mean() - math.log(m * (m - 1))
+
+
 def _similarity_to_negatives(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, "2*n 2*n"]:
     """z·z' between all embeddings of both views, −∞ where both belong to one image."""
     z = Euclidean().embed(torch.cat([z1, z2]))
@@ -69,6 +85,18 @@ class Uniformity(nn.Module):
     def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """`uniformity(z1, z2)`."""
         return uniformity(z1, z2, self.variant, self.temperature)
+
+
+class SliceUniformity(nn.Module):
+    """`slice_uniformity` with its settings."""
+
+    def __init__(self, chunks: int = 1) -> None:
+        super().__init__()
+        self.chunks = chunks
+
+    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        """`slice_uniformity(z1, z2)`."""
+        return slice_uniformity(z1, z2, self.chunks)
 
 
 class OrbitUniformity(nn.Module):

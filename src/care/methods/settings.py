@@ -27,7 +27,7 @@ class MethodSettings:
     """An encoder, a Siamese loss, and the equivariance loss on top with λ = `equivariance` (times its mean over pairs).
 
     Of the embedding, the last `turned` coordinates are for augmentations to turn, and not compared by the Siamese loss;
-    `orbit` is the weight of the loss that keeps them from standing still, and `turning` that of all that is asked of them.
+    `orbit` is the weight of the loss that keeps them from standing still, `turning` that of all that is asked of them.
     `steering` is μ, the weight of the steering loss, which turns the first `steering_rank` coordinates of embeddings.
 
     The paper's six ablations are `method` = invariance, equivariance, uniformity, uniformity with equivariance > 0,
