@@ -80,7 +80,7 @@ def present_circle(outcomes: Sequence[Outcome]) -> Presentation:
     known = all(c is not None for c in cosines.values())
     figures = {"circle": cosine_figure(cosines)} if known else {}  # type: ignore[arg-type]
     remarks = (compared(outcomes, "SimCLR", "CARE", VARIANCE, "Variance of the cosine (the paper: CARE's is lower)"),)
-    columns = {"variance of the cosine": VARIANCE, "held-out ratio": RATIO, "γ_f": GAMMA, "moved by": MOVED}
+    columns = {"variance of the cosine": VARIANCE, "held-out ratio": RATIO, "moved by": MOVED, "probe %": PROBE}
     return _presented(outcomes, columns, figures, remarks)
 
 

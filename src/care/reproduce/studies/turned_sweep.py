@@ -1,4 +1,4 @@
-"""Not in the paper: how many coordinates augmentations turn, and with which λ. Chosen as `lambda-sweep` chooses."""
+"""Not in the paper: how many coordinates augmentations turn, with which λ and κ. Chosen as `lambda-sweep` chooses."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,12 +6,13 @@ from typing import Any
 
 from care.report import sweep_figure
 from care.reproduce.presentation import (
-    GAMMA,
+    COMPOSITION,
     HUE,
     KNN,
     MOVED,
     PROBE,
     RATIO,
+    UNEXPLAINED,
     Presentation,
     Quantity,
     by_label,
@@ -24,22 +25,22 @@ from care.reproduce.studies.lambda_sweep import PER_CLASS, SHORT
 from care.reproduce.trial import Outcome, Trial
 
 BASE = "SimCLR"
-WEIGHTS, TURNED = (1.0, 3.0, 10.0, 30.0), 16
-OTHERS = ((8, 3.0), (32, 3.0))
+WEIGHTS, TURNED = (3.0, 10.0, 30.0), 16
+# t, λ and κ beside them.
+OTHERS = ((16, 10.0, 0.3), (16, 10.0, 0.1), (8, 10.0, 1.0), (32, 10.0, 1.0))
 COLOR_RATIO, BEFORE = ("head", "held-out ratio, color"), ("backbone", "held-out ratio")
-TOLD = ("head", "R² of hue")
 COLUMNS: dict[str, Quantity] = {
     "probe %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
     "of color": COLOR_RATIO,
-    "of the backbone": BEFORE,
+    "unexplained": UNEXPLAINED,
+    "composition": COMPOSITION,
+    "ratio, backbone": BEFORE,
     "moved by": MOVED,
-    "γ_f": GAMMA,
     "R² of hue": HUE,
-    "from the turned": TOLD,
 }
-PANELS = {"probe": PROBE, "kNN-200": KNN, "held-out ratio": RATIO, "of color": COLOR_RATIO, "R² of hue": HUE}
+PANELS = {"probe": PROBE, "kNN-200": KNN, "held-out ratio": RATIO, "composition": COMPOSITION, "R² of hue": HUE}
 
 
 def trials(scale: Scale) -> list[Trial]:
@@ -48,12 +49,12 @@ def trials(scale: Scale) -> list[Trial]:
     shared = {"validation": 5} if smoke else {**SHORT, "validation": PER_CLASS, "schedule": "constant"}
     d = scale.config("cifar10").embedding
     apart = {
-        _named(t, weight): {"equivariance": weight, "embedding": d + t, "turned": t}
-        for t, weight in (*((TURNED, weight) for weight in WEIGHTS), *OTHERS)
+        _named(t, weight, kappa): {"equivariance": weight, "embedding": d + t, "turned": t, "turning": kappa}
+        for t, weight, kappa in (*((TURNED, weight, 1.0) for weight in WEIGHTS), *OTHERS)
     }
     chosen: dict[str, dict[str, Any]] = {BASE: {}, "CARE": scale.care("cifar10"), **apart}
     if smoke:
-        chosen = {name: chosen[name] for name in (BASE, _named(TURNED, 3.0), _named(*OTHERS[0]))}
+        chosen = {name: chosen[name] for name in (BASE, _named(TURNED, WEIGHTS[0]), _named(*OTHERS[0]))}
     measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), seeds=2)
     return [Trial(label, scale.config("cifar10", **shared, **settings), measures) for label, settings in chosen.items()]
 
@@ -73,5 +74,5 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     return Presentation(header, rows, {"turned-sweep": sweep_figure(panels)}, remarks)
 
 
-def _named(turned: int, weight: float) -> str:
-    return f"{turned} turned, λ = {weight:g}"
+def _named(turned: int, weight: float, kappa: float = 1.0) -> str:
+    return f"{turned} turned, λ = {weight:g}" + (f", κ = {kappa:g}" if kappa != 1 else "")
