@@ -71,7 +71,7 @@ def _standardize(clouds: Float[Tensor, "n points 3"]) -> Float[Tensor, "n points
     return clouds / clouds.square().sum(-1).mean(1).sqrt()[:, None, None]
 
 
-def principal_axes(points: Float[Tensor, "n points 3"]) -> Float[Tensor, "n 3 3"]:
+def longest_axes(points: Float[Tensor, "n points 3"]) -> Float[Tensor, "n 3 3"]:
     """v vᵀ with the direction v in which a cloud is longest: the line through it, since v has no sign."""
     v = torch.linalg.eigh(points.mT @ points).eigenvectors[..., -1]
     return v[:, :, None] * v[:, None, :]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from care.data.chains import CLASSES as CHAIN_CLASSES
-from care.data.chains import generate_chains, principal_axes
+from care.data.chains import generate_chains, longest_axes
 from care.data.readers import folder_splits, read_cifar10, read_cifar100, read_flowers, read_folder, read_stl10
 from care.data.readers.download import Download
 from care.data.readers.source import Source
@@ -48,7 +48,7 @@ class Published:
 
 def _chains(n: int, seed: int) -> Samples:
     chains = generate_chains(n, seed)
-    classes, factors = tuple(f"fold {i}" for i in range(CHAIN_CLASSES)), {"axis": principal_axes(chains.points)}
+    classes, factors = tuple(f"fold {i}" for i in range(CHAIN_CLASSES)), {"axis": longest_axes(chains.points)}
     return Samples(chains.points, chains.labels, classes, factors, name="chains")
 
 
