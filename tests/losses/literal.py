@@ -53,8 +53,10 @@ def invariance(z1, z2, variant, temperature):
     }[variant]
 
 
-def orbit_uniformity(z1, z2):
-    return math.log(mean(math.exp(cos(a, b)) for a, b in zip(z1, z2, strict=True)))
+def orbit_uniformity(z1, z2, chunks):
+    size, pairs = len(z1) // chunks, list(zip(z1, z2, strict=True))
+    parts = [pairs[i : i + size] for i in range(0, len(pairs), size)]
+    return mean(math.log(mean(math.exp(cos(a, b)) for a, b in part)) for part in parts)
 
 
 def slice_uniformity(z1, z2, chunks):

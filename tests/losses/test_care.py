@@ -43,7 +43,7 @@ def test_what_turns_can_have_coordinates_of_its_own(views):
     expected += 3.0 * literal.equivariance(e1[:, 4:], e2[:, 4:], 4, next(iter(literal.BILINEAR)))
     without = CARE(InfoNCE(0.5), weight=3.0, chunks=4, turned=2, orbit=0.0)
     assert without((z1, z2), (e1, e2)).item() == pytest.approx(expected)
-    expected += 0.7 * literal.orbit_uniformity(z1[:, 4:], z2[:, 4:])
+    expected += 0.7 * literal.orbit_uniformity(e1[:, 4:], e2[:, 4:], 4)
     assert loss((z1, z2), (e1, e2)).item() == pytest.approx(expected)
     lighter = CARE(InfoNCE(0.5), weight=3.0, chunks=4, turned=2, orbit=0.7, turning=0.1)((z1, z2), (e1, e2))
     compared = literal.info_nce(z1[:, :4], z2[:, :4], 0.5)

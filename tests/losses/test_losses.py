@@ -48,8 +48,7 @@ CASES = [
         for name in ("invariance", "uniformity")
         for v in ("paper", "authors", "wang-isola")
     ),
-    Case("orbit_uniformity", {}),
-    *(Case("slice_uniformity", {"chunks": chunks}) for chunks in (1, 4)),
+    *(Case(f"{part}_uniformity", {"chunks": chunks}) for part in ("orbit", "slice") for chunks in (1, 4)),
     *(Case("equivariance", {"chunks": chunks, "form": form}) for chunks in (1, 4) for form in BILINEAR),
     Case("barlow_twins", {"redundancy": 5e-3}),
     Case("vicreg", {"invariance": 25.0, "variance": 25.0, "covariance": 1.0}),

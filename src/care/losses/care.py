@@ -59,19 +59,14 @@ class CARE(nn.Module):
             raise ValueError(f"{self.turned} turned coordinates of {views[0].shape[1]} leave none to compare")
         compared = [z[:, : -self.turned] for z in views] if self.turned else views
         terms = {} if self.siamese is None else {"siamese": self.siamese(*compared)}
-        terms |= self._spread(views, chunk_views) if self.turned else {}
-        terms |= {"equivariance": self.equivariance(*map(self._turning, chunk_views))} if self.weight else {}
+        terms |= self._turning(*(z[:, -self.turned :] for z in chunk_views)) if self.weight else {}
         return terms | ({"steering": steering(*chunk_views, *steered_by)} if self.steering_weight else {})
 
-    def _spread(self, views: Sequence[Tensor], chunk_views: Sequence[Tensor]) -> dict[str, Float[Tensor, ""]]:
-        """What keeps the turned coordinates from being one point for each augmentation, and one for each image."""
-        e1, e2 = map(self._turning, chunk_views)
-        apart = {"slice": slice_uniformity(e1, e2, self.equivariance.chunks)}
-        return apart | ({"orbit": orbit_uniformity(*map(self._turning, views))} if self.orbit else {})
-
-    def _turning(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n t"]:
-        """The coordinates that augmentations are to turn: the last `turned`, or, as in the paper, all of them (0)."""
-        return z[:, -self.turned :]
+    def _turning(self, r1: Float[Tensor, "n t"], r2: Float[Tensor, "n t"]) -> dict[str, Float[Tensor, ""]]:
+        """L_equi, and where the contrast does not see r, what keeps it from the two ways in which that is 0."""
+        chunks, terms = self.equivariance.chunks, {"equivariance": self.equivariance(r1, r2)}
+        terms |= {"slice": slice_uniformity(r1, r2, chunks)} if self.turned else {}
+        return terms | ({"orbit": orbit_uniformity(r1, r2, chunks)} if self.turned and self.orbit else {})
 
     def forward(
         self, views: Sequence[Tensor], chunk_views: Sequence[Tensor], steered_by: Sequence[Tensor] = ()

@@ -43,29 +43,33 @@ def uniformity(
 
 
 @full_precision
-def orbit_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+def orbit_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks: int = 1) -> Float[Tensor, ""]:
     """How close together the embeddings of *one* image are under different augmentations, over all images.
 
-    L_orbit = log E exp(f(a(x))·f(a'(x))), which is 1 for an invariant encoder, and least for one that spreads what it
-    makes of each image over the sphere. Beside L_equi it keeps out the solution that asks for nothing: to stand still.
+    L_orbit = E_{a,a'} log E_x exp(f(a(x))·f(a'(x))), of each chunk, which is 1 for an invariant encoder, and least for
+    one that carries every image far. Beside L_equi it keeps out a solution of no use: to stand still.
     """
-    check_views(z1, z2)
-    similarity = (Euclidean().embed(z1) * Euclidean().embed(z2)).sum(1)
-    return similarity.logsumexp(0) - math.log(len(similarity))
+    z = _in_chunks(z1, z2, chunks)
+    similarity = (z[0] * z[1]).sum(-1)
+    return similarity.logsumexp(1).mean() - math.log(z.shape[2])
 
 
 @full_precision
 def slice_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks: int = 1) -> Float[Tensor, ""]:
     """How close together the embeddings of different images are under *one* augmentation, over all augmentations.
 
-    L_slice = E_a log E_{x≠x⁻} exp(f(a(x))·f(a(x⁻))), L_unif of each chunk of each view. L_unif of all can be made small
-    by embeddings that tell which augmentation it was, and nothing of the image; this cannot.
+    L_slice = E_a log E_{x≠x⁻} exp(f(a(x))·f(a(x⁻))), of each chunk of each view. L_unif of all can be made small by
+    embeddings that tell which augmentation it was, and nothing of the image; this cannot.
     """
-    check_views(z1, z2)
-    z = in_chunks(Euclidean().embed(torch.stack([z1, z2])), chunks)
+    z = _in_chunks(z1, z2, chunks)
     m = z.shape[2]
     similarity = (z @ z.mT).masked_fill(torch.eye(m, dtype=torch.bool, device=z.device), -torch.inf)
     return similarity.logsumexp((2, 3)).mean() - math.log(m * (m - 1))
+
+
+def _in_chunks(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks: int) -> Float[Tensor, "2 {chunks} m d"]:
+    check_views(z1, z2)
+    return in_chunks(Euclidean().embed(torch.stack([z1, z2])), chunks)
 
 
 def _similarity_to_negatives(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, "2*n 2*n"]:
@@ -100,8 +104,12 @@ class SliceUniformity(nn.Module):
 
 
 class OrbitUniformity(nn.Module):
-    """`orbit_uniformity`, which has no settings."""
+    """`orbit_uniformity` with its settings."""
+
+    def __init__(self, chunks: int = 1) -> None:
+        super().__init__()
+        self.chunks = chunks
 
     def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """`orbit_uniformity(z1, z2)`."""
-        return orbit_uniformity(z1, z2)
+        return orbit_uniformity(z1, z2, self.chunks)
