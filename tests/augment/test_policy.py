@@ -129,6 +129,9 @@ def test_presets_hold_the_papers_numbers():
     assert (cifar.size, cifar.kernel_size, cifar.scale, cifar.sigma) == (32, 3, (0.08, 1.0), (0.1, 2.0))
     assert (cifar.brightness, cifar.contrast, cifar.saturation, cifar.hue) == (0.4, 0.4, 0.4, 0.1)
     assert (cifar.color, cifar.gray, cifar.blur, cifar.flip) == (0.8, 0.2, 0.5, 0.5)
+    colors = policy_named("color_only")
+    assert (colors.color, colors.hue, colors.brightness) == (1.0, cifar.hue, cifar.brightness)
+    assert not any((colors.crop, colors.flip, colors.gray, colors.blur, colors.solarize))
     imagenet = policy_named("imagenet100_equivariance")
     assert (imagenet.size, imagenet.crop, imagenet.kernel_size) == (224, 0.0, 5)
     assert simclr(224, strength=1.0).kernel_size == 23

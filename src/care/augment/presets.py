@@ -42,6 +42,11 @@ def color_kept(size: int = 32) -> ImagePolicy:
     return dataclasses.replace(simclr(size), hue=0.0, gray=0.0)
 
 
+def color_only(size: int = 32) -> ImagePolicy:
+    """SimCLR's change of colors, of every image, and nothing else: what an equivariance loss of such views turns."""
+    return simclr(size).only("color").certain()
+
+
 def shapes() -> ImagePolicy:
     """For the built-in shapes: any hue, strong color, and crops of at least 0.3 of the area.
 
@@ -93,6 +98,7 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
         cifar100,
         stl10,
         color_kept,
+        color_only,
         shapes,
         mocov2,
         imagenet100,

@@ -2,8 +2,7 @@
 
 InfoNCE asks that two views of an image be the same point. What the views differ in cannot be kept then, whatever
 another loss says. Here the views of the contrast have the same hue, and are never gray; or they differ as always, and
-what augmentations turn has coordinates of its own, which the contrast does not see. Those can stand still, too, unless
-the views of an image are kept apart in them.
+what augmentations turn has coordinates of its own, which the contrast does not see: all augmentations, or colors alone.
 """
 
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Any
 from care.report import response_figure, sensitivity_figure
 from care.reproduce.presentation import (
     ANY_LINEAR,
+    COMPOSITION,
     GAMMA,
     HUE,
     HUE_DISTANCE,
@@ -19,6 +19,7 @@ from care.reproduce.presentation import (
     MOVED,
     PROBE,
     RATIO,
+    UNEXPLAINED,
     Presentation,
     by_label,
     compared,
@@ -29,7 +30,7 @@ from care.reproduce.studies.sensitivity import r2_by_output
 from care.reproduce.trial import Outcome, Trial
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
-STEERED, APART, STILL = "CARE, color kept, steered", "CARE, turned apart", "CARE, turned apart, free to stand still"
+STEERED, APART, COLORS = "CARE, color kept, steered", "CARE, turned apart", "CARE, colors turned apart"
 # Few, and with more weight than λ elsewhere: in many dimensions all embeddings are nearly orthogonal, and L_equi small.
 TURNED, TURNING = 16, 30.0
 COLOR_RATIO = ("head", "held-out ratio, color")
@@ -39,6 +40,8 @@ COLUMNS = {
     "γ_f": GAMMA,
     "held-out ratio": RATIO,
     "of color": COLOR_RATIO,
+    "unexplained": UNEXPLAINED,
+    "composition": COMPOSITION,
     "any linear map": ANY_LINEAR,
     "moved by": MOVED,
     "R² of hue": HUE,
@@ -57,7 +60,7 @@ def trials(scale: Scale) -> list[Trial]:
         CARE_KEPT: {**care, **kept},
         STEERED: {**care, **kept, "steering": 1.0},
         APART: apart,
-        STILL: {**apart, "orbit": 0.0},
+        COLORS: {**apart, "chunk_policy": "color_only"},
     }
     first = scale.seeds[0]
     return [Trial(label, scale.config("cifar10", first, **c), scale.measures) for label, c in chosen.items()]
@@ -70,7 +73,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     responses = {label: group[0].evaluation.measurement("head").values() for label, group in groups.items()}
     remarks = [
         compared(outcomes, base, other, quantity, words)
-        for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED), (BASE, APART), (STILL, APART))
+        for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED), (BASE, APART), (APART, COLORS))
         for quantity, words in ((PROBE, "Linear probe"), (HUE, "R² of hue"), (COLOR_RATIO, "Held-out ratio of color"))
     ]
     figures = {"keeping-color": response_figure(responses), "told": sensitivity_figure(r2_by_output(groups))}
