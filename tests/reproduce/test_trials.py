@@ -92,6 +92,19 @@ def test_a_trained_run_is_evaluated_without_training_it_again(carried_out):
     assert {**after["evaluation"], "seconds": 0} == {**before["evaluation"], "seconds": 0}
 
 
+def test_a_trial_is_measured_under_the_augmentations_it_asks_for(tmp_path):
+    """Trained on colors alone, and looked at under crops, too."""
+    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "size": 16, "equivariance": 1.0}
+    config = default_config("shapes", **tiny, model="small_resnet", chunk_policy="color_only")
+    own = Trial("CARE", config, Settings(images=40, augmentations=1, probe="none"))
+    other = dataclasses.replace(own, policy="cifar10")
+    workshop = Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu")
+    assert own.slug != other.slug
+    (measured,) = (outcome.evaluation for outcome in carry_out_all([other], workshop, nothing))
+    assert measured.record["about"]["policy"] == "cifar10"
+    assert set(measured.measurement("head").families) == {"all", "crop", "flip", "color", "gray", "blur"}
+
+
 def test_a_longer_trial_goes_on_from_a_shorter_one(carried_out, tmp_path):
     """Of the trials that are done only one is the beginning of it, and what is done of that is not done again."""
     workshop, _, outcomes = carried_out

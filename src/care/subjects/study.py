@@ -12,18 +12,21 @@ from care.subjects.load import load_subject
 from care.train import Config
 
 
-def run_study(folder: Path, config: Config, samples: Samples, heldout: Samples, split: str = "test") -> Study:
-    """The encoder of a run under the augmentations of its equivariance loss: classes are learned from `samples`, and
-    everything is measured on `heldout`, the split of that name. It runs where the configuration says."""
-    device = torch.device(config.device)
+def run_study(
+    folder: Path, config: Config, samples: Samples, heldout: Samples, split: str = "test", policy: str | None = None
+) -> Study:
+    """The encoder of a run under the augmentations of its equivariance loss, or of another policy: classes are learned
+    from `samples`, and everything is measured on `heldout`, the split of that name. It runs where the configuration
+    says."""
+    device, name = torch.device(config.device), policy or config.chunk_policy
     subject = load_subject(str(folder)).to(device)
     return Study(
         model=subject.name,
         embed=subject.embed,
         train=place(samples, device),
         test=place(heldout, device),
-        policy=policy_for(config.chunk_policy, config.size),
-        policy_name=config.chunk_policy,
+        policy=policy_for(name, config.size),
+        policy_name=name,
         form=form_named(config.form),
         device=device,
         module=subject.encoder,

@@ -62,8 +62,9 @@ def trials(scale: Scale) -> list[Trial]:
         APART: apart,
         COLORS: {**apart, "chunk_policy": "color_only"},
     }
-    first = scale.seeds[0]
-    return [Trial(label, scale.config("cifar10", first, **c), scale.measures) for label, c in chosen.items()]
+    configs = {label: scale.config("cifar10", scale.seeds[0], **settings) for label, settings in chosen.items()}
+    under = {COLORS: configs[BASE].chunk_policy}
+    return [Trial(label, config, scale.measures, under.get(label)) for label, config in configs.items()]
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
