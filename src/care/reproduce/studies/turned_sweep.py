@@ -1,4 +1,4 @@
-"""Not in the paper: how many coordinates augmentations turn, with which λ and κ. Chosen as `lambda-sweep` chooses."""
+"""Not in the paper: how many coordinates colors turn, with which λ and κ. Chosen as `lambda-sweep` chooses."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,10 +6,9 @@ from typing import Any
 
 from care.report import sweep_figure
 from care.reproduce.presentation import (
-    COMPOSITION,
     HUE,
+    HUE_DISTANCE,
     KNN,
-    MOVED,
     PROBE,
     RATIO,
     UNEXPLAINED,
@@ -23,40 +22,53 @@ from care.reproduce.presentation import (
 from care.reproduce.scales import Scale
 from care.reproduce.studies.lambda_sweep import PER_CLASS, SHORT
 from care.reproduce.trial import Outcome, Trial
+from care.train import Config
 
 BASE = "SimCLR"
 WEIGHTS, TURNED = (3.0, 10.0, 30.0), 16
 # t, λ and κ beside them.
 OTHERS = ((16, 10.0, 0.3), (16, 10.0, 0.1), (8, 10.0, 1.0), (32, 10.0, 1.0))
-COLOR_RATIO, BEFORE = ("head", "held-out ratio, color"), ("backbone", "held-out ratio")
+EVERYTHING = "16 turned by all augmentations"
+COLOR_RATIO, BEFORE = ("head", "held-out ratio, color"), ("backbone", "held-out ratio, color")
+MRR = ("head", "MRR by rotation, color")
 COLUMNS: dict[str, Quantity] = {
     "probe %": PROBE,
     "kNN-200 %": KNN,
-    "held-out ratio": RATIO,
-    "of color": COLOR_RATIO,
+    "ratio": RATIO,
     "unexplained": UNEXPLAINED,
-    "composition": COMPOSITION,
-    "ratio, backbone": BEFORE,
-    "moved by": MOVED,
+    "ratio of color": COLOR_RATIO,
+    "backbone's": BEFORE,
+    "MRR of color": MRR,
+    "R² of hue": HUE,
+    "hue distance": HUE_DISTANCE,
+}
+PANELS = {
+    "probe": PROBE,
+    "kNN-200": KNN,
+    "held-out ratio of color": COLOR_RATIO,
+    "backbone's": BEFORE,
     "R² of hue": HUE,
 }
-PANELS = {"probe": PROBE, "kNN-200": KNN, "held-out ratio": RATIO, "composition": COMPOSITION, "R² of hue": HUE}
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """SimCLR, CARE as in the paper, and with coordinates of its own, with every λ and other numbers of them."""
-    smoke = scale.name == "smoke"
+    """SimCLR, CARE as in the paper, and with coordinates of its own; all are looked at under the paper's policy."""
+    usual, smoke = scale.config("cifar10"), scale.name == "smoke"
     shared = {"validation": 5} if smoke else {**SHORT, "validation": PER_CLASS, "schedule": "constant"}
-    d = scale.config("cifar10").embedding
-    apart = {
-        _named(t, weight, kappa): {"equivariance": weight, "embedding": d + t, "turned": t, "turning": kappa}
-        for t, weight, kappa in (*((TURNED, weight, 1.0) for weight in WEIGHTS), *OTHERS)
-    }
-    chosen: dict[str, dict[str, Any]] = {BASE: {}, "CARE": scale.care("cifar10"), **apart}
+    points = (*((TURNED, weight, 1.0) for weight in WEIGHTS), *OTHERS)
+    chosen: dict[str, dict[str, Any]] = {BASE: {}, "CARE": scale.care("cifar10")}
+    chosen |= {_named(*point): {**_apart(usual, *point), "chunk_policy": "color_only"} for point in points}
+    chosen[EVERYTHING] = _apart(usual, *points[1])
     if smoke:
-        chosen = {name: chosen[name] for name in (BASE, _named(TURNED, WEIGHTS[0]), _named(*OTHERS[0]))}
+        chosen = {name: chosen[name] for name in (BASE, _named(*points[0]), EVERYTHING)}
     measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), seeds=2)
-    return [Trial(label, scale.config("cifar10", **shared, **settings), measures) for label, settings in chosen.items()]
+    configs = {label: scale.config("cifar10", **shared, **settings) for label, settings in chosen.items()}
+    under = {label: usual.chunk_policy for label, c in configs.items() if c.chunk_policy != usual.chunk_policy}
+    return [Trial(label, config, measures, under.get(label)) for label, config in configs.items()]
+
+
+def _apart(usual: Config, turned: int, weight: float, kappa: float) -> dict[str, Any]:
+    return {"turned": turned, "embedding": usual.embedding + turned, "equivariance": weight, "turning": kappa}
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
