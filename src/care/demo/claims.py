@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from care.demo.lessons import APART
 from care.demo.numbers import COMPOSITION, GAMMA, HELDOUT, HUE, PROBE, Column
 from care.evaluate import paired_difference
 from care.evaluate.quantities import Quantity
@@ -15,11 +16,12 @@ UNSURE = 0.02  # a number without an interval must differ by more, which is abou
 
 @dataclass(frozen=True)
 class Claim:
-    """What should be true of a column with CARE, in words and as a demand."""
+    """What should be true of a column with CARE, or another encoder, in words and as a demand."""
 
     column: Column
     words: str
     demand: Literal["halved", "better", "not worse", "nearly exact"]
+    of: str = "CARE"
 
 
 @dataclass(frozen=True)
@@ -48,17 +50,22 @@ CLAIMS = {
         Claim(COMPOSITION, f"compositions hold: their error is below {NEARLY_EXACT}, too", "nearly exact"),
         Claim(GAMMA, "γ_f is at most half of SimCLR's", "halved"),
         Claim(PROBE, "the linear probe is not worse", "not worse"),
+        Claim(
+            HELDOUT, "a rotation is nearly exact where the losses have coordinates of their own", "nearly exact", APART
+        ),
+        Claim(PROBE, "and the linear probe is not worse then", "not worse", APART),
     ),
 }
 
 
 def judge(claim: Claim, a: Quantity | None, b: Quantity | None) -> Verdict:
-    """Hold the claim against a of SimCLR and b of CARE and, where they are means of many numbers, against chance."""
+    """Hold the claim against a of SimCLR and b of the other and, where they are means of many, against chance."""
     if a is None or b is None or not _known(a) or not _known(b):
         return Verdict(claim, None, f"Cannot be told: {claim.words}. There is no number to compare.")
     seen = _seen(claim, a, b)
     words = {True: "Seen", False: "Not seen", None: "Not certain"}[seen]
-    return Verdict(claim, seen, f"{words}: {claim.words}. {_text(a)} with SimCLR, {_text(b)} with CARE{_chance(a, b)}.")
+    numbers = f"{_text(a)} with SimCLR, {_text(b)} with {claim.of}{_chance(a, b)}"
+    return Verdict(claim, seen, f"{words}: {claim.words}. {numbers}.")
 
 
 def _seen(claim: Claim, a: Quantity, b: Quantity) -> bool | None:

@@ -1,26 +1,33 @@
 """What the demo trains, and how thoroughly it looks. Chosen on samples cut from the training split, with seed 0."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from care.evaluate import Settings
 from care.train import Config, default_config
 
+APART = "CARE, turned apart"
+
 
 @dataclass(frozen=True)
 class Lesson:
-    """A data set, the settings of both encoders that are trained on it, and the λ that makes one of them CARE."""
+    """A data set, the settings of all encoders that are trained on it, and the λ that makes CARE of them.
+
+    `apart` are the settings of one more, in which the two losses have coordinates of their own.
+    """
 
     data: str
     settings: Mapping[str, Any]
     weight: float
+    apart: Mapping[str, Any] = field(default_factory=dict)
 
     def configs(self, seed: int) -> dict[str, Config]:
-        """SimCLR, and the same with the equivariance loss."""
-        weights = {"SimCLR": 0.0, "CARE": self.weight}
+        """SimCLR, and the same with the equivariance loss, and with coordinates of its own."""
         shared = {"seed": seed, "device": "cpu", "schedule": "cosine", **self.settings}
-        return {name: default_config(self.data, equivariance=weight, **shared) for name, weight in weights.items()}
+        care = {"equivariance": self.weight}
+        chosen = {"SimCLR": {}, "CARE": care} | ({APART: {**care, **self.apart}} if self.apart else {})
+        return {name: default_config(self.data, **shared, **settings) for name, settings in chosen.items()}
 
 
 SHAPES = Lesson(
@@ -33,7 +40,10 @@ SHAPES = Lesson(
 )  # fmt: skip
 
 CHAINS = Lesson(
-    "chains", {"limit": 5_000, "epochs": 4, "batch_size": 128, "chunks": 8, "learning_rate": 3e-3}, weight=30.0
+    "chains",
+    {"limit": 5_000, "epochs": 4, "batch_size": 128, "chunks": 8, "learning_rate": 3e-3},
+    weight=30.0,
+    apart={"embedding": 32, "turned": 16, "turning": 0.3},
 )
 
 LESSONS = (SHAPES, CHAINS)

@@ -47,7 +47,7 @@ def demonstrate(
     for lesson in lessons:
         found[lesson.data] = {}
         for name, config in lesson.configs(seed).items():
-            run = Run(out / f"{lesson.data}-{name.lower()}")
+            run = Run(out / f"{lesson.data}-{name.lower().replace(',', '').replace(' ', '-')}")
             found[lesson.data][name] = _show(config, run, measures, f"{name} on {lesson.data}", watch)
     return found
 
