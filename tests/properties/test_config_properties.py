@@ -17,7 +17,7 @@ POSITIVE = st.floats(1e-300, 1e300)
 BASE = {
     "data": UNICODE, "split": UNICODE, "model": UNICODE, "device": UNICODE,
     "limit": st.none() | st.integers(1, 10**30), "validation": st.integers(0, 10**9), "epochs": st.integers(1, 10**30),
-    "batch_size": st.sampled_from([2, 64, 1 << 20]), "seed": st.integers(), "learning_rate": POSITIVE,
+    "batch_size": st.sampled_from([2, 64, 1 << 20]), "seed": st.integers(), "learning_rate": st.floats(1e-300, 1e37),
     "weight_decay": st.just(0.0) | POSITIVE, "temperature": POSITIVE, "momentum": st.floats(0, 1, exclude_max=True),
     "ema": st.floats(0, 1, exclude_max=True), "identity": st.floats(0, 1), "embedding": st.integers(2, 1 << 16),
     "head_width": st.integers(1, 1 << 16), "head_depth": st.integers(1, 64), "size": st.none() | st.integers(8, 4096),

@@ -28,7 +28,7 @@ def test_whole_numbers_serve_as_numbers():
         ('data = "shapes"\nepochs = 0', "epochs must be at least 1"),
         ('data = "shapes"\nbatch_size = 1', "nothing to be compared with"),
         ('data = "shapes"\nlearning_rate = -1.0', "learning_rate must be greater than 0"),
-        ('data = "shapes"\nlearning_rate = 1e38', "learning_rate must be at most 1e6"),
+        ('data = "shapes"\nlearning_rate = 1e38', "learning_rate must be at most 1e37"),
         ('data = "shapes"\nequivariance = 1.0\nchunks = 3', "chunks must divide a batch of 256"),
         ('data = "shapes"\naccumulate = 3', "accumulate must divide"),
         ("data = ", "not valid TOML"),

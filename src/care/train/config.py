@@ -15,7 +15,7 @@ from care.methods import MethodSettings
 Precision = Literal["auto", "bf16", "fp16", "fp32"]
 
 LARGEST_BATCH = 1 << 20
-LARGEST_RATE = 1e6  # beyond any that learns; steps would overflow
+LARGEST_RATE = 1e37  # steps of more than this do not fit into a float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class Config(MethodSettings):
         _require(self.validation >= 0, f"validation must not be negative, got {self.validation}")
         _require(self.limit is None or self.limit >= 1, f"limit must be at least 1, got {self.limit}")
         _require(self.learning_rate > 0, f"learning_rate must be greater than 0, got {self.learning_rate}")
-        _require(self.learning_rate <= LARGEST_RATE, f"learning_rate must be at most 1e6, got {self.learning_rate}")
+        _require(self.learning_rate <= LARGEST_RATE, f"learning_rate must be at most 1e37, got {self.learning_rate}")
         _require(self.weight_decay >= 0, f"weight_decay must not be negative, got {self.weight_decay}")
         _require(0 <= self.warmup_epochs <= self.epochs, f"warmup_epochs must be in [0, {self.epochs}]")
         _require(0 <= self.ema < 1, f"ema must be in [0, 1), got {self.ema}")
