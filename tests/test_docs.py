@@ -2,19 +2,74 @@
 
 import importlib
 import re
+import shlex
 import tomllib
 from functools import reduce
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from care.cli import COMMANDS, app, load_command
 
 ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "RESULTS.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = [
     pytest.param(code, id=f"{page.name}-{i}")
     for page in PAGES
     for i, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL))
 ]
+
+
+WHOLE = re.compile(r"(?:^|uv run |torchrun .*-m )care (.+)")
+
+
+def _calls(page: Path) -> list[str]:
+    """Every call of `care` in a block of shell commands."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    lines = "\n".join(block for language, block in blocks if not language).replace("\\\n", " ").splitlines()
+    return [call[1] for call in map(WHOLE.search, lines) if call is not None]
+
+
+def _mentions(page: Path) -> list[str]:
+    """Every command that is named in running text, with the options it is named with."""
+    return re.findall(r"`care ([a-z][^`]*)`", " ".join(page.read_text().split()))
+
+
+def _of_pages(find):
+    return [
+        pytest.param(call, id=f"{page.name}: {call}") for page in (*PAGES, RESULTS) for call in sorted({*find(page)})
+    ]
+
+
+@pytest.mark.parametrize("call", _of_pages(_calls))
+def test_calls_are_understood(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("photos").mkdir()
+    name, *words = shlex.split(call, comments=True)
+    assert name in COMMANDS
+    command = load_command(name)
+    if name == "data":
+        name, command, words = command.resolve_command(command.make_context(name, words), words)
+    command.make_context(name, words)  # parses, and runs nothing
+
+
+@pytest.mark.parametrize("call", [call for call in _of_pages(_calls) if call.values[0].startswith("reproduce ")])
+def test_studies_and_their_parts_exist(call):
+    words = [word for word in shlex.split(call, comments=True) if word != "--done"]
+    assert CliRunner().invoke(app, [*words, "--trials"]).exit_code == 0
+
+
+@pytest.mark.parametrize("mention", _of_pages(_mentions))
+def test_commands_and_options_exist(mention):
+    name, *words = mention.split()
+    assert name in COMMANDS
+    command = load_command(name)
+    if name == "data" and words:
+        command = command.commands[words[0]]
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert {word for word in words if word.startswith("--")} <= options | {"--help"}
 
 
 @pytest.mark.parametrize("code", EXAMPLES)

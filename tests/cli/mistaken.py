@@ -156,8 +156,10 @@ MISTAKES = {
     "reproduce wahbah --scale smoke": "nothing of the paper is called 'wahbah'; did you mean wahba",
     "reproduce figure-3": "nothing of the paper is called 'figure-3'; there are linear-probe, ",
     "reproduce wahba --scale huge": "scale must be one of smoke, small, long, deep, paper, got 'huge'",
-    "reproduce wahba --scale smoke --part CERA": "wahba has no such trial at scale smoke; it has SimCLR, CARE",
-    "reproduce wahba --scale smoke --seed 7": "wahba has no such trial at scale smoke; it has SimCLR, CARE",
+    "reproduce wahba --scale smoke --part CARE --part CERA": "no trial of wahba at scale smoke has --part CERA; "
+    "choose from SimCLR, CARE",
+    "reproduce wahba --scale smoke --seed 7": "no trial of wahba at scale smoke has --seed 7; choose from 0",
+    "reproduce wahba linear-probe --scale smoke --part CARE": "linear-probe has no such trial at scale smoke; it has ",
     "reproduce wahba --scale smoke --done": "no trial of wahba is done in results/smoke/trials: leave out --done",
     "reproduce wahba --data cifar10": "cifar10 has no split .train. in .*care data prepare cifar10",
     "reproduce wahba --scale smoke --out file": "file: a file of that name is in the way",

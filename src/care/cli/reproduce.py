@@ -28,6 +28,18 @@ class _Only:
     seed: list[int]
     done: bool
 
+    def check(self, names: list[str], size: Scale) -> None:
+        """ValueError if no trial of any of these studies has a value that was asked for."""
+        trials = [trial for name in names for trial in study_named(name).trials(size)]
+        for option, wanted in self._wanted().items():
+            known = list(dict.fromkeys(_values(trial)[option] for trial in trials))
+            for value in wanted:
+                if value not in known:
+                    raise ValueError(
+                        f"no trial of {', '.join(names)} at scale {size.name} has --{option} {value}; "
+                        f"choose from {', '.join(map(str, known))}"
+                    )
+
     def of(self, study: Reproduction, size: Scale, workshop: Workshop) -> list[Trial]:
         trials = [trial for trial in study.trials(size) if self._takes(trial)]
         if not trials:
@@ -48,8 +60,11 @@ class _Only:
         return {"data": self.data, "part": self.part, "seed": self.seed}
 
     def _takes(self, trial: Trial) -> bool:
-        values = {"data": trial.config.data, "part": trial.label, "seed": trial.config.seed}
-        return all(not wanted or values[option] in wanted for option, wanted in self._wanted().items())
+        return all(not wanted or _values(trial)[option] in wanted for option, wanted in self._wanted().items())
+
+
+def _values(trial: Trial) -> dict[str, str | int]:
+    return {"data": trial.config.data, "part": trial.label, "seed": trial.config.seed}
 
 
 def reproduce(
@@ -86,6 +101,7 @@ def reproduce(
     with users_input():
         size = scale_named(scale)
         only = _Only(data or [], part or [], seed or [], done)
+        only.check(names, size)
         workshop = Workshop(runs, out / size.name / "trials", device, compile)
         studies = {name: only.of(study_named(name), size, workshop) for name in names}
         if show:
