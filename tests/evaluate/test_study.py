@@ -192,6 +192,13 @@ def test_arrays_agree_with_the_record(by_pixel):
     cosine = by_pixel.measurement("head").families["all"].cosine
     assert arrays["cosine/head"].mean(1).tolist() == pytest.approx(cosine.values, abs=1e-6)
     assert arrays["positive/head"].mean().item() == pytest.approx(record["positive_cosine"]["head"], abs=1e-6)
+    all_of_them, standing_for_them = (
+        torch.as_tensor(values).sort().values
+        for values in (arrays["positive/head"], record["positive_quantiles"]["head"])
+    )
+    places = torch.linspace(-1, 1, 201)
+    below = [torch.searchsorted(values, places) / len(values) for values in (all_of_them, standing_for_them)]
+    assert (below[0] - below[1]).abs().max() <= 0.5 / len(standing_for_them) + 1 / len(all_of_them)
 
 
 def test_comparing_with_oneself_shows_no_difference(by_pixel):

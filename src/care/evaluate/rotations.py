@@ -62,6 +62,7 @@ def rotate(
             for (output, family), by in predicted.items()
         },
         "positive_cosine": {output: torch.cat(c).mean().item() for output, c in kept.positives.items()},
+        "positive_quantiles": {output: quantiles(torch.cat(c)) for output, c in kept.positives.items()},
     }
     arrays = {f"cosine/{output}": torch.stack(c).float() for output, c in kept.cosines.items()}
     arrays |= {f"positive/{output}": torch.cat(c).float() for output, c in kept.positives.items()}
@@ -71,6 +72,12 @@ def rotate(
         for name, values in by["rotation"].per_augmentation.items()
     }
     return found, arrays
+
+
+def quantiles(values: Float[Tensor, " n"], count: int = 400) -> list[float]:
+    """`count` values that stand for all of them, for a histogram: the middles of as many equal parts, in order."""
+    middles = (torch.arange(count, device=values.device) + 0.5) / count * len(values)
+    return values.sort().values[middles.long()].tolist()
 
 
 def _predictions(

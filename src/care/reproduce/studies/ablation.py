@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from care.report import bar_figure, positive_cosine_figure
 from care.reproduce.presentation import (
     COMPOSITION,
@@ -49,8 +51,8 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     header, rows = measured_table(outcomes, COLUMNS)
     bars = {label: [100 * v for v in values(group, PROBE)] for label, group in by_label(outcomes).items()}
     figures = {"ablation": bar_figure(bars, {}, "top-1 of a linear probe, %")}
-    arrays = {o.trial.label: o.evaluation.arrays for o in outcomes}
-    histograms = {label: a["positive/head"] for label, a in arrays.items() if "positive/head" in a}
+    known = {o.trial.label: o.evaluation.record.get("positive_quantiles") for o in outcomes}
+    histograms = {label: torch.tensor(found["head"]) for label, found in known.items() if found is not None}
     curves = {o.trial.label: [(r["epoch"], r.get("positive_cosine")) for r in o.log] for o in outcomes}
     if histograms or any(curves.values()):
         figures["positive-cosines"] = positive_cosine_figure(histograms, curves)
