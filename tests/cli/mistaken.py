@@ -196,7 +196,7 @@ MISTAKES = {
     "compare first nowhere": "nowhere holds no evaluation: evaluation.json is missing, care evaluate makes it",
     "compare first file": "file holds no evaluation",
     "compare first mine": "mine holds no evaluation",
-    "compare first second": "not of the same images and augmentations: seed: 1 for mine, 0 for mine",
+    "compare first second": "were not made alike: seed: 1 for mine, 0 for mine",
     "compare first third --out file": "file: a file of that name is in the way",
     # care export
     "export mine": "Missing option '--to'",

@@ -12,6 +12,7 @@ from care.train import prepare, train
 from train.small import small_config, small_data
 
 ABOUT = {"model": "mine", "data": "noise", "split": "test", "test_images": 20, "policy": "cifar10", "augmentations": 2}
+PROBE = dict.fromkeys(("train_images", "probe", "probe_on", "probe_epochs", "learning_rates", "logistic"))
 
 
 def make_run(folder, data, **settings):
@@ -21,7 +22,7 @@ def make_run(folder, data, **settings):
 
 
 def make_evaluation(folder, **about):
-    Evaluation({"about": {**ABOUT, "seed": 0, **about}, "measurements": {}}, {"x": torch.ones(2)}).save(folder)
+    Evaluation({"about": {**ABOUT, **PROBE, "seed": 0, **about}, "measurements": {}}, {"x": torch.ones(2)}).save(folder)
 
 
 def make_world(folder: Path) -> Path:

@@ -70,6 +70,13 @@ def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
     assert by_color.measurement("features").families["flip"].in_words() == "invariant"
 
 
+def test_jittered_queries_are_what_is_looked_for(by_color):
+    """To an encoder of color, a picture with another color has other neighbors, of that color."""
+    found = by_color.record["retrieval"]["features"]
+    assert found["overlap"] < 0.6
+    assert found["hue_distance"] < 0.75 * found["hue_distance_before"]
+
+
 def flags(n):
     """Red, green and blue pictures, by class."""
     labels = torch.arange(n) % 3
@@ -198,6 +205,7 @@ def test_arrays_agree_with_the_record(by_pixel):
     )
     places = torch.linspace(-1, 1, 201)
     below = [torch.searchsorted(values, places) / len(values) for values in (all_of_them, standing_for_them)]
+    assert len(arrays["positive/head"]) == len(arrays["cosine/head"][0])  # of 3 augmentations: the first two
     assert (below[0] - below[1]).abs().max() <= 0.5 / len(standing_for_them) + 1 / len(all_of_them)
 
 
@@ -217,9 +225,7 @@ def test_comparing_shows_what_differs(by_pixel):
         still = torch.nn.functional.one_hot(right, 10).float()
         return {"head": pixels(images)["head"], "backbone": still + 0 * images.mean((1, 2, 3))[:, None]}
 
-    other = evaluate_model(
-        study(told, batch_size=400), Settings(augmentations=3, probe_epochs=30, seeds=2, learning_rates=(0.1,))
-    )
+    other = evaluate_model(study(told, batch_size=400), QUICK)
     comparison = compare_evaluations({"pixels": by_pixel, "told": other})
     knn = comparison.differences["told"]["classes", "kNN, k = 20"]
     truth = other.record["knn"]["20"] - by_pixel.record["knn"]["20"]
@@ -234,6 +240,29 @@ def test_different_images_are_not_compared(by_color):
     other = evaluate_model(study(colors), Settings(augmentations=2, probe="none", images=100))
     with pytest.raises(ValueError, match=r"test_images: 100 .*; augmentations: 2"):
         compare_evaluations({"a": by_color, "b": other})
+
+
+@pytest.mark.parametrize("what", [
+    "data", "split", "test_images", "train_images", "policy", "augmentations", "seed", "probe", "probe_on",
+    "probe_epochs", "learning_rates", "logistic",
+])  # fmt: skip
+def test_evaluations_that_differ_in_how_they_were_made_are_not_compared(what, by_color):
+    about = by_color.record["about"] | {what: "another"}
+    other = Evaluation({**by_color.record, "about": about}, by_color.arrays)
+    with pytest.raises(ValueError, match=f"these evaluations were not made alike: {what}: another for planted"):
+        compare_evaluations({"a": by_color, "b": other})
+
+
+def test_a_query_of_no_color_does_not_count_in_the_hue_distance(by_color):
+    """Its units, which are drawn in a bootstrap, have the weighted mean as their mean, and do not vary without it."""
+    arrays, distance = by_color.arrays, by_color.record["retrieval"]["features"]["hue_distance"]
+    gray = {**arrays, "retrieval/features/hue_distance_weight": torch.zeros(200).index_fill(0, torch.tensor([3]), 1.0)}
+    only = Evaluation(by_color.record, gray)
+    for evaluation, others in ((by_color, False), (only, True)):
+        units = next(q.units for q in quantities(evaluation) if q.name.startswith("hue distance"))
+        assert (units[4:] == torch.tensor(distance)).all() == others
+    units = next(q.units for q in quantities(by_color) if q.name.startswith("hue distance"))
+    assert units.mean().item() == pytest.approx(distance, rel=1e-5)
 
 
 class Normalized(nn.Module):

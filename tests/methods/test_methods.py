@@ -1,4 +1,5 @@
 import copy
+import math
 
 import pytest
 import torch
@@ -6,6 +7,7 @@ import torch
 from care.geometry import Minkowski
 from care.losses import CARE, byol, equivariance, info_nce, queue_info_nce, simsiam
 from care.methods import Method, MethodSettings, build_encoder, build_method
+from care.methods.build import view_plan
 from care.models import forward_views
 
 BATCH = 8
@@ -62,7 +64,9 @@ def test_moco_takes_negatives_from_the_queue_and_enqueues_afterwards(images):
     method = build(method="mocov2", equivariance=1.0, temperature=0.1)
     before = method.queue.clone()
     query = copy.deepcopy(method.encoder)(images[0])
-    key = copy.deepcopy(method.momentum_encoder)(images[1])  # 8 keys are one BatchNorm group
+    key = torch.empty_like(query)
+    for part in (slice(0, None, 2), slice(1, None, 2)):  # 8 keys are two BatchNorm groups
+        key[part] = copy.deepcopy(method.momentum_encoder)(images[1][part])
     terms = method(*images)
     torch.testing.assert_close(terms["siamese"], queue_info_nce(query, key, before, 0.1))
     assert torch.equal(method.queue, before)
@@ -131,6 +135,11 @@ def test_another_form():
         ({"method": "mocov2", "queue": 4}, "queue of 4 is smaller than a batch of 8"),
         ({"policy": "cifar"}, "policy must be one of simclr"),
         ({"momentum": 1.0}, "momentum must be in"),
+        ({"identity": 0.5}, "identity is of use to equivariance or steering only: leave it at 0"),
+        ({"shared_by": "batch"}, "shared_by is of use to four views"),
+        ({"equivariance": 1.0, "views": 2, "shared_by": "batch"}, "shared_by is of use to four views"),
+        ({"equivariance": 1.0, "chunked_views": 1}, "chunked_views is of use to two views"),
+        ({"equivariance": 1.0, "views": 2, "policy": "color_kept"}, "policy and chunk_policy must be the same"),
         ({"orbit": 0.5}, "orbit is of use to turned coordinates only"),
         ({"turning": 0.5}, "turning is of use to turned coordinates only"),
         ({"equivariance": 1.0, "turned": 4, "turning": 0.0}, "turning .* must be greater than 0, got 0"),
@@ -150,6 +159,38 @@ def test_another_form():
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         MethodSettings(**{"chunks": 2, "queue": 16, **settings}).check(BATCH)
+
+
+def test_a_batch_that_processes_cannot_share_is_refused():
+    MethodSettings().check(248, processes=4)
+    with pytest.raises(ValueError, match="4 processes cannot share a batch of 250 evenly"):
+        MethodSettings().check(250, processes=4)
+
+
+@pytest.mark.parametrize(
+    ("batch", "processes", "groups"),
+    [(256, 1, 8), (256, 8, 8), (512, 4, 16), (100, 1, 4), (250, 1, 10), (1000, 1, 25), (8, 1, 2), (254, 1, 2)],
+)
+def test_keys_of_moco_are_normalized_in_groups(batch, processes, groups):
+    """As near to 32 as the batch allows, and never with all images of the batch."""
+    settings = MethodSettings(method="mocov2", model="test_resnet", embedding=8, head_width=16)
+    assert build_method(settings, build_encoder(settings, (32, 32)), batch, processes).groups == groups
+    divisors = [g for g in range(2, batch // 2 + 1) if (batch // processes) % g == 0]
+    assert all(abs(math.log(batch / groups / 32)) <= abs(math.log(batch / g / 32)) for g in divisors)
+
+
+def test_keys_that_cannot_be_parted_are_refused():
+    with pytest.raises(ValueError, match="a batch of 127 cannot be parted"):
+        MethodSettings(method="mocov2").check(127)
+
+
+def test_identity_is_of_the_chunks_alone(generator):
+    settings = MethodSettings(equivariance=1.0, chunks=4, identity=1.0)
+    plan, images = view_plan(settings, 16), torch.randint(256, (16, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    *siamese, a, b = plan.draw(images, 16, slice(0, 16), generator)
+    assert torch.equal(a, images / 255)
+    assert torch.equal(b, images / 255)
+    assert not any(torch.equal(view, images / 255) for view in siamese)
 
 
 def test_chunks_must_be_shared_out_over_processes():

@@ -58,8 +58,9 @@ def test_recipes_hold_the_papers_numbers():
     assert recipe("cifar100-care-simclr").equivariance == pytest.approx(0.126)
     stl = recipe("stl10-care-simclr")
     assert (stl.optimizer, stl.learning_rate, stl.schedule, stl.chunks) == ("sgd", 0.06, "cosine", 8)
-    assert recipe("cifar10-care-mocov2").temperature == 0.1
-    assert recipe("imagenet100-mocov2").temperature == 0.2
+    assert stl.sgd_momentum == 0  # in the authors' program
+    assert (recipe("cifar10-care-mocov2").temperature, recipe("cifar10-care-mocov2").queue) == (0.1, 4096)
+    assert (recipe("imagenet100-mocov2").temperature, recipe("imagenet100-mocov2").queue) == (0.2, 65536)
     assert recipe("imagenet100-care-mocov2").equivariance == pytest.approx(mean_weight(0.01, 64))
     assert recipe("cifar10-circle-care-simclr").embedding == 2
     with pytest.raises(ValueError, match="care recipes"):

@@ -4,14 +4,17 @@ import dataclasses
 import json
 import signal
 
+import numpy as np
 import pytest
 import torch
 from small import same_state, small_config, small_data
 from watched import StopAfter
 
 import care
+from care.data import Samples
 from care.train import Config, Interrupted, Run, prepare, train
 from care.train.finite import FiniteCheck
+from care.train.state import build_state, channel_statistics
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,22 @@ def test_the_same_seed_gives_the_same_run_and_another_does_not(data, tmp_path):
         run(small_config(data, epochs=1, seed=seed), tmp_path / name)
     assert same_state(tmp_path / "a", tmp_path / "b")
     assert not same_state(tmp_path / "a", tmp_path / "c")
+
+
+def test_images_are_normalized_by_their_own_mean_and_deviation():
+    pictures = np.random.default_rng(0).integers(0, 256, (603, 3, 6, 5), dtype=np.uint8) // np.array(
+        [[[1]], [[2]], [[5]]]
+    )
+    samples = Samples(torch.from_numpy(pictures.astype(np.uint8)), torch.zeros(603, dtype=torch.int64), ("all",))
+    found = channel_statistics(samples)
+    assert found["mean"] == pytest.approx(pictures.mean((0, 2, 3)) / 255)
+    assert found["std"] == pytest.approx(pictures.std((0, 2, 3)) / 255)
+
+
+def test_sgd_has_the_momentum_that_was_asked_for(data, tmp_path):
+    plan = prepare(small_config(data, optimizer="sgd", sgd_momentum=0.3), tmp_path / "run")
+    state = build_state(plan.config, plan.samples, plan.processes)
+    assert [group["momentum"] for group in state.optimizer.param_groups] == [0.3]
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

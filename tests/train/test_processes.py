@@ -41,7 +41,7 @@ def folder(tmp_path_factory):
     At the end each is a `care train` that gets signals: the second SIGTERM, then both whatever comes, until they end.
     """
     folder = tmp_path_factory.mktemp("two")
-    settings = {"method": "mocov2", "equivariance": 1.0, "optimizer": "sgd", "learning_rate": 0.005}
+    settings = {"method": "mocov2", "equivariance": 1.0, "optimizer": "sgd", "learning_rate": 0.001}
     config = small_config(small_data(folder / "data"), epochs=8, evaluate_every=4, **settings)
     (folder / "config.toml").write_text(config.to_toml())
     train(prepare(config, folder / "one"))

@@ -5,12 +5,11 @@ import sys
 import torch
 import torch.distributed as dist
 
-from care.methods import MethodSettings, build_encoder, build_method, moco
+from care.methods import MethodSettings, build_encoder, build_method
 from care.models import split_batchnorm
 from care.train import distributed
 
 BATCH = 8
-moco.KEYS_PER_GROUP = 4  # two groups of keys, each on both processes
 CASES = {
     "simclr": {"method": "simclr"},
     "care": {"method": "simclr", "equivariance": 2.0},
@@ -39,8 +38,18 @@ def gradients(method, wrapped, images):
     return {name: p.grad for name, p in method.named_parameters() if p.grad is not None}, method.state_dict()
 
 
+def check_a_sum_of_gathered_views(processes):
+    """∇ of Σ (x + y)², where the sum of two gathered tensors hands both the same gradient."""
+    x, y = (torch.full((2, 3), value, dtype=torch.float64, requires_grad=True) for value in (1.0, 2.0))
+    (distributed.gather(x) + distributed.gather(y)).square().sum().backward()
+    expected = torch.full((2, 3), 2 * (1.0 + 2.0) * processes.count, dtype=torch.float64)  # of every process's loss
+    torch.testing.assert_close(x.grad, expected)
+    torch.testing.assert_close(y.grad, expected)
+
+
 def main():
     processes = distributed.start("cpu")
+    check_a_sum_of_gathered_views(processes)
     generator = torch.Generator().manual_seed(1)
     images = torch.rand(4, BATCH, 3, 32, 32, generator=generator, dtype=torch.float64)
     for name, settings in CASES.items():

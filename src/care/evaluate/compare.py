@@ -17,7 +17,7 @@ Key = tuple[str, str]  # where a quantity was measured, and its name
 def compare_evaluations(evaluations: Mapping[str, Evaluation], watch: Watch | None = None) -> "Comparison":
     """Each model against the first, on the images and augmentations they share.
 
-    Evaluations of different images or augmentations cannot be paired: ValueError says in what they differ.
+    Evaluations that were not made alike cannot be paired: ValueError says in what they differ.
     """
     check_paired(evaluations)
     found = {name: {(q.group, q.name): q for q in quantities(one)} for name, one in evaluations.items()}
@@ -34,11 +34,11 @@ def compare_evaluations(evaluations: Mapping[str, Evaluation], watch: Watch | No
 
 
 def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
-    """ValueError if the evaluations are not of the same images and augmentations."""
+    """ValueError if the evaluations are not of the same images and augmentations, with probes of one kind."""
     first = next(iter(evaluations.values()))
     for other in evaluations.values():
         if different := other.unlike(first):
-            raise ValueError(f"these evaluations are not of the same images and augmentations: {'; '.join(different)}")
+            raise ValueError(f"these evaluations were not made alike: {'; '.join(different)}")
 
 
 def _paired(mine: Mapping[Key, Quantity], theirs: Mapping[Key, Quantity], key: Key) -> bool:

@@ -15,8 +15,12 @@ from care.evaluate.measure import Measurement
 
 RECORD, ARRAYS, SUM = "evaluation.json", "arrays.safetensors", "arrays_sha256"
 
-# What must be the same for two evaluations to be compared image by image and augmentation by augmentation.
-PAIRED = ("data", "split", "test_images", "policy", "augmentations", "seed")
+# What must be the same for two evaluations to be compared image by image and augmentation by augmentation, and for a
+# difference of their probes to be one of the models.
+PAIRED = (
+    "data", "split", "test_images", "policy", "augmentations", "seed",
+    "train_images", "probe", "probe_on", "probe_epochs", "learning_rates", "logistic",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,6 @@
 """From settings to a method."""
 
 import dataclasses
-import math
 from typing import Any
 
 from torch import nn
@@ -23,7 +22,7 @@ from care.methods import moco
 from care.methods.generators import generators_for
 from care.methods.method import Method
 from care.methods.predictive import Predictive
-from care.methods.settings import MethodSettings
+from care.methods.settings import MethodSettings, key_groups
 from care.methods.views import ViewPlan, chunked_views, four_views, two_views
 from care.models import Encoder, split_batchnorm
 
@@ -45,7 +44,7 @@ def build_method(settings: MethodSettings, encoder: Encoder, batch: int, process
     plan, joint = view_plan(settings, batch), settings.batchnorm == "joint"
     method: Method
     if settings.method == "mocov2":
-        groups = math.gcd(batch // processes, max(1, batch // moco.KEYS_PER_GROUP))
+        groups = key_groups(batch, processes)
         method = moco.MoCo(encoder, loss, plan, joint, settings.queue, settings.embedding, groups)
     elif settings.method in ("byol", "simsiam"):
         width, moving = settings.head_width, settings.method == "byol"

@@ -12,10 +12,6 @@ from care.methods.method import Method, follow
 from care.methods.views import ViewPlan
 from care.models import Encoder, forward_shuffled, forward_views
 
-# Keys are normalized by BatchNorm in groups of this many, interleaved, over all processes: a key and its query meet
-# different images there.
-KEYS_PER_GROUP = 32
-
 
 class MoCo(Method):
     """InfoNCE between queries f(a x) and keys f_m(a' x), with the keys of earlier batches as negatives.

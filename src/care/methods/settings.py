@@ -1,6 +1,7 @@
 """What can be chosen about a method, and what cannot go together."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 from care.augment import PRESETS
@@ -9,10 +10,12 @@ from care.geometry.forms import FORMS
 MethodName = Literal[
     "simclr", "mocov2", "barlow_twins", "vicreg", "byol", "simsiam", "invariance", "uniformity", "equivariance"
 ]
-WITH_TEMPERATURE = ("simclr", "mocov2")
-WITH_MOMENTUM = ("mocov2", "byol")
 # Those whose loss takes the embeddings themselves, and so a part of their coordinates, too.
 WITH_TURNED = ("simclr", "barlow_twins", "vicreg")
+
+# MoCo's keys are normalized by BatchNorm in groups of this many, interleaved, over all processes: a key and its query
+# meet different images there.
+KEYS_PER_GROUP = 32
 
 # The smallest and the largest that make sense: beyond these, memory ends before training begins.
 RANGES = {
@@ -76,9 +79,6 @@ class MethodSettings:
         _require(self.steering >= 0, f"steering (μ) must not be negative, got {self.steering}")
         _require(self.orbit >= 0, f"orbit (ω) must not be negative, got {self.orbit}")
         _require(self.turning > 0, f"turning (κ) must be greater than 0, got {self.turning}")
-        for name in ("orbit", "turning"):
-            idle = not self.turned and getattr(self, name) != 1.0
-            _require(not idle, f"{name} is of use to turned coordinates only, and there are none")
         _require(self.size is None or self.size >= 8, f"size must be at least 8 pixels, got {self.size}")
         _require(
             not self.size or self.size <= LARGEST_SIZE, f"size must be at most {LARGEST_SIZE} pixels, got {self.size}"
@@ -94,12 +94,37 @@ class MethodSettings:
         _require(self.form == "euclidean" or self.equivariance > 0, f"form {self.form} needs equivariance > 0")
         _require(self.form != "symplectic" or self.embedding % 2 == 0, "the symplectic form needs an even embedding")
         _require(self.form == "euclidean" or self.steering == 0, f"steering turns spheres, not the form {self.form}")
+        _require(
+            batch % processes == 0, f"{processes} processes cannot share a batch of {batch} evenly: choose a multiple"
+        )
+        self._check_idle()
         if self.turned:
             self._check_turned()
         if self.chunked:
             self._check_chunks(batch, processes)
         if self.method == "mocov2":
             _require(self.queue >= batch, f"the queue of {self.queue} is smaller than a batch of {batch}")
+            key_groups(batch, processes)
+
+    def _check_idle(self) -> None:
+        """Views and terms of the loss that were asked for and would not be there.
+
+        Numbers of another method are no mistake: who compares methods has one configuration for all.
+        """
+        two = self.chunked and self.views == 2 and self.method != "equivariance"
+        uses = {
+            "orbit": (self.turned > 0, "turned coordinates"),
+            "turning": (self.turned > 0, "turned coordinates"),
+            "identity": (self.chunked, "equivariance or steering"),
+            "shared_by": (self.chunked and not two, "four views with equivariance or steering"),
+            "chunked_views": (two, "two views (views = 2) with equivariance or steering"),
+        }
+        for field in fields(MethodSettings):
+            used, by = uses.get(field.name, (True, ""))
+            chosen = getattr(self, field.name) != field.default
+            _require(used or not chosen, f"{field.name} is of use to {by} only: leave it at {field.default}")
+        same = not two or self.policy == self.chunk_policy
+        _require(same, "two views that serve both losses have one policy: policy and chunk_policy must be the same")
 
     def _check_turned(self) -> None:
         most = self.embedding - 2
@@ -118,6 +143,19 @@ class MethodSettings:
             + (f" and be a multiple of {processes} processes" if processes > 1 else "")
             + f": {self.chunks} does not; these do: {shown}",
         )
+
+
+def key_groups(batch: int, processes: int = 1) -> int:
+    """In how many groups of about `KEYS_PER_GROUP` MoCo's keys are normalized; each process has as many keys of each.
+
+    ValueError where there would be but one: keys would be normalized with the very images of their queries.
+    """
+    share = batch // processes
+    possible = [groups for groups in range(2, share + 1) if share % groups == 0 and batch // groups > 1]
+    _require(
+        bool(possible), f"mocov2 normalizes keys in groups, and a batch of {batch} cannot be parted: choose another"
+    )
+    return min(possible, key=lambda groups: abs(math.log(batch / groups / KEYS_PER_GROUP)))
 
 
 def _one_of(name: str, value: object, choices: object) -> None:

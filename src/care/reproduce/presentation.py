@@ -92,17 +92,18 @@ def measured_table(
 
 
 def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quantity, words: str) -> str:
-    """A sentence: how much higher a quantity is for one label than for another, with its error over seeds."""
+    """A sentence: how much higher a quantity is for one label than for another with the same seed, with its error."""
     groups = by_label(outcomes)
     scale, unit = (100, " points") if quantity[0] == "classes" else (1, "")
     if base not in groups or other not in groups:
         return f"{base} and {other} are not both done yet."
-    ours, theirs = (values(groups[label], quantity) for label in (other, base))
-    if not ours or not theirs:
+    ours, theirs = ({o.trial.config.seed: values([o], quantity) for o in groups[label]} for label in (other, base))
+    both = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
+    differences = [scale * (a - b) for mine, yours in both for a, b in zip(mine, yours, strict=False)]
+    if not differences:
         return f"{words}: not measured for both {base} and {other}."
-    difference = scale * (fmean(ours) - fmean(theirs))
     beyond = ""
-    if min(len(ours), len(theirs)) > 1:
-        error = scale * math.hypot(*(stdev(x) / math.sqrt(len(x)) for x in (ours, theirs)))
-        beyond = f" (standard error over seeds {number(error, 2)})"
-    return f"{words}: {other} {difference:+.3g}{unit} against {base}{beyond}."
+    if len(differences) > 1:
+        error = stdev(differences) / math.sqrt(len(differences))
+        beyond = f" (standard error over {len(differences)} seeds, seed by seed, {number(error, 2)})"
+    return f"{words}: {other} {fmean(differences):+.3g}{unit} against {base}{beyond}."

@@ -32,6 +32,7 @@ class Config(MethodSettings):
     optimizer: Literal["adam", "adamw", "sgd", "lars"] = "adam"
     learning_rate: float = 1e-3
     weight_decay: float = 1e-6
+    sgd_momentum: float = 0.9
     schedule: Literal["constant", "cosine", "cooldown"] = "constant"
     warmup_epochs: int = 0
     ema: float = 0.0
@@ -54,6 +55,7 @@ class Config(MethodSettings):
         _require(self.learning_rate > 0, f"learning_rate must be greater than 0, got {self.learning_rate}")
         _require(self.learning_rate <= LARGEST_RATE, f"learning_rate must be at most 1e37, got {self.learning_rate}")
         _require(self.weight_decay >= 0, f"weight_decay must not be negative, got {self.weight_decay}")
+        _require(0 <= self.sgd_momentum < 1, f"sgd_momentum must be in [0, 1), got {self.sgd_momentum}")
         _require(0 <= self.warmup_epochs <= self.epochs, f"warmup_epochs must be in [0, {self.epochs}]")
         _require(0 <= self.ema < 1, f"ema must be in [0, 1), got {self.ema}")
         _require(self.batch_size % self.accumulate == 0, f"accumulate must divide the batch of {self.batch_size}")

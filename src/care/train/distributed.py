@@ -130,11 +130,6 @@ def by_first(processes: Processes, work: Callable[..., T], *arguments: Any) -> T
     return result
 
 
-def wait_for_all() -> None:
-    """Return when every process has come here."""
-    any_process(False)
-
-
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -144,7 +139,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        gradient = gradient.contiguous()
+        gradient = gradient.clone(memory_format=torch.contiguous_format)  # autograd may hand the same one to others
         dist.all_reduce(gradient)
         return gradient.chunk(dist.get_world_size())[dist.get_rank()]
 

@@ -13,7 +13,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "cifar100": {"model": "resnet50", "policy": "cifar100", "chunk_policy": "cifar100", "chunks": 4},
     "stl10": {
         "split": "train+unlabeled", "model": "resnet50", "policy": "stl10", "chunk_policy": "stl10", "chunks": 8,
-        "optimizer": "sgd", "learning_rate": 0.06, "weight_decay": 5e-4, "schedule": "cosine", "warmup_epochs": 10,
+        "optimizer": "sgd", "learning_rate": 0.06, "weight_decay": 5e-4, "sgd_momentum": 0.0, "schedule": "cosine",
+        "warmup_epochs": 10,
     },
     "flowers102": {  # 20 of each class are held out: the split called train has 10 of each, too few to learn from
         "split": "train+val+test", "validation": 20, "model": "resnet18", "policy": "simclr", "chunk_policy": "simclr",
@@ -46,8 +47,12 @@ PAPER_WEIGHTS = {
 def default_config(data: str, **chosen: Any) -> Config:
     """The paper's values for a data set, with what was chosen in their place."""
     known = DEFAULTS.get(data, ANY_FOLDER)
-    moco = {"temperature": 0.2 if data == "imagenet100" else 0.1} if chosen.get("method") == "mocov2" else {}
-    return Config(**{"data": data, **known, **moco, **chosen})
+    return Config(**{"data": data, **known, **(_moco(data) if chosen.get("method") == "mocov2" else {}), **chosen})
+
+
+def _moco(data: str) -> dict[str, Any]:
+    """On ImageNet-100 the queue is that of MoCo's own program; on small data it would hold all images, and old."""
+    return {"temperature": 0.2, "queue": 1 << 16} if data == "imagenet100" else {"temperature": 0.1}
 
 
 def recipes() -> dict[str, Config]:

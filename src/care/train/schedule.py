@@ -1,10 +1,9 @@
 """How the learning rate and the momentum encoder change over training: pure functions of the step."""
 
 import math
-from collections.abc import Sequence
 from typing import Literal, get_args
 
-Kind = Literal["cosine", "constant", "cooldown", "steps"]
+Kind = Literal["cosine", "constant", "cooldown"]
 
 COOLDOWN = 0.25  # the part of training over which "cooldown" falls
 
@@ -15,8 +14,6 @@ def learning_rate(
     base: float,
     warmup_steps: int = 0,
     kind: Kind = "cosine",
-    milestones: Sequence[int] = (),
-    gamma: float = 0.1,
 ) -> float:
     """The learning rate of step k = 0, 1, …, K − 1, for K total steps with W of warm-up.
 
@@ -24,7 +21,6 @@ def learning_rate(
     "cosine":        base · (1 + cos(π (k − W)/(K − W)))/2, which would reach 0 at k = K
     "constant":      base
     "cooldown":      base, and over the last quarter base · (K − k)/(K/4), which would reach 0 at k = K
-    "steps":         base · gamma^(how many of the milestones, given in steps, are ≤ k)
     """
     _check(step, total_steps)
     if not 0 <= warmup_steps <= total_steps:
@@ -38,8 +34,6 @@ def learning_rate(
             return base
         case "cooldown":
             return base * min(1.0, (total_steps - step) / (COOLDOWN * total_steps))
-        case "steps":
-            return base * gamma ** sum(milestone <= step for milestone in milestones)
     raise ValueError(f"the schedule must be one of {', '.join(get_args(Kind))}, got {kind!r}")
 
 

@@ -127,7 +127,7 @@ def build_state(config: Config, samples: Samples, processes: Processes) -> State
     # On a GPU the learning rate lives there, where a CUDA graph finds it.
     on_gpu = processes.device.type == "cuda"
     rate = torch.tensor(config.learning_rate, device=processes.device) if on_gpu else config.learning_rate
-    optimizer = build_optimizer(method, config.optimizer, rate, config.weight_decay)
+    optimizer = build_optimizer(method, config.optimizer, rate, config.weight_decay, config.sgd_momentum)
     scaler = torch.amp.GradScaler(processes.device.type, enabled=precision(config, processes) == torch.float16)
     average = copy.deepcopy(kept_of(method)).requires_grad_(False) if config.ema else None
     return State(method, optimizer, scaler, average)
@@ -162,13 +162,21 @@ def _share(values: Tensor, processes: Processes) -> Tensor:
     return values[processes.rank].clone() if len(values) == processes.count else values.mean()
 
 
-def channel_statistics(samples: Samples, count: int = 10_000) -> dict[str, tuple[float, ...]]:
-    """Mean and deviation of each channel over the first images; clouds are already centered and of unit size."""
+def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250) -> dict[str, tuple[float, ...]]:
+    """Mean and deviation of each channel over the first images, E x and √(E x² − (E x)²), of a few images at once.
+
+    Clouds are already centered and of unit size.
+    """
     if len(samples.source) == 1:
         return {}
-    images = samples.inputs[:count].float() / 255
-    variance, mean = torch.var_mean(images, dim=(0, 2, 3))
-    return {"mean": tuple(mean.tolist()), "std": tuple(variance.sqrt().clamp_min(1e-3).tolist())}
+    moments = torch.zeros(2, 3, dtype=torch.float64)
+    images = samples.inputs[:count]
+    for block in images.split(at_once):
+        x = block.double() / 255
+        moments += torch.stack([x.sum((0, 2, 3)), x.square().sum((0, 2, 3))]).cpu()
+    mean, square = moments / (images.numel() / 3)
+    deviation = (square - mean.square()).clamp_min(0).sqrt().clamp_min(1e-3)
+    return {"mean": tuple(mean.tolist()), "std": tuple(deviation.tolist())}
 
 
 def precision(config: Config, processes: Processes) -> torch.dtype:

@@ -21,6 +21,9 @@ from care.train.state import State, kept_of, precision
 
 # How often a GPU is asked whether the loss is still finite.
 STEPS_BETWEEN_CHECKS = 20
+# With fp16, a step that overflows is left out and the next one is scaled by half as much, from 2¹⁶ on. What still
+# overflows at this scale is no overflow.
+SMALLEST_SCALE = 2.0**-10
 
 
 class Step:
@@ -90,6 +93,8 @@ class Step:
         state, method = self.state, self.state.method
         state.scaler.step(state.optimizer)
         state.scaler.update()
+        if state.scaler.is_enabled() and state.scaler.get_scale() < SMALLEST_SCALE:
+            raise FloatingPointError(f"the gradient is not finite at step {state.step + 1}, however the loss is scaled")
         method.after_step(self._momentum() if self.momentum is None else self.momentum)
         if state.average is not None:
             average(state.average, kept_of(method), self.config.ema)

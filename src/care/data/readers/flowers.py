@@ -6,7 +6,7 @@ import numpy as np
 
 from care.data.readers.classes import FLOWER_CLASSES
 from care.data.readers.mat5 import read_mat5
-from care.data.readers.pictures import read_pictures
+from care.data.readers.pictures import mixed, read_pictures
 from care.data.readers.source import Source
 
 FOLDER, LABELS, SPLITS = "flowers-102", "imagelabels.mat", "setid.mat"
@@ -15,7 +15,10 @@ PARTS = {"train": ("trnid",), "val": ("valid",), "test": ("tstid",), "train+val+
 
 
 def read_flowers(path: Path, split: str, side: int) -> Source:
-    """Flowers-102 from the folder that holds `jpg`, `imagelabels.mat` and `setid.mat`, or the folder around it."""
+    """Flowers-102 from the folder that holds `jpg`, `imagelabels.mat` and `setid.mat`, or the folder around it.
+
+    The pictures come in `mixed` order.
+    """
     folder = path / FOLDER if (path / FOLDER).is_dir() else path
     labels = _array(folder / LABELS, "labels")
     chosen = [number for part in PARTS[split] for number in _array(folder / SPLITS, part)]
@@ -25,7 +28,12 @@ def read_flowers(path: Path, split: str, side: int) -> Source:
         raise ValueError(f"{folder / SPLITS} names pictures that are not from 1 to {len(labels)}")
     files = [(folder / "jpg" / f"image_{number:05d}.jpg", labels[number - 1] - 1) for number in chosen]
     return Source(
-        f"Flowers-102 {split} from {path.name}", FLOWER_CLASSES, side, side, len(files), read_pictures(files, side)
+        f"Flowers-102 {split} from {path.name}",
+        FLOWER_CLASSES,
+        side,
+        side,
+        len(files),
+        read_pictures(mixed(files), side),
     )
 
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from care.data.readers.pictures import read_pictures
+from care.data.readers.pictures import mixed, read_pictures
 from care.data.readers.source import Source
 
 SPLITS = ("train", "val", "test")
@@ -19,7 +19,7 @@ def folder_splits(path: Path) -> tuple[str, ...]:
 
 
 def read_folder(path: Path, split: str, side: int) -> Source:
-    """A split of the folder; the classes are those of the training pictures, in the order of their names.
+    """A split of the folder in `mixed` order; the classes are those of the training pictures, by name.
 
     Every file in the folder of a class must be a picture, except those whose names begin with a dot.
     """
@@ -33,7 +33,7 @@ def read_folder(path: Path, split: str, side: int) -> Source:
     if not files:
         raise ValueError(f"there is no file in the folders of classes in {chosen}")
     description = f"pictures of the folder {path.name}, {split}"
-    return Source(description, classes, side, side, len(files), read_pictures(files, side))
+    return Source(description, classes, side, side, len(files), read_pictures(mixed(files), side))
 
 
 def _classes(folder: Path) -> tuple[str, ...]:

@@ -13,11 +13,21 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from care.data.readers.source import Example, Unreadable
+from care.randomness import derive
 
 # Other formats are rare, and some of their decoders start other programs.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 FILES_AT_ONCE = 256
 LARGEST_SIDE = 4096
+
+
+def mixed(files: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]]:
+    """The files in an order that has nothing to do with their classes, always the same for as many of them.
+
+    Folders come class by class. Whoever takes the first thousand of a store, to measure or to try something, means a
+    thousand of all classes.
+    """
+    return [files[i] for i in sorted(range(len(files)), key=lambda i: derive(0, "file", i))]
 
 
 def read_pictures(files: Sequence[tuple[Path, int]], side: int) -> Iterator[Example | Unreadable]:

@@ -16,7 +16,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "4 chunks": {"chunks": 4},
     "64 chunks": {"chunks": 64},
     "one pair for the batch": {"shared_by": "batch"},
-    "a' the identity half of the time": {"identity": 0.5},
+    "a and a' the identity half of the time each": {"identity": 0.5},
     "two views, both per chunk": {"views": 2, "chunked_views": 2},
     "two views, one per chunk": {"views": 2, "chunked_views": 1},
 }
