@@ -10,6 +10,7 @@ import care
 from care import export as exporting
 from care.cli import app
 from care.models import small_stem
+from care.subjects import load_subject
 from care.train import prepare, train
 from train.small import small_config, small_data
 
@@ -36,6 +37,24 @@ def test_timm_loads_the_backbone(run):
     encoder, images = care.load(run), torch.rand(2, 3, 32, 32)
     normalized = (images - encoder.mean.view(1, 3, 1, 1)) / encoder.std.view(1, 3, 1, 1)
     torch.testing.assert_close(model.eval()(normalized), encoder.features(images))
+
+
+def test_what_was_exported_is_measured_as_the_run_is(run):
+    """By whoever may read the run: with its normalization, and with views of its size."""
+    file, _ = exporting.export(run, "timm")
+    subject, images = load_subject(f"timm/test_resnet@{file}"), torch.rand(4, 3, 12, 12)
+    torch.testing.assert_close(subject.embed(images)["features"], care.load(run).features(images))
+    assert subject.size == 32
+    assert file.stat().st_mode & 0o777 == (run / "model.safetensors").stat().st_mode & 0o777
+    arguments = [f"timm/test_resnet@{file}", "--images", "20", "--augmentations", "1", "--out", str(run / "measured")]
+    assert CliRunner().invoke(app, ["measure", *arguments]).exit_code == 0
+
+
+def test_a_network_that_timm_does_not_have_is_not_exported_to_it(tmp_path):
+    data = small_data(tmp_path / "data")
+    train(prepare(small_config(data, epochs=1, model="small_resnet"), tmp_path / "run"))
+    with pytest.raises(ValueError, match="timm has no small_resnet: use --to onnx"):
+        exporting.export(tmp_path / "run", "timm")
 
 
 def test_another_function_is_not_kept(run, monkeypatch):

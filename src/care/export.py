@@ -1,15 +1,18 @@
 """A trained encoder in the formats of others, each checked against the original before it is kept."""
 
 import importlib.util
+import json
 import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+import timm.models
 import torch
 from jaxtyping import Float
-from safetensors.torch import save_file
+from safetensors.torch import save
+from timm import is_model
 from torch import Tensor, nn
 
 from care.models import Encoder, build_backbone
@@ -37,14 +40,16 @@ class Features(nn.Module):
 def export(run: Path, to: Format, out: Path | None = None) -> tuple[Path, float]:
     """Write the encoder of a finished run as `to`; returns (the file, the largest relative difference of its output).
 
-    "timm":        the backbone's weights under timm's names, as safetensors; the input must be normalized as
-                   `encoder.mean` and `encoder.std` say
+    "timm":        the backbone's weights under timm's names, as safetensors; its metadata say how images in [0, 1] are
+                   to be normalized ("mean", "std") and of which size they were ("size")
     "onnx":        the features of images in [0, 1], for any batch size
     "torchscript": the same
     """
     if to not in FILES:
         raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
     trained = load_trained(run)
+    if to == "timm" and not is_model(trained.config.model):
+        raise ValueError(f"timm has no {trained.config.model}: use --to onnx or --to torchscript")
     encoder, config, source = trained.encoder, trained.config, trained.source
     shape = (*source, 3) if len(source) == 1 else (3, *source)
     example = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
@@ -63,10 +68,10 @@ def export(run: Path, to: Format, out: Path | None = None) -> tuple[Path, float]
 
 
 def _write_timm(encoder: Encoder, file: Path, model: str, source: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
-    save_file({name: tensor.contiguous() for name, tensor in encoder.backbone.state_dict().items()}, file)
+    state = {name: tensor.contiguous() for name, tensor in encoder.backbone.state_dict().items()}
+    about = {"model": model, "size": source[0], "mean": encoder.mean.tolist(), "std": encoder.std.tolist()}
+    file.write_bytes(save(state, {name: json.dumps(value) for name, value in about.items()}))
     backbone, _ = build_backbone(model, source)
-    import timm.models
-
     timm.models.load_checkpoint(backbone, str(file))
     fresh = Encoder(backbone.eval(), nn.Identity(), tuple(encoder.mean.tolist()), tuple(encoder.std.tolist()))
     return fresh.features

@@ -82,6 +82,28 @@ def test_an_invariant_encoder_is_called_invariant():
     assert m.heldout_ratio.mean != 0
 
 
+def test_what_hardly_moves_has_no_ratio_and_outweighs_nothing():
+    """Half of the blurs are of a width at which they change nothing that could be seen."""
+    blurs = ImagePolicy(size=12, kernel_size=3, sigma=(0.01, 0.6)).only("blur").certain()
+    m = care.measure(flatten, pictures(3000, 12), blurs, augmentations=12, families=False)
+    moved = torch.tensor(m.invariance.values)
+    assert 0 < (moved < 0.01).sum() < 12
+    for measure in (m.gamma, m.heldout_ratio):
+        assert torch.equal(torch.tensor(measure.values).isnan(), moved < 0.01)
+    assert m.gamma.mean < 100
+    again = Measurement.from_json(
+        m.to_json() | {"families": {"all": m.families["all"].to_json() | {"gamma": [1.0] * 12}}}
+    )
+    assert len(again.gamma.known) == len(m.gamma.known)  # as an earlier version kept it
+
+
+def test_few_images_and_the_size_of_views_are_told():
+    few, many = (care.measure(flatten, pictures(n), FLIPS, augmentations=1, families=False) for n in (400, 432))
+    assert "Few images for d = 108: with fewer than 432, held-out ratios are too high" in str(few)
+    assert "Few images" not in str(many)
+    assert "views of 6 pixels" in str(many)
+
+
 def test_a_reflection_is_in_o_and_not_in_so():
     """Flipping 3×3 pixels of 3 channels swaps 9 pairs: an odd permutation, of determinant −1."""
     policy = ImagePolicy(size=3, kernel_size=1).only("flip").certain()

@@ -71,7 +71,7 @@ def measure(
         check_study(subject, samples, views, policy, where)
         forms = {"head": form_named(config.form)} if config else {}
         observer = Observer(subject.embed, samples, views, policy, where, batch_size, forms)
-        folder = out or Path("measure-" + re.sub(r"\W+", "-", subject.name))
+        folder = out or Path("measure-" + _word(model, subject.name))
         claim_folder(folder)
     with watching() as watch:
         found = measure_observed(observer, augmentations, families, seed=seed, watch=watch)
@@ -79,6 +79,13 @@ def measure(
         write_atomically(folder / "measurement.json", json.dumps(record, indent=1, allow_nan=False).encode())
         save_figures({f"responses-{output}": measured.figure() for output, measured in found.items()}, folder, watch)
     typer.echo("\n\n".join(measured.table() for measured in found.values()) + f"\n\n{folder}")
+
+
+def _word(model: str, name: str) -> str:
+    """The model in a word for a folder's name; files, which are often called alike, with the folder that holds them."""
+    file = Path(model)
+    words = f"{file.resolve().parent.name} {file.name}" if file.is_file() else name
+    return re.sub(r"\W+", "-", words).strip("-")
 
 
 def _numbers(text: str | None) -> tuple[float, ...] | None:

@@ -19,6 +19,8 @@ FEWEST = 20  # images: with fewer, the halves that rotations are fitted and test
 def config_of(model: str) -> Config | None:
     """The configuration of a run, which says what to measure it on; None for other models."""
     path = Path(model)
+    if model.startswith("timm/"):
+        return None
     return load_trained(path).config if path.is_dir() or path.suffix == ".safetensors" else None
 
 

@@ -39,6 +39,7 @@ class Measurement:
     families are in `m.families["color"]`, with every augmentation of the family drawn for certain. `Response` says what
     each measure is. `spectrum` holds the singular values of the centered embeddings, divided by √n. Where
     embeddings are not on the sphere, `length` is the mean of ‖f(x)‖, and `strength` that of the symplectic form.
+    `size` is the side of the views, of images.
     """
 
     model: str
@@ -49,6 +50,7 @@ class Measurement:
     spectrum: tuple[float, ...]
     length: float | None = None
     strength: float | None = None
+    size: int | None = None
 
     @property
     def heldout_ratio(self) -> Spread:
@@ -87,8 +89,16 @@ class Measurement:
             for name, response in self.families.items()
         ]
         count = len(self.families[ALL].augmentations)
-        about = f"{self.images:,} images, {count} augmentations of {self.policy}, d = {self.dimension}"
-        return text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows)
+        views = f"views of {self.size} pixels, " if self.size else ""
+        about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, d = {self.dimension}"
+        return text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows) + self._caution()
+
+    def _caution(self) -> str:
+        """Said where a rotation fitted on half of the images is little more than a guess."""
+        wanted = 4 * self.dimension
+        if self.images >= wanted:
+            return ""
+        return f"\nFew images for d = {self.dimension}: with fewer than {wanted:,}, held-out ratios are too high.\n"
 
     def __str__(self) -> str:
         return self.table()
@@ -109,7 +119,7 @@ class Measurement:
         """Everything, ready for `json.dump`."""
         families = {name: response.to_json() for name, response in self.families.items()}
         about = {"model": self.model, "policy": self.policy, "images": self.images, "dimension": self.dimension}
-        collapse = {"length": self.length, "strength": self.strength}
+        collapse = {"length": self.length, "strength": self.strength, "size": self.size}
         return {**about, "families": families, "spectrum": list(self.spectrum), **collapse}
 
     @classmethod
@@ -185,7 +195,8 @@ def _measurement(name: str, observer: Observer, F: Tensor, families: Mapping[str
     length = None if isinstance(form, Euclidean) else F.norm(dim=1).mean().item()
     strength = symplectic_strength(F).item() if isinstance(form, Symplectic) else math.nan
     known = None if math.isnan(strength) else strength
-    return Measurement(name, observer.policy_name, n, d, families, values, length, known)
+    size = getattr(observer.policy, "size", None)
+    return Measurement(name, observer.policy_name, n, d, families, values, length, known, size)
 
 
 def _device_of(model: object, samples: Samples) -> torch.device:

@@ -16,11 +16,13 @@ from care.tables import number
 
 # Embeddings that move less than this share of their length are as good as invariant: a rotation of that is of no use.
 HARDLY = 0.01
+# What divides by how far embeddings move. Where that is next to nothing, one augmentation would outweigh all others.
+RATIOS = ("heldout_ratio", "heldout_ratio_o", "heldout_linear", "gamma")
 
 
 @dataclass(frozen=True)
 class Spread:
-    """One value per augmentation. NaN stands for an augmentation that moved nothing: there is no ratio to speak of."""
+    """One value per augmentation. NaN stands for one that hardly moved anything: there is no ratio to speak of."""
 
     values: tuple[float, ...]
 
@@ -53,6 +55,8 @@ class Spread:
 @dataclass(frozen=True)
 class Response:
     """The response to one family of augmentations a of which `augmentations` were drawn.
+
+    Augmentations that move embeddings by less than 1 % of their length have no held-out ratio and no γ_f.
 
     With another form than the Euclidean, rotations are elements of its group, and distances ‖·‖ are those of its space.
 
@@ -95,7 +99,7 @@ class Response:
         return "a rotation" if left < 0.05 else f"{100 * (1 - left):.0f} % a rotation"
 
     def to_json(self) -> dict[str, Any]:
-        """All values; null where an augmentation moved nothing."""
+        """All values; null where an augmentation hardly moved anything."""
         spreads = {name: getattr(self, name) for name in MEASURES}
         values = {name: [None if math.isnan(v) else v for v in spread.values] for name, spread in spreads.items()}
         return {"augmentations": list(self.augmentations), **values, "in_words": self.in_words()}
@@ -103,9 +107,8 @@ class Response:
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Response":
         """Undoes `to_json`. What an earlier version did not measure has no values."""
-        values = {name: record.get(name, ()) for name in MEASURES}
-        spreads = {name: Spread(tuple(math.nan if v is None else v for v in row)) for name, row in values.items()}
-        return cls(tuple(record["augmentations"]), **spreads)
+        values = {name: [math.nan if v is None else v for v in record.get(name, ())] for name in MEASURES}
+        return cls(tuple(record["augmentations"]), **_spreads(values))
 
 
 MEASURES = tuple(field.name for field in dataclasses.fields(Response) if field.name != "augmentations")
@@ -162,5 +165,15 @@ def respond(
     """The response that the measures of single augmentations, and of compositions of two, add up to."""
     columns = {name: torch.stack([row[name] for row in measures]).tolist() for name in measures[0]}
     columns["composition"] = torch.stack(list(compositions)).tolist() if compositions else []
-    spreads = {name: Spread(tuple(columns.get(name, ()))) for name in MEASURES}
-    return Response(tuple(augmentations), **spreads)
+    return Response(tuple(augmentations), **_spreads(columns))
+
+
+def _spreads(columns: Mapping[str, Sequence[float]]) -> dict[str, Spread]:
+    """A spread per measure, without the ratios of augmentations that hardly move anything."""
+    hardly = [moved < HARDLY for moved in columns["invariance"]]
+    known = {
+        name: [math.nan if little else value for value, little in zip(values, hardly, strict=True)]
+        for name, values in columns.items()
+        if name in RATIOS and values
+    }
+    return {name: Spread(tuple(known.get(name, columns.get(name, ())))) for name in MEASURES}

@@ -26,8 +26,8 @@ def load_subject(what: str, mean: Sequence[float] | None = None, std: Sequence[f
     `timm/resnet18@FILE`      a model of timm with the weights of a `.safetensors`, such as `care export` writes
     `FILE.pt`, `FILE.onnx`    TorchScript (also `.ts`, `.torchscript`) and ONNX
 
-    Images in [0, 1] are normalized by `mean` and `std`. Without these, a model of timm gets timm's (what a run exported
-    needs is in its `encoder.mean` and `encoder.std`), TorchScript and ONNX none (as `care export` writes them).
+    Images in [0, 1] are normalized by `mean` and `std`. Without these, a model of timm gets timm's, or what
+    `care export` wrote beside its weights; TorchScript and ONNX get none (as `care export` writes them).
     """
     channels, path = _channels(mean, std), Path(what)
     if what.startswith("timm/"):

@@ -2,10 +2,11 @@
 
 import contextlib
 import difflib
+import json
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from care.models import small_stem
@@ -26,7 +27,19 @@ def timm_subject(name: str, channels: Channels | None) -> Subject:
     label = f"{architecture}@{Path(weights).stem}" if weights else architecture
     small = weights not in ("", "random") and _fill(model, Path(weights))
     size = None if small else config["input_size"][-1]
-    return frozen_subject(label, model, size, channels or (config["mean"], config["std"]))
+    exported = _exported(Path(weights)) if weights not in ("", "random") else None
+    usual, size = exported or ((config["mean"], config["std"]), size)
+    return frozen_subject(label, model, size, channels or usual)
+
+
+def _exported(file: Path) -> tuple[Channels, int] | None:
+    """(mean and deviation of the images, their size), where `care export` wrote the weights."""
+    with safe_open(str(file), "pt") as opened:
+        about = opened.metadata() or {}
+    if not {"mean", "std", "size"} <= about.keys():
+        return None
+    mean, std, size = (json.loads(about[name]) for name in ("mean", "std", "size"))
+    return (mean, std), size
 
 
 def _create(name: str, pretrained: bool) -> nn.Module:
