@@ -21,6 +21,17 @@ def log(epochs):
     ]
 
 
+TITLES = {
+    "loss": "loss, all terms (↓)",
+    "siamese": "Siamese loss (↓)",
+    "equivariance": "equivariance loss (↓)",
+    "positive_cosine": "cosine of positives",
+    "heldout_ratio": "held-out ratio (↓)",
+    "learning_rate": "learning rate",
+    "knn": "kNN (↑)",
+}
+
+
 def panels(figure):
     return {ax.get_title(loc="left"): ax for ax in figure.axes}
 
@@ -29,25 +40,33 @@ def points(ax):
     return [(float(x), float(y)) for line in ax.lines for x, y in zip(*line.get_data(), strict=True)]
 
 
-@pytest.mark.parametrize("epochs", [1, 7, 200, 1000])
+@pytest.mark.parametrize("epochs", [2, 7, 200, 1000])
 def test_a_panel_per_quantity_with_all_its_values(epochs, tmp_path):
     figure = curves_figure(log(epochs))
     shown = panels(figure)
     quantities = {name for record in log(epochs) for name in record if name != "epoch"}
-    assert set(shown) == {name.replace("_", " ") for name in quantities}
+    assert set(shown) == {TITLES[name] for name in quantities}
     for name in quantities:
         values = [(r["epoch"], r.get(name)) for r in log(epochs)]
-        assert points(shown[name.replace("_", " ")]) == [
-            (x, y) for x, y in values if y is not None and math.isfinite(y)
-        ]
+        assert points(shown[TITLES[name]]) == [(x, y) for x, y in values if y is not None and math.isfinite(y)]
     figure.savefig(tmp_path / "curves.png")
     assert (tmp_path / "curves.png").stat().st_size > 5000
 
 
 def test_the_last_value_is_named():
     shown = panels(curves_figure([{"epoch": 1, "loss": 2.0, "knn": None}, {"epoch": 2, "loss": 1.23456}]))
-    assert shown["loss"].get_title(loc="right") == "1.235"
-    assert shown["knn"].get_title(loc="right") == "no values"
+    assert shown[TITLES["loss"]].get_title(loc="right") == "1.235"
+    assert shown[TITLES["knn"]].get_title(loc="right") == "no values"
+
+
+@pytest.mark.parametrize(("rates", "shown"), [([1e-3], False), ([1e-3] * 3, False), ([1e-3, 1e-3, 1e-4], True)])
+def test_what_says_nothing_has_no_panel(rates, shown):
+    records = [{"epoch": k, "step": 39 * k, "loss": 1.0, "learning_rate": rate} for k, rate in enumerate(rates, 1)]
+    assert list(panels(curves_figure(records))) == [TITLES["loss"]] + [TITLES["learning_rate"]] * shown
+
+
+def test_a_quantity_without_words_keeps_its_name():
+    assert list(panels(curves_figure([{"epoch": 1, "my_own_loss": 1.0}]))) == ["my own loss"]
 
 
 @pytest.mark.parametrize("quantities", range(1, 10))
@@ -55,6 +74,19 @@ def test_no_panel_is_empty(quantities):
     figure = curves_figure([{"epoch": k, **{f"q{i}": float(i) for i in range(quantities)}} for k in (1, 2)])
     assert len(figure.axes) == quantities
     assert all(len(points(ax)) == 2 for ax in figure.axes)
+
+
+@pytest.mark.parametrize(("quantities", "rows"), [(4, [4]), (5, [3, 2]), (9, [3, 3, 3]), (11, [4, 4, 3])])
+def test_every_row_of_panels_fills_the_width(quantities, rows):
+    figure = curves_figure([{"epoch": 1, **{f"q{i}": float(i) for i in range(quantities)}}])
+    figure.draw_without_rendering()
+    by_height = {}
+    for ax in figure.axes:
+        by_height.setdefault(round(ax.bbox.y0), []).append(ax.bbox)
+    assert [len(row) for row in by_height.values()] == rows
+    for row in by_height.values():
+        assert row[0].x0 < 0.1 * figure.bbox.width
+        assert row[-1].x1 > 0.97 * figure.bbox.width
 
 
 def test_a_single_epoch_can_be_seen():

@@ -101,29 +101,8 @@ def test_an_invariant_response_is_a_word_and_not_a_dot(nothing):
     assert not dots(shown["Held-out ratio"]).get(color)
     assert "invariant" in texts(shown["Held-out ratio"])
     assert dots(shown["Relative equivariance $γ_f$"])[color] == [(0.5, 0)]
-    assert "2 of 3 invariant" in texts(shown["Relative equivariance $γ_f$"])
+    assert "0.500 (2 of 3 invariant)" in texts(shown["Relative equivariance $γ_f$"])
     assert shown["Held-out ratio"].get_xlim()[1] > 1
-
-
-def test_a_note_covers_no_mark():
-    """Most values low, a few so high that they carry the mean along: there is room only between them."""
-    gamma = [1.0, 2.0, 3.0, 5.0, 2e5, 3e5, math.nan]
-    figure = response_figure({"m": {"all": {**response(), "gamma": gamma}}})
-    ax = panels(figure)["Relative equivariance $γ_f$"]
-    figure.draw_without_rendering()
-    (note,) = (text for text in ax.texts if "invariant" in text.get_text())
-    covered = note.get_window_extent()
-    marks = [ax.transData.transform((x, 0)) for line in ax.lines for x in line.get_xdata()]
-    assert len(marks) == 6 + 2  # dots, and the ends of the bar at the mean
-    assert not any(covered.contains(*mark) for mark in marks)
-
-
-def test_zero_on_a_logarithmic_axis_is_written(tmp_path):
-    figure = response_figure({"m": {"all": {"gram_defect": [0.0, 0.0]}, "crop": {"gram_defect": [0.0, 0.25]}}})
-    (ax,) = figure.axes
-    assert [x for drawn in dots(ax).values() for x, _ in drawn] == [0.25]
-    assert texts(ax) == ["0", "at 0", "0.125", "1 of 2 at 0"]
-    save(figure, tmp_path)
 
 
 def test_what_was_not_measured_is_not_drawn():

@@ -19,7 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Train SimCLR and CARE on generated pictures and point clouds, "
         "and see what augmentations do to their embeddings.",
     ),
-    "augment": ("augment.augment", "Draw augmentations and show every picture under each of them."),
+    "augment": ("augment.augment", "Draw augmentations and show pictures under each of them."),
     "train": (
         "train.train",
         "Pretrain an encoder and leave a run folder: "

@@ -22,9 +22,9 @@ def augment(
     ] = 256,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="The same seed draws the same augmentations.")] = 0,
 ) -> None:
-    """Draw augmentations and show every picture under each of them.
+    """Draw augmentations and show pictures under each of them.
 
-    Rows are pictures, columns are augmentations: one augmentation hits all pictures alike.
+    Rows are pictures, 16 of them at most, columns are augmentations: one augmentation hits all pictures alike.
 
     Example: [bold]care augment photos/ --policy imagenet100 --out grid.png[/bold]
     """
@@ -33,9 +33,9 @@ def augment(
             raise ValueError(f"--out must end in .png, .svg or .pdf, got {out.name}")
         chosen = policy_named(policy)
         claim_file(out)
-        pictures = read_pictures(images, pixels)
+        pictures, given = read_pictures(images, pixels)
     augmentations = chosen.sample(columns, (pixels, pixels), torch.Generator().manual_seed(seed))
-    figure = gallery(pictures, augmentations)
+    figure = gallery(pictures, augmentations, given)
     with users_input():
         figure.savefig(out, dpi=120)
     typer.echo(f"{augmentations}\n{out}")

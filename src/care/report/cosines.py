@@ -1,7 +1,7 @@
 """Cosines between embeddings: before and after an augmentation on the circle, and between positives."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from care.report.look import (
     tidy,
 )
 
-BINS = 50  # over [−1, 1], the same for every model
+BINS = 50  # from `_lowest` to 1, the same for every model
 
 # A scale on which 0 has a place and small values are not lost beside large ones.
 ROOT = (lambda x: np.sqrt(np.maximum(x, 0)), np.square)
@@ -36,8 +36,9 @@ def cosine_figure(models: Mapping[str, Float[Tensor, "augmentations n"]]) -> Fig
     """The densities of cos∠(f(x), f(a(x))), and their variance σ² within each augmentation.
 
     An augmentation that turns every point of the circle by one angle has σ² = 0. Left, per model: a line per
-    augmentation, all of them together filled. Right: σ² of each augmentation, its dots joined over the models, and the
-    mean over augmentations as a bar. Variances are means of squares (no n − 1).
+    augmentation, all of them together filled, from the tenth below the least cosine of any model to 1. Right: σ² of
+    each augmentation, its dots joined over the models, and the mean over augmentations as a bar. Variances are means
+    of squares (no n − 1).
     """
     if not models:
         raise ValueError("there is nothing to draw: pass the cosines of at least one model")
@@ -46,10 +47,11 @@ def cosine_figure(models: Mapping[str, Float[Tensor, "augmentations n"]]) -> Fig
     cosines = {name: _checked(name, values) for name, values in models.items()}
     figure = Figure(figsize=(7.5, 0.9 + 1.15 * len(models)), layout="constrained")
     grid = figure.add_gridspec(len(models), 2, width_ratios=[1.35, 1])
-    highest = max(max(_density(row)[1]) for values in cosines.values() for row in values)
+    low = _lowest(cosines.values())
+    highest = max(max(_density(row, low)[1]) for values in cosines.values() for row in values)
     for i, (name, color) in enumerate(model_colors(models).items()):
         ax = figure.add_subplot(grid[i, 0])
-        _draw_densities(ax, name, cosines[name], color)
+        _draw_densities(ax, name, cosines[name], low, color)
         ax.set_yscale("function", functions=ROOT)
         ax.set_ylim(0, 1.05 * highest)
         ax.set_yticks(*_squares(highest, 4))
@@ -66,7 +68,8 @@ def positive_cosine_figure(
     """The cosines of positive pairs per model, and below them their average over training.
 
     `histograms` maps model → a cosine per pair, `curves` model → (epoch, mean cosine). A model without a curve is
-    left out below, and without any curve there is no such panel. Each histogram has its own height.
+    left out below, and without any curve there is no such panel. Each histogram has its own height; all of them run
+    from the tenth below the least cosine of any model to 1.
     """
     known = {name: points for name, curve in curves.items() if (points := _known(curve))}
     if not histograms and not known:
@@ -77,8 +80,10 @@ def positive_cosine_figure(
     heights = [1.75 * rows] * bool(histograms) + [2.3] * bool(known)
     figure = Figure(figsize=(max(5.0, 2.6 * columns), sum(heights)), layout="constrained")
     parts = list(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0])
-    for i, (name, values) in enumerate(histograms.items(), start=1):
-        _draw_histogram(parts[0].add_subplot(rows, columns, i), name, _checked(name, values), colors[name])
+    cosines = {name: _checked(name, values) for name, values in histograms.items()}
+    for i, (name, values) in enumerate(cosines.items(), start=1):
+        ax = parts[0].add_subplot(rows, columns, i)
+        _draw_histogram(ax, name, values, _lowest(cosines.values()), colors[name])
     if known:
         _draw_curves(parts[-1].subplots(), known, colors)
     return figure
@@ -95,10 +100,22 @@ def _known(curve: Sequence[tuple[float | int, Number]]) -> list[tuple[float, flo
     return [(float(epoch), float(value)) for epoch, value in curve if value is not None and math.isfinite(value)]
 
 
-def _density(values: Float[Tensor, " n"]) -> tuple[list[float], list[float]]:
-    """The edges of the bins over [−1, 1], and the density in each; rounding beyond ±1 counts as ±1."""
-    counts, edges = torch.histogram(values.clamp(-1, 1), bins=BINS, range=(-1.0, 1.0))
-    return edges.tolist(), (counts / counts.sum() * BINS / 2).tolist()
+def _lowest(cosines: Iterable[Float[Tensor, "*_"]]) -> float:
+    """Where the axis of all models starts: the tenth below every cosine, at least −1 and below 1."""
+    least = min(values.min().item() for values in cosines)
+    return max(-10, min(9, math.floor(10 * least))) / 10
+
+
+def _shares(values: Float[Tensor, " n"], low: float) -> tuple[list[float], Float[Tensor, " bins"]]:
+    """The edges of the bins over [low, 1], and the share of the values in each; rounding beyond ±1 counts as ±1."""
+    counts, edges = torch.histogram(values.clamp(low, 1), bins=BINS, range=(low, 1.0))
+    return edges.tolist(), counts / counts.sum()
+
+
+def _density(values: Float[Tensor, " n"], low: float) -> tuple[list[float], list[float]]:
+    """The edges of the bins over [low, 1], and the density in each."""
+    edges, shares = _shares(values, low)
+    return edges, (shares * BINS / (1 - low)).tolist()
 
 
 def _squares(largest: float, ticks: int) -> tuple[list[float], list[str]]:
@@ -108,16 +125,16 @@ def _squares(largest: float, ticks: int) -> tuple[list[float], list[str]]:
     return places, [f"{place:.3g}" for place in places]
 
 
-def _draw_densities(ax: Axes, name: str, cosines: Float[Tensor, "augmentations n"], color: str) -> None:
+def _draw_densities(ax: Axes, name: str, cosines: Float[Tensor, "augmentations n"], low: float, color: str) -> None:
     tidy(ax, grid="x")
-    edges, density = _density(cosines.flatten())
+    edges, density = _density(cosines.flatten(), low)
     ax.stairs(density, edges, fill=True, color=color, alpha=0.3)
     for values in cosines:
-        ax.stairs(_density(values)[1], edges, color=color, linewidth=0.6, alpha=0.5)
+        ax.stairs(_density(values, low)[1], edges, color=color, linewidth=0.6, alpha=0.5)
     mean = cosines.var(dim=1, correction=0).mean().item()
-    for text, points, ink in ((literal(name), -3, dark(color)), (f"mean σ² {short(mean)}", -15, INK)):
-        ax.annotate(text, (0.02, 1), (0, points), "axes fraction", "offset points", fontsize=SMALL, color=ink, va="top")
-    ax.set_xlim(-1, 1)
+    headline(ax, literal(shortened(name, 44)), dark(color))  # above: inside there are densities on either side
+    ax.set_title(f"mean σ² {short(mean)}", fontsize=SMALL, loc="right", color=INK)
+    ax.set_xlim(low, 1)
 
 
 def _draw_variances(ax: Axes, variances: Mapping[str, Float[Tensor, " augmentations"]]) -> None:
@@ -138,18 +155,18 @@ def _draw_variances(ax: Axes, variances: Mapping[str, Float[Tensor, " augmentati
     ax.set_xlabel("σ² per augmentation (√ scale; 0 one angle for all)", fontsize=LABEL, color=INK)
 
 
-def _draw_histogram(ax: Axes, name: str, cosines: Float[Tensor, " n"], color: str) -> None:
+def _draw_histogram(ax: Axes, name: str, cosines: Float[Tensor, " n"], low: float, color: str) -> None:
     tidy(ax, grid="x")
-    edges, density = _density(cosines)
-    ax.stairs([2 / BINS * value for value in density], edges, fill=True, color=color, alpha=0.85)
+    edges, shares = _shares(cosines, low)
+    ax.stairs(shares.tolist(), edges, fill=True, color=color, alpha=0.85)
     mean = cosines.mean().item()
     ax.axvline(mean, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
-    ax.set(xlim=(-1, 1), ylim=(0, None))
+    ax.set(xlim=(low, 1), ylim=(0, 1.25 * shares.max().item()))  # the mean is written above the highest bin
     ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     headline(ax, literal(shortened(name, 26)), dark(color))
     ax.set_xlabel("positive cosine (1 invariant)", fontsize=SMALL, color=INK)
-    ax.text(0.03, 0.9, f"mean {short(mean)}", transform=ax.transAxes, fontsize=SMALL, color=INK)
+    ax.text(0.03, 0.98, f"mean {short(mean)}", transform=ax.transAxes, fontsize=SMALL, color=INK, va="top")
 
 
 def _draw_curves(ax: Axes, curves: Mapping[str, list[tuple[float, float]]], colors: Mapping[str, str]) -> None:

@@ -3,10 +3,26 @@
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from care.report.training import PANELS
+
+# Columns of the log, and what stands above their panels; others are named as they are, _ a space.
+TITLES = PANELS | {
+    "loss": "loss, all terms (↓)",
+    "siamese": "Siamese loss (↓)",  # InfoNCE only with some of the methods
+    "equivariance": "equivariance loss (↓)",
+    "steering": "steering loss (↓)",
+    "slice": "closeness of images (↓)",
+    "orbit": "closeness of views (↓)",
+    "negative_cosine": "cosine of negatives",
+    "invariance": "how far embeddings move",
+    "gram_defect": "Gram defect (↓)",
+    "strength": "strength (0 collapsed)",
+}
 COLUMNS = 4
 FEW = 40  # up to this many points each gets a dot
 
@@ -17,20 +33,33 @@ def curves_figure(log: Sequence[Record]) -> Figure:
     """One panel per quantity, over the `epoch` of each record, with its last value beside its name.
 
     A quantity missing from a record, or None, NaN or infinite there, has no point there; the curve joins its neighbors.
+    There is no panel for the step, nor for a learning rate that never changes. Each row of panels fills the width.
     """
     if not log or any(record.get("epoch") is None for record in log):
         raise ValueError("the log needs at least one record, and each record its epoch")
-    quantities = list(dict.fromkeys(name for record in log for name in record if name != "epoch"))
-    columns = max(1, min(COLUMNS, len(quantities)))
-    rows = max(1, math.ceil(len(quantities) / columns))
-    figure = Figure(figsize=(3.2 * columns, 2.3 * rows + 0.3), layout="constrained")
-    for i, quantity in enumerate(quantities, start=1):
-        first = figure.axes[0] if figure.axes else None
-        _draw(figure.add_subplot(rows, columns, i, sharex=first), quantity, *_points(log, quantity))
-    if figure.axes:
-        figure.axes[0].set_xlim(*_span([float(record["epoch"] or 0) for record in log]))
+    rows = _rows(_quantities(log))
+    figure = Figure(figsize=(3.2 * max(1, *map(len, rows)), 2.3 * len(rows) + 0.3), layout="constrained")
+    span = _span([float(record["epoch"] or 0) for record in log])
+    for part, row in zip(figure.subfigures(len(rows), 1, squeeze=False)[:, 0], rows, strict=True):
+        for i, quantity in enumerate(row, start=1):
+            ax = part.add_subplot(1, len(row), i)
+            _draw(ax, TITLES.get(quantity, quantity.replace("_", " ")), *_points(log, quantity))
+            ax.set_xlim(*span)
     figure.supxlabel("epoch", fontsize=9)
     return figure
+
+
+def _quantities(log: Sequence[Record]) -> list[str]:
+    """What is worth a panel, in the order of the log."""
+    names = dict.fromkeys(name for record in log for name in record if name not in ("epoch", "step"))
+    constant = len(set(_points(log, "learning_rate")[1])) < 2
+    return [name for name in names if not (name == "learning_rate" and constant)]
+
+
+def _rows(quantities: Sequence[str]) -> list[list[str]]:
+    """As few rows as it takes, their lengths as equal as can be: 11 quantities are 4, 4 and 3."""
+    rows = max(1, math.ceil(len(quantities) / COLUMNS))
+    return [list(map(str, row)) for row in np.array_split(list(quantities), rows)]
 
 
 def _span(epochs: list[float]) -> tuple[float, float]:
@@ -46,10 +75,10 @@ def _points(log: Sequence[Record], quantity: str) -> tuple[list[float], list[flo
     return [x for x, _ in known], [y for _, y in known]
 
 
-def _draw(ax: Axes, quantity: str, epochs: list[float], values: list[float]) -> None:
+def _draw(ax: Axes, title: str, epochs: list[float], values: list[float]) -> None:
     marker = "." if len(values) <= FEW else ""
     ax.plot(epochs, values, linewidth=1.3, marker=marker, markersize=5)
-    ax.set_title(quantity.replace("_", " "), fontsize=10, loc="left")
+    ax.set_title(title, fontsize=10, loc="left")
     last = f"{values[-1]:.4g}" if values else "no values"
     ax.set_title(last, fontsize=9, loc="right", color="0.4")
     ax.grid(color="0.9")

@@ -12,21 +12,33 @@ from PIL import Image
 from torch import Tensor
 
 from care.augment import ImageParameters, apply, identity
+from care.report.look import TITLE
 
 PICTURE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp")
+MOST = 16  # pictures shown: more rows than a screen has are of no use
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")  # some of Pillow's others start other programs
 
 
-def read_pictures(paths: Sequence[Path], side: int) -> UInt8[Tensor, "n 3 side side"]:
-    """The pictures at `paths`, and in the folders among them, as central squares of `side` pixels."""
+def read_pictures(paths: Sequence[Path], side: int) -> tuple[UInt8[Tensor, "n 3 side side"], int]:
+    """Pictures at `paths`, and in the folders among them, as central squares of `side` pixels; and how many there are.
+
+    A folder that holds no picture itself stands for those in all its folders, such as photos/cat/1.jpg, by path. Of
+    more than 16 pictures, 16 that are evenly spaced are read, the first and the last among them.
+    """
     files = [file for path in paths for file in (_pictures_in(path) if path.is_dir() else [path])]
-    return torch.stack([_central_square(_decode(file), side) for file in files])
+    chosen = np.linspace(0, len(files) - 1, min(len(files), MOST)).round().astype(int)
+    return torch.stack([_central_square(_decode(files[i]), side) for i in chosen]), len(files)
 
 
-def gallery(images: UInt8[Tensor, "n 3 h w"], augmentations: ImageParameters) -> Figure:
-    """Every image under every augmentation, the original first: one augmentation hits all images alike."""
+def gallery(images: UInt8[Tensor, "n 3 h w"], augmentations: ImageParameters, given: int | None = None) -> Figure:
+    """Every image under every augmentation, the original first: one augmentation hits all images alike.
+
+    The title says so if the images are but some of those `given`.
+    """
     n, columns = len(images), len(augmentations) + 1
     figure = Figure(figsize=(1.5 * columns, 1.5 * n + 1.1), layout="constrained")
+    if given is not None and n < given:
+        figure.suptitle(f"{n} of {given} pictures, evenly spaced", fontsize=TITLE)
     axes = figure.subplots(n, columns, squeeze=False)
     for column in range(columns):
         if column == 0:
@@ -46,10 +58,12 @@ def _show(ax: object, image: Float[Tensor, "3 h w"]) -> None:
 
 
 def _pictures_in(folder: Path) -> list[Path]:
-    files = sorted(file for file in folder.iterdir() if file.suffix.lower() in PICTURE_ENDINGS)
-    if not files:
-        raise ValueError(f"{folder} holds no picture ({', '.join(PICTURE_ENDINGS)})")
-    return files
+    """Its own pictures, or else, in the order of their paths, those of the folders in it, however deep."""
+    for found in (folder.iterdir(), folder.rglob("*")):
+        files = sorted(file for file in found if file.suffix.lower() in PICTURE_ENDINGS and not file.is_dir())
+        if files:
+            return files
+    raise ValueError(f"{folder} holds no picture ({', '.join(PICTURE_ENDINGS)})")
 
 
 def _decode(file: Path) -> UInt8[Tensor, "3 h w"]:

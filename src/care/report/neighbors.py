@@ -16,6 +16,8 @@ ACROSS = 12  # neighbors side by side; models that do not fit go below
 CELL = 0.7  # inches
 GAP = 0.3  # cells between blocks
 CAPTION = 0.2  # cells below a picture
+KEY = 0.25  # inches per line below all pictures
+FRAMES = {True: (GOOD, 1.8), False: ("0.75", 0.9)}  # whether it is of the query's class → color, width of the line
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ def neighbors_figure(
     """A row per query: the original, the jittered picture that was the query, and the neighbors each model found.
 
     `labels` (model → query → neighbor) and `query_labels` are written below the pictures. `right` frames a neighbor:
-    green where it is true, gray where it is not. Models that do not fit side by side continue below.
+    green where it is true (the neighbor is of the query's class), gray where it is not, as a key below says. Models
+    that do not fit side by side continue below.
     """
     if not results or len(queries) == 0:
         raise ValueError("there is nothing to draw: pass at least one query and the neighbors one model found for it")
@@ -58,11 +61,15 @@ def neighbors_figure(
     pitch = 1 + CAPTION * bool(labels or query_labels) + 0.06
     bands = [start + band for band in _bands(found)]
     width = max(sum(block.width + GAP for block in band) for band in bands) - GAP
-    figure = Figure(figsize=(CELL * width, len(bands) * (CELL * pitch * len(queries) + 0.35)), layout="constrained")
+    columns = 2 if CELL * width > 3.5 else 1  # of the key
+    height = len(bands) * (CELL * pitch * len(queries) + 0.35) + KEY * (3 - columns) * bool(right)
+    figure = Figure(figsize=(CELL * width, height), layout="constrained")
     for ax, band in zip(figure.subplots(len(bands), 1, squeeze=False)[:, 0], bands, strict=True):
         _draw_band(ax, band, pitch)
         ax.set(xlim=(0, width), ylim=(pitch * len(queries), 0), aspect="equal", anchor="W")
         ax.set_axis_off()
+    if right:
+        _explain_frames(figure, columns)
     return figure
 
 
@@ -100,9 +107,22 @@ def _draw_picture(ax: Axes, block: Block, i: int, j: int, x: float, y: float) ->
         caption = literal(shortened(block.captions[i][j], 15))
         ax.text(x + 0.5, y + 1 + CAPTION / 2, caption, fontsize=5, color=INK, ha="center", va="center")
     if block.right is not None:
-        color, line = (GOOD, 1.8) if block.right[i, j] else ("0.75", 0.9)
-        corner = (box[0], box[3])
-        ax.add_patch(Rectangle(corner, 2 * width, 2 * height, fill=False, edgecolor=color, linewidth=line))
+        ax.add_patch(_frame((box[0], box[3]), 2 * width, 2 * height, bool(block.right[i, j])))
+
+
+def _frame(corner: tuple[float, float], width: float, height: float, right: bool) -> Rectangle:
+    color, line = FRAMES[right]
+    return Rectangle(corner, width, height, fill=False, edgecolor=color, linewidth=line)
+
+
+def _explain_frames(figure: Figure, columns: int) -> None:
+    """What the frames mean, once, below the pictures."""
+    squares = [_frame((0.0, 0.0), 1.0, 1.0, right) for right in FRAMES]
+    words = ["same class as the query", "another class"]
+    figure.legend(
+        squares, words, loc="outside lower left", ncols=columns, frameon=False, fontsize=LABEL, labelcolor=INK,
+        handlelength=1, handleheight=1, borderpad=0,
+    )  # fmt: skip
 
 
 def _rgb(picture: UInt8[Tensor, "3 h w"] | Float[Tensor, "3 h w"]) -> np.ndarray:

@@ -1,13 +1,13 @@
 """How models respond to augmentations: the main picture of a measurement."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import NullFormatter, NullLocator
 
 from care.report.look import (
     INK,
@@ -17,7 +17,6 @@ from care.report.look import (
     dark,
     finite,
     headline,
-    in_axes,
     key,
     literal,
     model_colors,
@@ -52,6 +51,7 @@ BOTTOM = (
     Panel("wahba", "Wahba error $W_f$", "← better fit (0 exact)"),
     Panel("gram_defect", "Gram defect", "← angles kept (log)", log=True),
 )
+DECADES = 6  # below the largest value, on a logarithmic axis: values that are 0 but for rounding would stretch it
 ANY_LINEAR = "heldout_linear"  # drawn into the panel of the held-out ratio
 
 
@@ -95,7 +95,8 @@ def response_figure(models: Mapping[str, Mapping[str, Mapping[str, Sequence[Numb
 
     `models` maps model → family → measure → values per augmentation. None and NaN mean that the model did not react to
     the augmentation: they are counted in words, never drawn. A measure that no model has gets no panel. A diamond in
-    the panel of the held-out ratio is what any linear map leaves ("heldout_linear").
+    the panel of the held-out ratio is what any linear map leaves ("heldout_linear"). A logarithmic axis goes down to a
+    millionth of the largest value at most: what is smaller is counted at its left edge, after ◂.
     """
     families = list(dict.fromkeys(family for measured in models.values() for family in measured))
     rows = Rows(models, families, model_colors(models))
@@ -126,7 +127,8 @@ def _draw_panel(ax: Axes, panel: Panel, rows: Rows) -> None:
     tidy(ax, grid="x")
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    _limit(ax, panel, rows.all_known(panel.measure) + (rows.all_known(ANY_LINEAR) if _is_bounded(panel) else []))
+    linear = rows.all_known(ANY_LINEAR) if _is_bounded(panel) else []
+    edge = _limit(ax, panel, rows.all_known(panel.measure) + linear)
     for i, family in enumerate(rows.families):
         top, bottom = rows.height(family, next(iter(rows.models))), rows.height(family, list(rows.models)[-1])
         if i % 2 == 0 and len(rows.families) > 1:
@@ -134,63 +136,75 @@ def _draw_panel(ax: Axes, panel: Panel, rows: Rows) -> None:
         if not any(rows.values(family, model, panel.measure) for model in rows.models):
             _write(ax, 0.02, (top + bottom) / 2, "not measured", "0.6")
         for model in rows.models:
-            _draw_row(ax, panel, rows, family, model)
+            _draw_row(ax, panel, edge, rows, family, model)
     if panel.reference is not None:
         ax.axvline(panel.reference, color=INK, linestyle=(0, (4, 3)), linewidth=0.9, zorder=1)
     headline(ax, panel.title)
-    if _is_bounded(panel) and rows.all_known(ANY_LINEAR):
+    if linear:
         ax.set_title("◇ mean for any linear map", fontsize=SMALL, loc="right", color="0.4")
-    ax.set_xlabel(panel.label, fontsize=LABEL, color=INK)
+    cut = " · ◂ n below" if ax.get_xlim()[0] < edge else ""
+    ax.set_xlabel(panel.label + cut, fontsize=LABEL, color=INK)
 
 
 def _is_bounded(panel: Panel) -> bool:
     return panel.measure == "heldout_ratio"
 
 
-def _limit(ax: Axes, panel: Panel, values: list[float]) -> None:
-    if panel.log:
-        ax.set_xscale("log")
-        ax.set_xlim(*whole_decades(values))
-        ax.xaxis.set_minor_formatter(NullFormatter())
-    else:
+def _limit(ax: Axes, panel: Panel, values: list[float]) -> float:
+    """Sets the limits, and returns the least value that has a place on the axis: 0 has none on a logarithmic one."""
+    if not panel.log:
         ax.set_xlim(0, 1.04 * max([panel.reference or 0, *values]) or 1)
+        return -math.inf
+    least = max(values, default=1.0) / 10**DECADES
+    kept = [value for value in values if value > 0 and value >= least]
+    low, high = whole_decades(kept)
+    edge = min([low, *kept])  # a logarithm may be rounded up to a whole decade
+    ax.set_xscale("log")
+    ax.set_xlim(edge, high)
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    if any(0 < value < edge for value in values):
+        _cut(ax, edge, high)
+    return edge
 
 
-def _draw_row(ax: Axes, panel: Panel, rows: Rows, family: str, model: str) -> None:
+def _cut(ax: Axes, edge: float, high: float) -> None:
+    """Room left of the edge in which no value is drawn, for the number of those that lie beyond."""
+    room = min(0.95, 0.2 * math.log10(high / edge))  # less than a whole decade, which would get a label
+    ax.set_xlim(left=edge / 10**room)
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.axvline(edge, color="0.7", linewidth=0.8, linestyle=":", zorder=1)
+
+
+def _draw_row(ax: Axes, panel: Panel, edge: float, rows: Rows, family: str, model: str) -> None:
     height, color = rows.height(family, model), rows.colors[model]
-    shown = _drawable(panel, rows.known(family, model, panel.measure))
+    values = rows.values(family, model, panel.measure) or []
+    known = finite(values)
+    shown = [value for value in known if value >= edge]
     ax.plot(shown, [height] * len(shown), "o", color=color, alpha=0.45, markersize=3.2, markeredgewidth=0)
-    if known := rows.known(family, model, panel.measure):
-        _write(ax, 1.01, height, short(fmean(known)), dark(color))
-        for mean in _drawable(panel, [fmean(known)]):
-            ax.plot([mean, mean], [height - 0.38, height + 0.38], color=color, linewidth=2.2, solid_capstyle="butt")
+    if known and (mean := fmean(known)) >= edge:
+        ax.plot([mean, mean], [height - 0.38, height + 0.38], color=color, linewidth=2.2, solid_capstyle="butt")
     if _is_bounded(panel) and (linear := rows.known(family, model, ANY_LINEAR)):
         ax.plot(fmean(linear), height, "D", color=color, markerfacecolor="white", markersize=3.4)
-    _note_missing(ax, panel, height, dark(color), rows.values(family, model, panel.measure) or [])
+    if below := sum(0 < value < edge for value in known):
+        _write(ax, 0.02, height, f"◂ {below}", dark(color))
+    _describe(ax, panel, height, dark(color), values)
 
 
-def _drawable(panel: Panel, known: list[float]) -> list[float]:
-    """The values that have a place on the axis: 0 has none on a logarithmic one."""
-    return [value for value in known if value > 0 or not panel.log]
-
-
-def _note_missing(ax: Axes, panel: Panel, height: float, color: str, values: Sequence[Number]) -> None:
-    """How many values have no dot and why, in the widest gap between those that have one and their mean."""
+def _describe(ax: Axes, panel: Panel, height: float, color: str, values: Sequence[Number]) -> None:
+    """The mean at the right and beside it how many values have no dot and why; in the row if no value has one."""
     known = finite(values)
-    shown = _drawable(panel, known)
-    counts = {panel.nothing: len(values) - len(known), "at 0": len(known) - len(shown)}
-    notes = [f"{k} of {len(values)} {word}" if k < len(values) else word for word, k in counts.items() if k]
-    if notes:
-        marks = [*shown, *_drawable(panel, [fmean(known)])] if known else []
-        places = [0.0, *sorted(in_axes(ax, mark, height)[0] for mark in marks), 1.0]
-        start, end = max(pairwise(places), key=lambda gap: gap[1] - gap[0])
-        x, side = (0.02, "left") if start == 0 else (0.98, "right") if end == 1 else ((start + end) / 2, "center")
-        _write(ax, x, height, " · ".join(notes), color, side)
+    counts = {panel.nothing: len(values) - len(known), "at 0": known.count(0.0) if panel.log else 0}
+    notes = " · ".join(f"{k} of {len(values)} {word}" if k < len(values) else word for word, k in counts.items() if k)
+    empty = sum(counts.values()) == len(values)
+    if known:
+        _write(ax, 1.01, height, short(fmean(known)) + (f" ({notes})" if notes and not empty else ""), color)
+    if notes and empty:
+        _write(ax, 0.02, height, notes, color)
 
 
-def _write(ax: Axes, x: float, height: float, text: str, color: str, side: str = "left") -> None:
+def _write(ax: Axes, x: float, height: float, text: str, color: str) -> None:
     """Text in a row, at a fraction x of the width."""
-    ax.text(x, height, text, transform=ax.get_yaxis_transform(), fontsize=6, color=color, ha=side, va="center")
+    ax.text(x, height, text, transform=ax.get_yaxis_transform(), fontsize=6, color=color, va="center")
 
 
 def _name_rows(ax: Axes, rows: Rows) -> None:

@@ -38,8 +38,7 @@ def spectrum_figure(models: Mapping[str, Sequence[float | int]]) -> Figure:
         ax.plot(
             range(1, len(relative) + 1), relative, color=color, linewidth=1.5, marker="." if len(relative) < 20 else ""
         )
-        rank = effective_rank(models[name])
-        note = "collapsed" if math.isnan(rank) else f"effective rank {short(rank)} of {len(models[name])}"
+        note = _in_words(models[name])
         ends.append((relative[-1] if relative else FLOOR, f"{literal(shortened(name, 32))}\n{note}", color))
     drawn = [value for values in models.values() for value in _relative(values)]
     ax.set(xlim=(0.5, max(map(len, models.values())) + 0.5), ylim=(whole_decades(drawn)[0], 1.4))
@@ -49,6 +48,12 @@ def spectrum_figure(models: Mapping[str, Sequence[float | int]]) -> Figure:
     ax.set_ylabel("$σ_k / σ_1$  (flat: all directions used)", fontsize=LABEL, color=INK)
     label_ends(ax, ends)
     return figure
+
+
+def _in_words(singular_values: Sequence[float | int]) -> str:
+    """The effective rank, of how many singular values: with few images these are fewer than the dimensions."""
+    rank, count = effective_rank(singular_values), len(singular_values)
+    return "collapsed" if math.isnan(rank) else f"effective rank {short(rank)} of {count} singular values"
 
 
 def _relative(singular_values: Sequence[float | int]) -> list[float]:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from care.report.look import INK, LABEL, SMALL, finite, headline, key, literal, model_colors, tidy, wrapped
+from care.report.look import INK, LABEL, SMALL, dark, finite, headline, key, literal, model_colors, short, tidy, wrapped
 
-CEILING = 1.5  # a map that does worse than this is drawn at the edge
+CEILING = 1.5  # what is larger than this is told in words at the edge
 
 # Who predicts → one value per augmentation, None where it moved nothing.
 Ratios = Mapping[str, Sequence[float | None]]
@@ -16,7 +16,10 @@ Ratios = Mapping[str, Sequence[float | None]]
 def steering_figure(
     families: Mapping[str, Ratios], pooled: Mapping[str, Mapping[str, float | None]], title: str
 ) -> Figure:
-    """A row per family: the held-out ratio of each map, a dot per augmentation and a bar at `pooled`; 1 is no map."""
+    """A row per family: the held-out ratio of each map, a dot per augmentation and a bar at `pooled`; 1 is no map.
+
+    The axis ends at 1.5 or before. What lies beyond is not drawn but written at the right of its row, after ▸.
+    """
     shown = {family: maps for family, maps in families.items() if any(finite(values) for values in maps.values())}
     if not shown:
         raise ValueError("there is nothing to draw: no augmentation moved anything")
@@ -33,7 +36,9 @@ def steering_figure(
     ax.axvline(1, color=INK, linewidth=1, linestyle=(0, (3, 2)))
     ax.set_yticks(range(len(shown)), [literal(wrapped(family, 16)) for family in shown], fontsize=SMALL)
     ax.set_ylim(len(shown) - 0.45, -0.55)
-    ax.set_xlim(0, min(CEILING, max(1.05, *(v for maps in shown.values() for vs in maps.values() for v in finite(vs)))))
+    everything = (values for family in shown for values in (*shown[family].values(), pooled[family].values()))
+    largest = max(value for values in everything for value in finite(values))
+    ax.set_xlim(0, min(CEILING, max(1.05, 1.02 * largest)))
     what = "share of the effect left unexplained (1: no better than not predicting)"
     ax.set_xlabel(f"{what}\ndots: augmentations; bars: all of them, pooled", fontsize=LABEL, color=INK)
     headline(ax, literal(title))
@@ -41,7 +46,18 @@ def steering_figure(
 
 
 def _draw(ax: Axes, height: float, values: Sequence[float], pooled: Sequence[float], color: str) -> None:
-    at = [min(value, CEILING) for value in values]
-    ax.plot(at, [height] * len(at), "o", color=color, markersize=2.2, alpha=0.4, markeredgewidth=0)
-    at = [min(value, CEILING) for value in pooled]
-    ax.plot(at, [height] * len(at), "|", color=color, markersize=9, markeredgewidth=2.2)
+    dots, bars = ([value for value in known if value <= CEILING] for known in (values, pooled))
+    ax.plot(dots, [height] * len(dots), "o", color=color, markersize=2.2, alpha=0.4, markeredgewidth=0)
+    ax.plot(bars, [height] * len(bars), "|", color=color, markersize=9, markeredgewidth=2.2)
+    if beyond := _beyond(values, pooled):
+        row = ax.get_yaxis_transform()
+        ax.text(1.01, height, f"▸ {beyond}", transform=row, fontsize=6, color=dark(color), va="center")
+
+
+def _beyond(values: Sequence[float], pooled: Sequence[float]) -> str:
+    """What has no place on the axis: the bar with its value, the dots with their number and the largest of them."""
+    told = [f"bar {short(value)}" for value in pooled if value > CEILING]
+    dots = [value for value in values if value > CEILING]
+    if dots:
+        told.append(f"{len(dots)} of {len(values)} dots, to {short(max(dots))}")
+    return " · ".join(told)
