@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "randomness": set(),
     "geometry": set(),
     "augment": set(),
-    "data": {"geometry"},
+    "data": {"randomness", "geometry"},
     "models": set(),
     "losses": {"geometry"},
     "methods": {"geometry", "losses", "augment", "models"},

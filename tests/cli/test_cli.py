@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import care
 from care.cli import COMMANDS, app, load_command, main
+from care.train import recipes
 
 
 def run(*args, code=0):
@@ -122,3 +123,15 @@ def test_mistakes_take_one_line(args, message, monkeypatch, capsys, tmp_path):
 
 def test_recipes_are_listed():
     assert "cifar10-ablation-uniformity-equivariance" in run("recipes")
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_no_cell_of_the_recipes_is_cut(columns):
+    """In a narrow terminal, or a pipe, which counts as one of 80 columns."""
+    output = CliRunner().invoke(app, ["recipes"], env={"COLUMNS": columns}).output
+    assert "…" not in output
+    rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if line}
+    for name, config in recipes().items():
+        weight = f"{config.equivariance:.3g}" if config.equivariance else "–"
+        assert rows[name][:2] == [config.method, weight]
+        assert rows[name][3:] == [config.model, str(config.epochs), str(config.batch_size)]

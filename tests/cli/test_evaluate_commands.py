@@ -1,6 +1,7 @@
 """`care evaluate`, `care measure` and `care compare`, from the command to the files."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -34,6 +35,13 @@ def output(run):
     return result.output
 
 
+def test_the_time_at_the_end_is_that_of_everything(run, output):
+    """Not less than that of the last line of progress, nor than that of the measurements alone."""
+    *_, last = re.findall(r"done after ([\d.]+) s", output)
+    (whole,) = re.findall(rf"{re.escape(str(run))}/evaluation: written after ([\d.]+) s in all", output)
+    assert float(whole) >= float(last)
+
+
 def test_evaluate_leaves_tables_and_pictures(run, output):
     assert "linear probe (cached features, 2 seeds)" in output
     assert "held-out SO" in output
@@ -64,6 +72,31 @@ def test_compare_puts_them_side_by_side(run, tmp_path):
     assert found["differences"]["same"][0]["name"] == "linear probe, top-1"
     assert {row["difference"] for row in found["differences"]["same"]} <= {0.0, None}
     assert (tmp_path / "both" / "differences-same.svg").exists()
+
+
+@pytest.mark.usefixtures("output")
+def test_the_table_says_what_a_star_is_and_has_none_for_too_few(run, tmp_path):
+    """All wrong before and all right now, on 20 images; and 2 augmentations, of which nothing can be said."""
+    evaluation = Evaluation.load(run / "evaluation")
+    for name, right in (("before", False), ("after", True)):
+        arrays = {**evaluation.arrays, "right/knn20": torch.full((20,), right)}
+        spreads = {"gamma": [1.0 + right, 2.0 + right]}
+        record = json.loads(json.dumps(evaluation.record))
+        record["knn"]["20"] = float(right)
+        for measured in record["measurements"].values():
+            measured["families"]["all"] |= spreads
+        Evaluation(record, arrays).save(tmp_path / name)
+    command = ["compare", str(tmp_path / "before"), str(tmp_path / "after"), "--out", str(tmp_path / "both")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    lines = {line.split("  ")[1].strip(): line for line in result.output.splitlines() if line.startswith("  ")}
+    assert lines["kNN, k = 20 ↑"].endswith("+100 points [+100, +100] *")
+    assert lines["γ_f ↓"].endswith(" +1")
+    (told,) = (line for line in result.output.splitlines() if line.startswith("* "))
+    assert "20 test images" in told
+    assert "2 augmentations" in told
+    assert "fewer than 6" in told
+    assert (tmp_path / "both" / "comparison.txt").read_text().strip() in result.output
 
 
 @pytest.mark.usefixtures("output")

@@ -40,8 +40,31 @@ def test_a_folder_per_class(tmp_path):
     assert sorted(collected(read_folder(tmp_path / "train", "train", 4))[1]) == [0, 0, 1]
 
 
+@pytest.mark.parametrize("where", ["", "train/"])
+def test_pictures_without_classes(tmp_path, where):
+    for i in range(3):
+        save(tmp_path / f"{where}{i}.png", Image.new("RGB", (9, 8), (i, 0, 0)))
+    (tmp_path / where / ".hidden").mkdir()
+    (tmp_path / where / ".DS_Store").write_text("no picture")
+    source = read_folder(tmp_path, "train", 4)
+    assert (source.classes, source.expected) == ((), 3)
+    images, labels = collected(source)
+    assert (sorted(images[:, 0, 0, 0].tolist()), labels) == ([0, 1, 2], [-1] * 3)
+
+
+def test_a_split_without_classes_beside_one_with_them(tmp_path):
+    for name in ("train/1.png", "val/2.png", "test/a/3.png"):
+        save(tmp_path / name, Image.new("RGB", (9, 8)))
+    assert collected(read_folder(tmp_path, "val", 4))[1] == [-1]
+    with pytest.raises(ValueError, match="test/a: the training pictures have no such class"):
+        read_folder(tmp_path, "test", 4)
+    save(tmp_path / "train/a/1.png", Image.new("RGB", (9, 8)))
+    with pytest.raises(ValueError, match=r"val has no folders of classes: .* FOLDER/val/CLASS/"):
+        read_folder(tmp_path, "val", 4)
+
+
 def test_folders_that_are_something_else(tmp_path):
-    with pytest.raises(ValueError, match="has no folders of classes"):
+    with pytest.raises(ValueError, match="has no folders of classes and no pictures: "):
         read_folder(tmp_path, "train", 4)
     save(tmp_path / "train/a/1.png", Image.new("RGB", (9, 8)))
     with pytest.raises(ValueError, match="has no split 'val', only train"):

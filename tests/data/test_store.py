@@ -225,12 +225,31 @@ def test_a_killed_preparation_leaves_nothing_that_reads_as_a_store(tmp_path):
 
 
 def test_skipped_files_are_counted_and_recorded(tmp_path, images):
-    with pytest.raises(ValueError, match=r"bad1\.jpg: is empty; this is unreadable file 2, --skip 2"):
-        write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=1)
+    both = r"^2 unreadable files: bad0\.jpg: is empty; bad1\.jpg: is empty; --skip 2 leaves them out$"
+    for skip in (0, 1):
+        with pytest.raises(ValueError, match=both):
+            write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=skip)
+    with pytest.raises(ValueError, match=r"^1 unreadable file: bad0\.jpg: is empty; --skip 1 leaves it out$"):
+        write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=1))
     assert list(tmp_path.iterdir()) == []
     write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=2)
     assert torch.equal(open_store(tmp_path / "a", verify=True).inputs, images[:2])
     assert read_header(tmp_path / "a").skipped == ["bad0.jpg: is empty", "bad1.jpg: is empty"]
+
+
+@pytest.mark.parametrize(("bad", "skip", "found"), [(19, 0, 19), (90, 0, 20), (61, 60, 61), (90, 60, 80)])
+def test_all_unreadable_files_are_looked_for_but_not_for_ever(tmp_path, images, bad, skip, found):
+    """Until there are 20 more than may be skipped. The first 20 are named."""
+    ticks, source = [], source_of(images[:2], [0, 1], bad=bad)
+    with pytest.raises(ValueError, match=f"{found} unreadable files: bad0.jpg: is empty; bad1") as error:
+        write_store(tmp_path / "a", "pets", "train", source, skip, tick=ticks.append)
+    message, stopped = str(error.value), found < bad
+    assert len(ticks) == (1 + found if stopped else bad + 2)  # the first example can be read
+    assert message.startswith("at least ") == ("reading stopped there" in message) == stopped
+    assert message.count("is empty") == min(found, 20)
+    assert ("; and " in message) == (f"; and {found - 20} others; " in message) == (found > 20)
+    assert f"--skip {found}" in message
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_does_not_belong_is_not_written(tmp_path, images):
@@ -267,6 +286,15 @@ def test_split_takes_the_last_of_each_class():
     for per_class in (0, 3):
         with pytest.raises(ValueError, match=f"{per_class} of the 3 samples of class 'cat' cannot be validation"):
             samples.split(per_class)
+
+
+def test_split_takes_the_last_of_all_where_there_are_no_classes():
+    samples = Samples(torch.arange(5.0)[:, None, None].expand(5, 4, 3), torch.full((5,), -1), (), name="clouds")
+    train, validation = (part.inputs[:, 0, 0].tolist() for part in samples.split(2))
+    assert (train, validation) == ([0, 1, 2], [3, 4])
+    for n in (0, 5):
+        with pytest.raises(ValueError, match=f"{n} of the 5 samples cannot be validation: choose fewer, or none"):
+            samples.split(n)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -26,8 +26,8 @@ def compare(
     """Put evaluated runs side by side: one table, paired figures, and what differs by more than chance.
 
     Every run is compared with the first one, image by image and augmentation by augmentation: intervals are 95 %
-    bootstrap intervals of the paired differences, and * marks those without 0. They are about other images and
-    augmentations, not about other pretraining seeds.
+    bootstrap intervals of the paired differences, and * marks those without 0. Fewer than 6 images or augmentations
+    are too few for one. They are about other images and augmentations, not about other pretraining seeds.
 
     Example: [bold]care compare runs/simclr runs/care[/bold]
     """

@@ -53,7 +53,7 @@ def prepare(
     """Bring a data set into a store per split.
 
     A name that care does not know stands for a folder of pictures: FOLDER/train/CLASS/… and FOLDER/val/CLASS/…, or
-    FOLDER/CLASS/….
+    FOLDER/CLASS/…. Pictures that are in no folders of classes, in FOLDER/train/ or FOLDER, have no class.
 
     Example: [bold]care data prepare cifar10 --from downloads/[/bold]
     """
@@ -140,8 +140,8 @@ def _ticking(console: Console, what: str, total: int | None) -> Iterator[Callabl
 
 
 def _report(console: Console, folder: Path, header: Header) -> None:
-    size = f"{header.height} × {header.width}"
-    _say(console, f"{folder}: {header.count:,} images of {size} pixels, {len(header.classes)} classes")
+    size, classes = f"{header.height} × {header.width}", f"{len(header.classes) or 'no'} classes"
+    _say(console, f"{folder}: {header.count:,} images of {size} pixels, {classes}")
     for file in header.skipped:
         _say(console, f"skipped {file}")
 

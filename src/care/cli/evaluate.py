@@ -1,5 +1,6 @@
 """`care evaluate`: how good are the features of a model, and how do augmentations act on them?"""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -60,6 +61,7 @@ def evaluate(
 
     Example: [bold]care evaluate runs/mine[/bold]
     """
+    started = time.perf_counter()
     with users_input():
         config = load_trained(Path(model)).config if Path(model).is_dir() else None
         settings = Settings(
@@ -81,7 +83,7 @@ def evaluate(
         evaluation = evaluate_model(study, settings, watch)
         evaluation.save(folder)
         save_figures(figures({study.model: evaluation}, logs), folder, watch)
-    typer.echo(f"{summary(evaluation)}\n\n{folder}: {evaluation.record['seconds']} s")
+    typer.echo(f"{summary(evaluation)}\n\n{folder}: written after {time.perf_counter() - started:.1f} s in all")
 
 
 def study_of(

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from rich.console import Console
-from rich.table import Column, Table
 
 from care.cli.ending import told_in_a_line
 from care.cli.mistakes import users_input
+from care.tables import text_table
 from care.train import (
     Config,
     Progress,
@@ -56,7 +56,8 @@ HELP = {
     "queue": "MoCo's queue.",
     "momentum": "Momentum of the momentum encoder.",
     "limit": "Train on the first N samples only.",
-    "validation": "Cut this many samples per class from train and watch those instead of the test split.",
+    "validation": "Cut this many samples per class from train (of all where there are no classes) and watch those "
+    "instead of the test split.",
     "accumulate": "Micro-batches per step.",
     "batch_size": "Samples per step, over all processes.",
     "sgd_momentum": "Momentum of sgd and lars.",
@@ -99,7 +100,8 @@ def train(
         settings = resolve(chosen, config, recipe_name, out if resume else None)
         folder = out or Path("runs") / (recipe_name or f"{Path(settings.data).name}-{settings.method}")
         plan = prepare(settings, folder, resume, save_minutes)
-        watchers: list[Progress] = [Terminal(console)] if plan.processes.first else []
+        counted = Counted()
+        watchers: list[Progress] = [Terminal(console), counted] if plan.processes.first else []
         if tensorboard and plan.processes.first:
             watchers.append(TensorBoard(folder / "tensorboard"))
     if plan.processes.first:
@@ -113,7 +115,19 @@ def train(
 
             curves_figure(plan.run.log()).savefig(folder / "curves.png", dpi=120)
     if plan.processes.first:
+        if counted.steps == 0:
+            console.print(f"already finished: {settings.epochs} epoch{'s' * (settings.epochs > 1)}", highlight=False)
         typer.echo(str(folder))
+
+
+class Counted(Progress):
+    """Counts the steps that are made: none, if the run that is resumed was at its end."""
+
+    steps = 0
+
+    def step(self, *_: Any) -> None:
+        """Count it."""
+        self.steps += 1
 
 
 def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None, resumed: Path | None) -> Config:
@@ -136,12 +150,13 @@ def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None
 
 def show_recipes() -> None:
     """List the paper's experiments by name: `care train --recipe NAME` runs one."""
-    table = Table(Column("name", no_wrap=True), "method", "λ", "chunks", "model", "epochs", "batch")
+    rows = []
     for name, config in recipes().items():
         weight = f"{config.equivariance:.3g}" if config.equivariance else "–"
         chunks = str(config.chunks) if config.equivariance else "–"
-        table.add_row(name, config.method, weight, chunks, config.model, str(config.epochs), str(config.batch_size))
-    Console().print(table)
+        rows.append((name, config.method, weight, chunks, config.model, str(config.epochs), str(config.batch_size)))
+    header = ("name", "method", "λ", "chunks", "model", "epochs", "batch")
+    typer.echo(text_table("the paper's experiments: care train --recipe NAME", header, rows))
 
 
 def _plain(kind: Any) -> Any:

@@ -59,7 +59,7 @@ def _shapes(n: int, seed: int) -> Samples:
     return Samples(shapes.images, shapes.labels, shapes.classes, dict(shapes.factors), name="shapes")
 
 
-ANY_FOLDER = Published("pictures in folders, one per class", read_folder, size=256)
+ANY_FOLDER = Published("pictures in folders, one per class, or without classes", read_folder, size=256)
 
 DATA_SETS: dict[str, Generated | Published] = {
     "chains": Generated("generated protein-like point clouds, 10 classes", _chains),
@@ -143,7 +143,8 @@ def heldout_split(name: str | Path, root: Path | None = None) -> str:
             return split
     if not there and not isinstance(name, Path) and os.sep not in name:
         raise ValueError(_not_prepared(name, "test", root))
-    raise ValueError(f"{name} has neither a test nor a val split: --validation N cuts one from train")
+    wanted = "train with --validation N, which cuts one from train, or measure with --split train"
+    raise ValueError(f"{name} has neither a test nor a val split: {wanted}")
 
 
 def store_folder(name: str, split: str, root: Path | None = None) -> Path:

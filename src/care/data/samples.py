@@ -63,9 +63,14 @@ class Samples:
         """Where training and validation samples are when the last `per_class` of each class become validation.
 
         Both in ascending order, so the same samples always give the same split. Samples without a class are for
-        training.
+        training; where there are no classes at all, the last `per_class` of all become validation.
         """
         validation = torch.zeros_like(self.labels, dtype=torch.bool)
+        if not self.classes:
+            if not 1 <= per_class < len(self):
+                some = f"{per_class} of the {len(self)} samples"
+                raise ValueError(f"{some} cannot be validation: choose fewer, or none")
+            validation[-per_class:] = True
         for label, name in enumerate(self.classes):
             members = (self.labels == label).nonzero()[:, 0]
             if not 1 <= per_class < len(members):

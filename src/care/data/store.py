@@ -28,6 +28,7 @@ from care.data.samples import Samples
 FORMAT, VERSION = "care image store", 1
 HEADER, IMAGES, LABELS = "store.json", "images.bin", "labels.bin"
 BLANK = "0" * 64
+MOST_NAMED = 20  # unreadable files in one message
 
 # The most that a header may claim. It comes from a file, so nothing it says is believed.
 HEADER_BYTES, LARGEST_COUNT, LARGEST_SIDE = 1 << 24, 1 << 32, 1 << 16
@@ -83,8 +84,9 @@ def write_store(
 ) -> Header:
     """Write everything that `source` gives to the store `folder`; `tick(1)` is called after each example.
 
-    Up to `skip` unreadable files are left out and recorded in the header; one more is an error. Where there is an
-    error, nothing is left behind, and a store that was there before is still there.
+    Up to `skip` unreadable files are left out and recorded in the header; one more is an error, which names the others
+    too: everything is read on, until there are 20 beyond `skip`. Where there is an error, nothing is left behind, and a
+    store that was there before is still there.
     """
     if folder.exists() and not overwrite:
         raise ValueError(f"{folder} exists; --overwrite replaces it")
@@ -215,12 +217,18 @@ def _write_examples(
     for example in source.examples:
         tick(1)
         if isinstance(example, Unreadable):
-            skipped.append(_skip(example, len(skipped), skip))
+            skipped.append(f"{example.file}: {example.reason}")
+            if len(skipped) == skip + MOST_NAMED:
+                raise ValueError(_unreadable(skipped, to_the_end=False))
+            continue
+        if len(skipped) > skip:  # nothing will come of it: the others are read to find out which cannot be
             continue
         for file, name, data in zip((images, labels), sums, _encode(example, source), strict=True):
             file.write(data)
             sums[name].update(data)
         count += 1
+    if len(skipped) > skip:
+        raise ValueError(_unreadable(skipped, to_the_end=True))
     if count == 0:
         raise ValueError(f"{source.description}: there is not a single picture")
     return count, {name: digest.hexdigest() for name, digest in sums.items()}, skipped
@@ -235,10 +243,11 @@ def _encode(example: Example, source: Source) -> tuple[bytes, bytes]:
     return example.image.tobytes(), example.label.to_bytes(8, "little", signed=True)
 
 
-def _skip(bad: Unreadable, before: int, allowed: int) -> str:
-    text = f"{bad.file}: {bad.reason}"
-    if before >= allowed:
-        raise ValueError(
-            f"{text}; this is unreadable file {before + 1}, --skip {before + 1} or more would leave it out and go on"
-        )
-    return text
+def _unreadable(bad: list[str], to_the_end: bool) -> str:
+    """Which files were unreadable, and how many must be skipped to go on."""
+    count, others = len(bad), len(bad) - MOST_NAMED
+    files = f"{count} unreadable file{'s' * (count > 1)}"
+    named = "; ".join(bad[:MOST_NAMED]) + (f"; and {others} other{'s' * (others > 1)}" if others > 0 else "")
+    if not to_the_end:
+        return f"at least {files}: {named}; reading stopped there, --skip {count} or more leaves them out"
+    return f"{files}: {named}; --skip {count} leaves {'them' if count > 1 else 'it'} out"

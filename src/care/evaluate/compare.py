@@ -13,6 +13,8 @@ from care.tables import text_table
 
 Key = tuple[str, str]  # where a quantity was measured, and its name
 
+FEWEST = 6  # images or augmentations: resampling fewer gives intervals that are far too narrow
+
 
 def compare_evaluations(evaluations: Mapping[str, Evaluation], watch: Watch | None = None) -> "Comparison":
     """Each model against the first, on the images and augmentations they share.
@@ -30,7 +32,8 @@ def compare_evaluations(evaluations: Mapping[str, Evaluation], watch: Watch | No
         differences[name][key] = paired_difference(found[base][key].units, found[name][key].units)  # type: ignore[arg-type]
         if watch is not None:
             watch("bootstrap", i, len(pairs))
-    return Comparison(found, differences)
+    about = evaluations[base].record["about"]
+    return Comparison(found, differences, about["test_images"], about["augmentations"])
 
 
 def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
@@ -47,10 +50,15 @@ def _paired(mine: Mapping[Key, Quantity], theirs: Mapping[Key, Quantity], key: K
 
 @dataclass(frozen=True)
 class Comparison:
-    """Quantities by model, and the paired differences of every model from the first."""
+    """Quantities by model, and the paired differences of every model from the first.
+
+    `images` and `augmentations` say how many of them there were, the latter per family.
+    """
 
     models: Mapping[str, Mapping[Key, Quantity]]
     differences: Mapping[str, Mapping[Key, Difference]]
+    images: int
+    augmentations: int
 
     def table(self) -> str:
         """A row per quantity; for every model but the first also its difference, with its 95 % interval."""
@@ -64,18 +72,27 @@ class Comparison:
             cells = [cell for name in others for cell in self._cells(name, key)]
             rows.append([f"  {key[1]}{_arrow(quantity)}", str(quantity), *cells])
         header = ["", first, *(title for name in others for title in (name, "difference [95 %]"))]
-        return text_table(f"compared with {first}", header, rows)
+        return text_table(f"compared with {first}", header, rows) + self._note()
 
     def _cells(self, model: str, key: Key) -> tuple[str, str]:
         quantity, difference = self.models[model].get(key), self.differences[model].get(key)
-        if quantity is None or difference is None:
+        if quantity is None or difference is None or math.isnan(difference.difference):
             return str(quantity or "–"), ""
-        scale, unit = (100, " %") if quantity.percent else (1, "")
+        scale, unit = (100, " points") if quantity.percent else (1, "")
         numbers = (scale * x for x in (difference.difference, difference.low, difference.high))
         middle, low, high = (f"{x:+.3g}" for x in numbers)
-        return str(quantity), f"{middle}{unit} [{low}, {high}]" + (
-            " *" if difference.low > 0 or difference.high < 0 else ""
-        )
+        interval = "" if difference.units < FEWEST else f" [{low}, {high}]"
+        return str(quantity), f"{middle}{unit}{interval}{' *' if _off_zero(difference) else ''}"
+
+    def _note(self) -> str:
+        """What * means, if there is one, and why some differences have no interval."""
+        all_of_them = [d for by in self.differences.values() for d in by.values()]
+        drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
+        notes = [f"* the interval is off 0: more than chance over the {drawn}, for these pretraining seeds"]
+        if any(d.units < FEWEST for d in all_of_them):
+            notes.append(f"no interval: fewer than {FEWEST} images or augmentations")
+        said = notes if any(map(_off_zero, all_of_them)) else notes[1:]
+        return "\n\n" + "; ".join(said) if said else ""
 
     def rows(self, model: str) -> list[tuple[str, float, float, float, Better]]:
         """What `differences_figure` draws: the quantities of which one direction is better."""
@@ -101,6 +118,10 @@ class Comparison:
             for model, by in self.differences.items()
         }
         return {"first": next(iter(self.models)), "values": values, "differences": differences}
+
+
+def _off_zero(difference: Difference) -> bool:
+    return difference.units >= FEWEST and (difference.low > 0 or difference.high < 0)
 
 
 def _arrow(quantity: Quantity) -> str:

@@ -1,0 +1,73 @@
+"""`care train`, from the command to the run folder, on pictures of one's own."""
+
+import json
+
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from care.cli import app
+from care.data import load
+from train.small import small_data
+
+SMALL = ["--model", "test_resnet", "--size", "16", "--batch-size", "8", "--embedding", "8", "--head-width", "16"]
+
+
+def run(*args, code=0):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"NO_COLOR": "1", "COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
+    data, out = small_data(tmp_path / "data"), tmp_path / "run"
+    train = ["train", "--out", out, "--data", data, "--device", "cpu", *SMALL]
+    assert "already finished" not in run(*train, "--epochs", 1)
+    before = (out / "log.jsonl").read_bytes()
+    assert "already finished: 1 epoch\n" in run("train", "--resume", "--out", out)
+    assert (out / "log.jsonl").read_bytes() == before
+    assert "already finished" not in run("train", "--resume", "--out", out, "--epochs", 2)
+    assert "already finished: 2 epochs\n" in run("train", "--resume", "--out", out)
+
+
+@pytest.fixture
+def unlabeled(tmp_path, monkeypatch, generator):
+    """The data set `mine`: 60 photos in one folder, without classes."""
+    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
+    (tmp_path / "photos").mkdir()
+    for i in range(60):
+        pixels = torch.randint(256, (20, 24, 3), dtype=torch.uint8, generator=generator)
+        Image.fromarray(pixels.numpy()).save(tmp_path / "photos" / f"{i}.png")
+    assert "60 images of 16 × 16 pixels, no classes\n" in run(
+        "data", "prepare", "mine", "--from", tmp_path / "photos", "--size", 16
+    )
+    return "mine"
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_photos_without_classes_are_prepared_trained_on_and_measured(unlabeled, tmp_path):
+    samples = load(unlabeled)
+    assert (samples.classes, samples.labels.unique().tolist()) == ((), [-1])
+    assert "60 images, all bytes as they were written" in run("data", "check", unlabeled)
+    train = ["train", "--data", unlabeled, "--epochs", 1, "--equivariance", 1, "--chunks", 2, "--device", "cpu", *SMALL]
+    out = tmp_path / "run"
+    wrong = run(*train, "--out", out, code=2)
+    assert "mine has neither a test nor a val split: train with --validation N" in wrong
+    wrong = run(*train, "--validation", 60, "--out", out, code=2)
+    assert "60 of the 60 samples cannot be validation" in wrong
+    run(*train, "--validation", 20, "--out", out)
+    (record,) = (json.loads(line) for line in (out / "log.jsonl").read_text().splitlines())
+    assert record["knn"] is None
+    assert record["heldout_ratio"] > 0
+    quick = ["--augmentations", 2, "--device", "cpu"]
+    run("measure", out, *quick, "--no-families", "--out", tmp_path / "measured")
+    assert json.loads((tmp_path / "measured" / "measurement.json").read_text())["head"]["images"] == 20
+    assert "no labels, so no probe and no kNN" in run("evaluate", out, *quick, "--out", tmp_path / "evaluated")
+
+
+@pytest.mark.usefixtures("unlabeled")
+def test_a_model_of_others_is_told_what_to_measure_on(tmp_path):
+    command = ["measure", "timm/test_resnet@random", "--data", "mine", "--size", 32, "--augmentations", 1]
+    assert "or measure with --split train" in run(*command, code=2)
+    run(*command, "--split", "train", "--no-families", "--device", "cpu", "--out", tmp_path / "measured")
