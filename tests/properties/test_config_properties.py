@@ -22,6 +22,7 @@ BASE = {
     "ema": st.floats(0, 1, exclude_max=True), "identity": st.floats(0, 1), "embedding": st.integers(2, 1 << 16),
     "head_width": st.integers(1, 1 << 16), "head_depth": st.integers(1, 64), "size": st.none() | st.integers(8, 4096),
     "policy": st.sampled_from([*PRESETS, "rotations"]), "compile": st.booleans(), "graph": st.booleans(),
+    "equivariance": POSITIVE, "chunks": st.just(1), "sgd_momentum": st.floats(0, 1, exclude_max=True),
 }  # fmt: skip
 
 
@@ -31,7 +32,13 @@ def choices():
     return {name: value for name, value in words.items() if name != "method"}
 
 
-@given(st.fixed_dictionaries(BASE | choices()))
+def legal(values):
+    """The same, without what goes with two views only, or with four."""
+    two = {"shared_by": "chunk", "chunk_policy": values["policy"]}
+    return values | (two if values["views"] == 2 else {"chunked_views": 2})
+
+
+@given(st.fixed_dictionaries(BASE | choices()).map(legal))
 def test_every_legal_configuration_survives_its_file(tmp_path, values):
     config = Config(**values)
     file = tmp_path / "config.toml"
