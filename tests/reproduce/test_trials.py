@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from typer.testing import CliRunner
@@ -162,6 +163,7 @@ def test_it_can_be_stopped_and_goes_on(tmp_path):
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
     while not list(tmp_path.glob("runs/*/log.jsonl")):
         assert process.poll() is None
+        time.sleep(0.05)  # or this loop takes one of two cores
     process.terminate()
     stopped = process.communicate(timeout=60)[1]
     assert process.returncode == 75, stopped

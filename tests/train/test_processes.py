@@ -154,6 +154,7 @@ def worker(launcher, rank):
     raise LookupError(f"torchrun has no rank {rank}")
 
 
+@pytest.mark.faults
 def test_torchrun_starts_a_killed_process_again_and_the_result_is_the_same(folder):
     """SIGKILL to the process that writes, as soon as it has saved: `--resume` in the command is all it takes."""
     command = [*TORCHRUN, "--max-restarts=1", "-m", "care", "train", "--config", "config.toml"]
