@@ -45,3 +45,11 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+# Files that take a minute or more. Whole files go to a process: begun last, one of them would keep one core waiting.
+LONG = ("test_processes.py", "test_evaluate_commands.py", "test_loop.py", "test_trials.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)
