@@ -1,60 +1,20 @@
 """Every part of an evaluation on models whose answers are known beforehand, and what becomes of it on disk."""
 
 import dataclasses
-import json
 
 import pytest
 import torch
 from torch import nn
 
 from care.augment import ImagePolicy, PointPolicy
-from care.data import Samples, generate_chains, generate_shapes
-from care.evaluate import Evaluation, Settings, Study, compare_evaluations, evaluate_model, figures, summary
+from care.data import Samples, generate_chains
+from care.evaluate import Evaluation, Settings, evaluate_model, figures, summary
 from care.evaluate.augmented_probe import augmented_probe
 from care.evaluate.observer import Observer
 from care.evaluate.probe import Protocol
 from care.evaluate.quantities import quantities
 from care.geometry import Euclidean, Minkowski, Symplectic
-
-QUICK = Settings(augmentations=3, probe_epochs=30, seeds=2)
-
-
-def shapes(n, seed):
-    made = generate_shapes(n, seed, size=8)
-    return Samples(made.images, made.labels, made.classes, made.factors, "shapes")
-
-
-def study(embed, train=None, test=None, **changes):
-    known = {
-        "model": "planted",
-        "embed": embed,
-        "train": train or shapes(400, 0),
-        "test": test or shapes(200, 1),
-        "policy": ImagePolicy(size=8),
-        "policy_name": "planted",
-        "form": Euclidean(),
-        "device": torch.device("cpu"),
-    }
-    return Study(**(known | changes))
-
-
-def colors(images):
-    """The mean color of a picture, and nothing else."""
-    return {"features": images.mean((2, 3)) - 0.3}
-
-
-def pixels(images):
-    return {"head": images.flatten(1)[:, ::8] - 0.3, "backbone": images.flatten(1) - 0.3}
-
-
-@pytest.fixture(scope="module")
-def by_color():
-    return evaluate_model(study(colors), QUICK)
-
-
-@pytest.fixture(scope="module")
-def by_pixel():
-    return evaluate_model(study(pixels), QUICK)
+from evaluate.planted import QUICK, colors, shapes, study
 
 
 def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
@@ -207,62 +167,6 @@ def test_arrays_agree_with_the_record(by_pixel):
     below = [torch.searchsorted(values, places) / len(values) for values in (all_of_them, standing_for_them)]
     assert len(arrays["positive/head"]) == len(arrays["cosine/head"][0])  # of 3 augmentations: the first two
     assert (below[0] - below[1]).abs().max() <= 0.5 / len(standing_for_them) + 1 / len(all_of_them)
-
-
-def test_comparing_with_oneself_shows_no_difference(by_pixel):
-    comparison = compare_evaluations({"one": by_pixel, "same": by_pixel})
-    assert all(d.difference == d.low == d.high == 0 for d in comparison.differences["same"].values())
-    assert "*" not in comparison.table()
-    json.dumps(comparison.to_json(), allow_nan=False)
-
-
-def test_comparing_shows_what_differs(by_pixel):
-    """The same pictures through an encoder that is told the answer."""
-    labels = shapes(400, 0).labels, shapes(200, 1).labels
-
-    def told(images):
-        right = labels[0] if len(images) == 400 else labels[1][: len(images)]
-        still = torch.nn.functional.one_hot(right, 10).float()
-        return {"head": pixels(images)["head"], "backbone": still + 0 * images.mean((1, 2, 3))[:, None]}
-
-    other = evaluate_model(study(told, batch_size=400), QUICK)
-    comparison = compare_evaluations({"pixels": by_pixel, "told": other})
-    knn = comparison.differences["told"]["classes", "kNN, k = 20"]
-    truth = other.record["knn"]["20"] - by_pixel.record["knn"]["20"]
-    assert knn.difference == pytest.approx(truth)
-    assert 0 < knn.low < truth < knn.high
-    head = comparison.differences["told"]["head", "γ_f"]
-    assert head.difference == head.low == head.high == 0
-    assert any(name == "kNN, k = 20" and better == "higher" for name, *_, better in comparison.rows("told"))
-
-
-def test_different_images_are_not_compared(by_color):
-    other = evaluate_model(study(colors), Settings(augmentations=2, probe="none", images=100))
-    with pytest.raises(ValueError, match=r"test_images: 100 .*; augmentations: 2"):
-        compare_evaluations({"a": by_color, "b": other})
-
-
-@pytest.mark.parametrize("what", [
-    "data", "split", "test_images", "train_images", "policy", "augmentations", "seed", "probe", "probe_on",
-    "probe_epochs", "learning_rates", "logistic",
-])  # fmt: skip
-def test_evaluations_that_differ_in_how_they_were_made_are_not_compared(what, by_color):
-    about = by_color.record["about"] | {what: "another"}
-    other = Evaluation({**by_color.record, "about": about}, by_color.arrays)
-    with pytest.raises(ValueError, match=f"these evaluations were not made alike: {what}: another for planted"):
-        compare_evaluations({"a": by_color, "b": other})
-
-
-def test_a_query_of_no_color_does_not_count_in_the_hue_distance(by_color):
-    """Its units, which are drawn in a bootstrap, have the weighted mean as their mean, and do not vary without it."""
-    arrays, distance = by_color.arrays, by_color.record["retrieval"]["features"]["hue_distance"]
-    gray = {**arrays, "retrieval/features/hue_distance_weight": torch.zeros(200).index_fill(0, torch.tensor([3]), 1.0)}
-    only = Evaluation(by_color.record, gray)
-    for evaluation, others in ((by_color, False), (only, True)):
-        units = next(q.units for q in quantities(evaluation) if q.name.startswith("hue distance"))
-        assert (units[4:] == torch.tensor(distance)).all() == others
-    units = next(q.units for q in quantities(by_color) if q.name.startswith("hue distance"))
-    assert units.mean().item() == pytest.approx(distance, rel=1e-5)
 
 
 class Normalized(nn.Module):
