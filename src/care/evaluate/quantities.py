@@ -1,5 +1,6 @@
 """What a reader looks up in an evaluation: quantities with a name, a value, and a direction that is better."""
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ RESPONSES: dict[str, tuple[str, Better | None]] = {
     "gram_defect": ("Gram defect", "lower"),
     "cosine_variance": ("variance of cos(f(x), f(ax))", "lower"),
 }
+BY_FAMILY = ("heldout_ratio", "unexplained", "composition")  # those that are read family by family, too
 RETRIEVALS: dict[str, tuple[str, Better]] = {
     "hue_distance": ("hue distance of neighbors", "lower"),
     "overlap": ("overlap of neighbors", "lower"),
@@ -91,10 +93,10 @@ def _responses(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
         spread = getattr(families[ALL], measure)
         if spread.values:
             yield Quantity(output, name, spread.mean, better, torch.tensor(spread.values))
-    for family, response in families.items():
-        if family != ALL:
-            spread = response.heldout_ratio
-            yield Quantity(output, f"held-out ratio, {family}", spread.mean, "lower", torch.tensor(spread.values))
+    for measure, family in itertools.product(BY_FAMILY, (family for family in families if family != ALL)):
+        (name, better), spread = RESPONSES[measure], getattr(families[family], measure)
+        if spread.values:
+            yield Quantity(output, f"{name}, {family}", spread.mean, better, torch.tensor(spread.values))
 
 
 def _predictions(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
