@@ -16,7 +16,6 @@ Quantity = tuple[str, str]
 PROBE, KNN = ("classes", "linear probe, top-1"), ("classes", "kNN, k = 200")
 RATIO, ANY_LINEAR = ("head", "held-out ratio"), ("head", "held-out ratio, any linear map")
 GAMMA, WAHBA = ("head", "γ_f"), ("head", "W_f")
-UNEXPLAINED = ("head", "unexplained variance")
 MOVED, COMPOSITION = ("head", "moved by"), ("head", "composition defect")
 HUE, HUE_DISTANCE = ("backbone", "R² of hue"), ("backbone", "hue distance of neighbors")
 COLUMNS: dict[str, Quantity] = {
