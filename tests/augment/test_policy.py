@@ -132,6 +132,9 @@ def test_presets_hold_the_papers_numbers():
     colors = policy_named("color_only")
     assert (colors.color, colors.hue, colors.brightness) == (1.0, cifar.hue, cifar.brightness)
     assert not any((colors.crop, colors.flip, colors.gray, colors.blur, colors.solarize))
+    hues = policy_named("hue_only")
+    assert (hues.color, hues.hue, hues.brightness, hues.contrast, hues.saturation) == (1.0, 0.5, 0.0, 0.0, 0.0)
+    assert not any((hues.crop, hues.flip, hues.gray, hues.blur, hues.solarize))
     imagenet = policy_named("imagenet100_equivariance")
     assert (imagenet.size, imagenet.crop, imagenet.kernel_size) == (224, 0.0, 5)
     assert simclr(224, strength=1.0).kernel_size == 23

@@ -47,6 +47,11 @@ def color_only(size: int = 32) -> ImagePolicy:
     return simclr(size).only("color").certain()
 
 
+def hue_only(size: int = 32) -> ImagePolicy:
+    """Any turn of the hue, of every image, and nothing else: the change of colors that is a circle by itself."""
+    return dataclasses.replace(color_only(size), brightness=0.0, contrast=0.0, saturation=0.0, hue=0.5)
+
+
 def shapes() -> ImagePolicy:
     """For the built-in shapes: any hue, strong color, and crops of at least 0.3 of the area.
 
@@ -99,6 +104,7 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
         stl10,
         color_kept,
         color_only,
+        hue_only,
         shapes,
         mocov2,
         imagenet100,

@@ -1,4 +1,4 @@
-"""Which λ, how many chunks, which views: chosen on images cut from the training split, never on the test split."""
+"""Which λ, chunks, views, learning rate, head: chosen on images cut from the training split, never on test images."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -26,6 +26,12 @@ RATES: dict[str, dict[str, Any]] = {
     "constant 0.001, then to 0": {"schedule": "cooldown"},
     "cosine from 0.003": {"learning_rate": 3e-3},
 }
+# Which head, with the schedule that was chosen. The paper's has two layers, 512 wide, and puts out 128 numbers.
+HEADS: dict[str, dict[str, Any]] = {
+    "head of three layers": {"head_depth": 3},
+    "head 2,048 wide": {"head_width": 2048},
+    "embedding of 512": {"embedding": 512},
+}
 SHORT = {"epochs": 40, "evaluate_every": 10, "schedule": "cosine"}
 PER_CLASS = 500
 
@@ -37,8 +43,9 @@ def trials(scale: Scale) -> list[Trial]:
     chosen: dict[str, dict[str, Any]] = {"SimCLR": {}, **{f"λ = {w:g}": {"equivariance": w} for w in WEIGHTS}}
     middle = {"equivariance": WEIGHTS[len(WEIGHTS) // 2]}
     chosen |= {name: {**middle, **variant} for name, variant in VARIANTS.items()}
-    chosen |= {f"SimCLR, {name}": rate for name, rate in RATES.items()}
-    chosen |= {f"CARE, {name}": {**middle, **rate} for name, rate in RATES.items()}
+    tuned = RATES | {f"constant 0.001, {name}": {"schedule": "constant", **head} for name, head in HEADS.items()}
+    chosen |= {f"SimCLR, {name}": setting for name, setting in tuned.items()}
+    chosen |= {f"CARE, {name}": {**middle, **setting} for name, setting in tuned.items()}
     if smoke:
         chosen = {name: chosen[name] for name in ("SimCLR", "λ = 3", "two views, one per chunk")}
     measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), seeds=2)
