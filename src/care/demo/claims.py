@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from care.demo.lessons import APART
-from care.demo.numbers import COMPOSITION, GAMMA, HELDOUT, HUE, PROBE, Column
+from care.demo.numbers import COLORS, COMPOSITION, GAMMA, HELDOUT, HUE, PROBE, Column
 from care.evaluate import paired_difference
 from care.evaluate.quantities import Quantity
 from care.tables import number
@@ -44,6 +44,9 @@ CLAIMS = {
         Claim(HELDOUT, "the held-out ratio is lower", "better"),
         Claim(HUE, "the features tell the color of a shape better", "better"),
         Claim(PROBE, "the linear probe is not worse", "not worse"),
+        Claim(HUE, "the features tell the color better where hue turns coordinates of its own", "better", APART),
+        Claim(COLORS, "the held-out ratio of a change of colors is then at most half of SimCLR's", "halved", APART),
+        Claim(PROBE, "and the linear probe is not worse then", "not worse", APART),
     ),
     "chains": (
         Claim(HELDOUT, f"a rotation is nearly exact: the held-out ratio is below {NEARLY_EXACT}", "nearly exact"),
@@ -72,8 +75,8 @@ def _seen(claim: Claim, a: Quantity, b: Quantity) -> bool | None:
     if claim.demand == "nearly exact":
         return float(b.value or 0) < NEARLY_EXACT
     low, high = _gain(a, b, 0.5 if claim.demand == "halved" else 1.0)
-    if claim.demand == "not worse":
-        return high >= 0
+    if claim.demand == "not worse" and low + high >= 0:
+        return True
     return None if low <= 0 <= high else low > 0
 
 
@@ -97,7 +100,7 @@ def _known(quantity: Quantity) -> bool:
 
 
 def _text(quantity: Quantity) -> str:
-    return f"{100 * quantity.value:.1f} %" if quantity.percent else number(quantity.value)  # type: ignore[operator, arg-type]
+    return f"{100 * quantity.value:.1f}\N{NO-BREAK SPACE}%" if quantity.percent else number(quantity.value)  # type: ignore[operator, arg-type]
 
 
 def _chance(a: Quantity, b: Quantity) -> str:

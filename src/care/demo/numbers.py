@@ -69,6 +69,9 @@ WAHBA = Column(
     "it also falls when nothing moves, and grows with the number of samples.",
 )
 
+# Not in the table: the claims need them.
+COLORS = Column("held-out ratio of colors", "head", "held-out ratio, color", "The held-out ratio of changes of color.")
+
 COLUMNS = (PROBE, KNN, HUE, MOVED, HELDOUT, COMPOSITION, GAMMA, WAHBA)
 
 

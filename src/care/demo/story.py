@@ -14,8 +14,9 @@ from care.report.page import Page, Picture, Points, Section
 LEAD = (
     "A contrastive encoder such as SimCLR learns to ignore crops and colors. CARE adds a loss by which an augmentation "
     "may move an embedding, but must move all embeddings by the same rotation. Both were just trained here, on "
-    "generated pictures and on generated 3-D point clouds, and measured on samples they never saw; on point clouds "
-    "also CARE with one part of the embedding for each of its two losses, turned apart, which is not in the paper."
+    "generated pictures and on generated 3-D point clouds, and measured on samples they never saw. Turned apart is not "
+    "in the paper: CARE with a part of the embedding for each of its two losses, one that is to ignore augmentations, "
+    "and one that is to turn, with the cloud or with the hue of the picture."
 )
 
 
@@ -68,7 +69,7 @@ def _shapes(encoders: Mapping[str, Shown]) -> list[Section]:
     drawn = figures(_evaluations(encoders), {name: shown.log for name, shown in encoders.items()})
     families = Picture(
         drawn["responses-head"],
-        "Held-out ratio, γ_f and other measures of both encoders for each family of augmentations.",
+        "Held-out ratio, γ_f and other measures of each encoder for each family of augmentations.",
         "A dot per augmentation, a bar at their mean, and the mean beside it. Of the families, crop shows another part "
         "of a picture, flip its mirror image, and the others change its colors or its sharpness.",
     )
