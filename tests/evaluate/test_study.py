@@ -1,6 +1,7 @@
 """Every part of an evaluation on models whose answers are known beforehand, and what becomes of it on disk."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -28,6 +29,25 @@ def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
         record["retrieval"]["features"]["hue_distance"] < 0.7 * record["retrieval"]["features"]["hue_distance_chance"]
     )
     assert by_color.measurement("features").families["flip"].in_words() == "invariant"
+
+
+@pytest.mark.parametrize(
+    ("measure", "name"),
+    [
+        ("heldout_ratio", "held-out ratio"),
+        ("unexplained", "unexplained variance"),
+        ("composition", "composition defect"),
+    ],
+)
+def test_what_is_measured_by_family_can_be_looked_up(by_color, measure, name):
+    """The mean of what is saved; no number for a flip, which does not move colors."""
+    saved = by_color.record["measurements"]["features"]["families"]
+    values = {q.name: q.value for q in quantities(by_color) if q.group == "features"}
+    for family in ("crop", "flip", "color", "gray", "blur"):
+        found = [value for value in saved[family][measure] if value is not None]
+        wanted = sum(found) / len(found) if found else math.nan
+        assert values.get(f"{name}, {family}", math.nan) == pytest.approx(wanted, nan_ok=True)
+    assert values[f"{name}, color"] != values[name]
 
 
 def test_jittered_queries_are_what_is_looked_for(by_color):
