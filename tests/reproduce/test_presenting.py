@@ -3,13 +3,25 @@
 import dataclasses
 import statistics
 
+import numpy as np
 import pytest
 import scipy.stats
+from matplotlib.figure import Figure
+from PIL import Image
 
 from care.evaluate import Evaluation
-from care.reproduce import SCALES, STUDIES, Outcome, Workshop, carry_out_all, scale_named, study_named
+from care.reproduce import (
+    SCALES,
+    STUDIES,
+    Outcome,
+    Workshop,
+    carry_out_all,
+    scale_named,
+    study_named,
+    write_reproduction,
+)
 from care.reproduce.paper import PROBES
-from care.reproduce.presentation import PROBE, cell, compared, measured_table
+from care.reproduce.presentation import PROBE, Presentation, cell, compared, measured_table
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +148,15 @@ def test_mistakes_are_named():
         study_named("lamda-sweep")
     with pytest.raises(ValueError, match="scale must be one of smoke, small, long, deep, paper"):
         scale_named("huge")
+
+
+def test_pictures_are_kept_in_few_colors_and_look_the_same(tmp_path):
+    figure = Figure()
+    figure.add_subplot().imshow(np.random.default_rng(0).random((8, 8)), cmap="viridis")
+    write_reproduction(tmp_path / "study", "care reproduce study", Presentation([], [], {"picture": figure}), [])
+    figure.savefig(tmp_path / "drawn.png", dpi=120)
+    kept, drawn = Image.open(tmp_path / "study" / "picture.png"), Image.open(tmp_path / "drawn.png")
+    assert (kept.mode, kept.size) == ("P", drawn.size)
+    difference = np.abs(np.asarray(kept.convert("RGB"), float) - np.asarray(drawn.convert("RGB"), float))
+    assert difference.mean() < 0.5
+    assert difference.max() < 30
