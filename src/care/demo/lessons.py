@@ -1,4 +1,4 @@
-"""What the demo trains, and how thoroughly it looks. Chosen on samples cut from the training split, with seed 0."""
+"""What the demo trains, and how thoroughly it looks. Chosen on samples cut from train, with seeds 0 and 1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
