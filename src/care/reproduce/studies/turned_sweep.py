@@ -25,7 +25,7 @@ from care.train import Config
 
 BASE = "SimCLR"
 # Few coordinates: in many dimensions all embeddings are nearly orthogonal, and L_equi small.
-TURNED, WEIGHT, KAPPAS = 16, 10.0, (0.1, 0.3, 1.0)
+TURNED, WEIGHT, KAPPAS = 16, 10.0, (0.03, 0.1, 0.3, 1.0)
 EVERYTHING = "turned by all augmentations, κ = 1"
 COLOR_RATIO, BEFORE = ("head", "held-out ratio, color"), ("backbone", "held-out ratio, color")
 UNEXPLAINED, MRR = ("head", "unexplained variance, color"), ("head", "MRR by rotation, color")
