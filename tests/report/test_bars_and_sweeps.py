@@ -34,20 +34,30 @@ def test_values_that_are_no_numbers_are_left_out():
 
 
 def test_a_sweep_is_a_curve_over_the_weights_in_their_order():
-    panels = {
-        "probe": ({3.0: 0.8, 0.3: 0.7, 30.0: math.nan}, 0.75, {"two views": 0.77, "no number": math.nan}),
-        "γ_f": ({3.0: 0.2, 0.3: 0.5}, None, {}),
-    }
-    figure = sweep_figure(panels)
-    first, second = figure.axes
-    curve, variant, base = (line for line in first.lines if len(line.get_xdata()))
+    figure = sweep_figure({"γ_f": ({3.0: 0.2, 0.3: 0.5, 30.0: math.nan}, 0.75, {})})
+    (ax,) = figure.axes
+    curve, base = ax.lines
     assert list(curve.get_xdata()) == [0.3, 3.0]
-    assert list(curve.get_ydata()) == [0.7, 0.8]
-    assert list(variant.get_ydata()) == [0.77]
-    assert variant.get_xdata()[0] > 3.0
+    assert list(curve.get_ydata()) == [0.5, 0.2]
     assert list(base.get_ydata()) == [0.75, 0.75]
-    assert len([line for line in second.lines if len(line.get_xdata())]) == 1
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["two views", "no number"]
-    figure.savefig("/dev/null", format="png")
+    assert len(sweep_figure({"γ_f": ({3.0: 0.2}, None, {})}).axes[0].lines) == 1
     with pytest.raises(ValueError, match="nothing to draw"):
         sweep_figure({})
+
+
+def test_variants_of_a_sweep_are_rows_below_it_in_the_color_of_what_they_vary():
+    panels = {
+        "probe": ({3.0: 0.8}, 0.75, {"two views": 0.77, "no number": math.nan, "SimCLR, longer": 0.79}),
+        "γ_f": ({3.0: 0.2}, None, {"SimCLR, longer": 0.9}),
+    }
+    figure = sweep_figure(panels)
+    (curve, _), (_, other) = (figure.axes[:2], figure.axes[2:])
+    first = figure.axes[2]
+    assert [label.get_text() for label in first.get_yticklabels()] == ["two views", "no number", "SimCLR, longer"]
+    base, *dots = first.lines
+    assert list(base.get_xdata()) == [0.75, 0.75]
+    assert [(*dot.get_xdata(), *dot.get_ydata()) for dot in dots] == [(0.77, 0), (0.79, 2)]
+    assert [dot.get_color() for dot in dots] == [curve.lines[0].get_color(), curve.lines[1].get_color()]
+    (only,) = other.lines
+    assert (*only.get_xdata(), *only.get_ydata()) == (0.9, 2)
+    figure.savefig("/dev/null", format="png")

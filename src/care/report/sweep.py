@@ -1,53 +1,75 @@
-"""Quantities over the weight of a loss."""
+"""Quantities over the weight of a loss, and what else was tried."""
 
 from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
-from care.report.look import INK, LABEL, PALETTE, finite, headline, label_ends, literal, model_colors, short, tidy
+from care.report.look import INK, LABEL, PALETTE, SMALL, dark, finite, headline, label_ends, literal, short, tidy
 
 # λ → value; the value without the loss, if known; values of variants by name.
 Panel = tuple[Mapping[float, float], float | None, Mapping[str, float]]
+SWEEP, BASE = PALETTE[0], PALETTE[1]
 
 
 def sweep_figure(panels: Mapping[str, Panel], base: str = "SimCLR", variable: str = "λ") -> Figure:
-    """A panel per quantity: a curve over λ on a logarithmic axis, the value without the loss as a line, and the
-    variants as points at the right, with their names once below all panels."""
+    """A column per quantity: above, a curve over λ on a logarithmic axis; below, a row per variant, named at the left.
+    The value without the loss is a dashed line through both, and variants of the base have its color."""
     if not panels:
         raise ValueError("there is nothing to draw: pass at least one quantity")
     names = list(dict.fromkeys(name for _, _, others in panels.values() for name in others))
-    colors = model_colors(["the sweep", "the base", *names])
-    figure = Figure(figsize=(2.3 * len(panels) + 0.4, 2.7 + 0.16 * len(names)), layout="constrained")
-    for i, (title, panel) in enumerate(panels.items(), start=1):
-        ax = figure.add_subplot(1, len(panels), i)
-        _draw(ax, panel, base, colors)
-        headline(ax, literal(title))
-        ax.set_xlabel(variable, fontsize=LABEL, color=INK)
-    if names:
-        handles = [ax.plot([], [], "D", color=colors[name], markersize=4.5)[0] for name in names]
-        figure.legend(
-            handles, map(literal, names), loc="outside lower left", ncols=min(3, len(names)), frameon=False, fontsize=8
-        )
+    heights = (2.4, 0.45 + 0.16 * len(names)) if names else (2.4,)
+    figure = Figure(figsize=(2.0 * len(panels) + (2.4 if names else 0.4), sum(heights)), layout="constrained")
+    axes = figure.subplots(len(heights), len(panels), squeeze=False, height_ratios=heights)
+    for column, (title, (weights, without, others)) in enumerate(panels.items()):
+        known = without if without is not None and finite([without]) else None
+        _draw_curve(axes[0, column], weights, known, base)
+        axes[0, column].set_xlabel(variable, fontsize=LABEL, color=INK)
+        headline(axes[0, column], literal(title))
+        if names:
+            _draw_rows(axes[1, column], names if column == 0 else [""] * len(names), known)
+            _draw_variants(axes[1, column], {names.index(name): others[name] for name in others}, names, base)
     return figure
 
 
-def _draw(ax: Axes, panel: Panel, base: str, colors: Mapping[str, str]) -> None:
+def _draw_curve(ax: Axes, weights: Mapping[float, float], without: float | None, base: str) -> None:
     tidy(ax)
-    weights, without, others = panel
     known = {weight: value for weight, value in sorted(weights.items()) if finite([value])}
-    right = 1.0
     if known:
-        ax.plot(list(known), list(known.values()), "o-", color=PALETTE[0], linewidth=1.5, markersize=4)
+        ax.plot(list(known), list(known.values()), "o-", color=SWEEP, linewidth=1.5, markersize=4)
         ax.set_xscale("log")
         ax.set_xticks(list(known), [f"{weight:g}" for weight in known])
         ax.xaxis.set_minor_locator(NullLocator())
-        right = max(known)
-    for place, (name, value) in enumerate(others.items(), start=1):
-        if finite([value]):
-            ax.plot([right * 1.6 ** (place / 2 + 0.5)], [value], "D", color=colors[name], markersize=4.5)
-    if without is not None and finite([without]):
-        ax.axhline(without, color=colors["the base"], linewidth=1.2, linestyle="--", zorder=1)
+    if without is not None:
+        ax.axhline(without, color=BASE, linewidth=1.2, linestyle="--", zorder=1)
         ax.margins(y=0.12)
-        label_ends(ax, [(without, f"{literal(base)}\n{short(without)}", colors["the base"])])
+        label_ends(ax, [(without, f"{literal(base)}\n{short(without)}", BASE)])
+
+
+def _draw_rows(ax: Axes, names: list[str], without: float | None) -> None:
+    tidy(ax, "x")
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_yticks(range(len(names)), [literal(name) for name in names], fontsize=SMALL)
+    ax.tick_params(axis="y", length=0)
+    ax.xaxis.set_major_locator(MaxNLocator(3))
+    ax.margins(x=0.12)
+    if without is not None:
+        ax.axvline(without, color=BASE, linewidth=1.2, linestyle="--", zorder=1)
+
+
+def _draw_variants(ax: Axes, values: Mapping[int, float], names: list[str], base: str) -> None:
+    """A dot per row, and its number at the right."""
+    for row, value in values.items():
+        if finite([value]):
+            color = BASE if names[row].startswith(base) else SWEEP
+            ax.plot([value], [row], "o", color=color, markersize=4)
+            ax.text(
+                1.02,
+                row,
+                short(value),
+                transform=ax.get_yaxis_transform(),
+                fontsize=SMALL,
+                color=dark(color),
+                va="center",
+            )
