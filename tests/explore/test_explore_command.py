@@ -1,5 +1,6 @@
 """`care explore` as a command: it serves until it is interrupted, and tells mistakes in one line."""
 
+import dataclasses
 import json
 import os
 import re
@@ -85,15 +86,17 @@ def test_the_command_serves_until_it_is_interrupted(world):
         ("plain --device gpu", "device must be auto, cpu, cuda or cuda:1"),
         ("damaged", "steering.safetensors is damaged"),
         ("misfit", "the steering of misfit turns vectors of 5 numbers, and its embeddings have 8"),
+        ("partial", "the steering of partial is of its output whole, and it has head, backbone: run care steer again"),
     ],
 )
 def test_mistakes_are_one_line(world, monkeypatch, line, words):
     monkeypatch.chdir(world)
     monkeypatch.setattr(ExploreServer, "serve", lambda *_: pytest.fail("no mistake was seen"))  # and not: wait forever
-    for name in {"damaged", "misfit"} & {line}:
+    for name in {"damaged", "misfit", "partial"} & {line}:
         (world / name / "steering").mkdir(parents=True, exist_ok=True)
         (world / name / "model.safetensors").write_bytes((world / "plain" / "model.safetensors").read_bytes())
-        save(some_steering(d=5), world / name / "steering" / "steering.safetensors")
+        steering = dataclasses.replace(some_steering(d=5), output="whole" if name == "partial" else "head")
+        save(steering, world / name / "steering" / "steering.safetensors")
     if line == "damaged":
         file = world / line / "steering" / "steering.safetensors"
         file.write_bytes(file.read_bytes()[:-1] + b"x")

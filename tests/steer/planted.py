@@ -27,6 +27,7 @@ def evidence_of(F, F_a, theta, families, names=IMAGE_NAMES):
     V, n, d = F_a.shape
     kept = torch.arange(n).expand(V, n)
     return Evidence(
+        output="head",
         names=names,
         center=1.0,
         families=tuple(families),

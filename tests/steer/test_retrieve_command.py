@@ -1,5 +1,6 @@
 """`care retrieve`, from the command to the files, and what it says of mistakes."""
 
+import dataclasses
 import json
 import re
 
@@ -77,13 +78,13 @@ def test_a_picture_of_another_size_is_cut_to_the_size_of_the_others(run, tmp_pat
     assert "class_precision" in record["mean"]
 
 
-def nearest(run, images, query):
+def nearest(run, images, query, output="head"):
     """All images from the nearest to the farthest, seen at the size of the run's policy."""
     subject, config = load_subject(str(run)), load_trained(run).config
     size = policy_for(config.chunk_policy, config.size).size
     views = tv.resize(torch.cat([images, query[None]]) / 255, [size, size], antialias=True)
     with torch.no_grad():
-        F = torch.nn.functional.normalize(subject.embed(views)["head"], dim=1)
+        F = torch.nn.functional.normalize(subject.embed(views)[output], dim=1)
     return (F[:-1] @ F[-1]).argsort(descending=True).tolist()
 
 
@@ -114,6 +115,29 @@ def test_a_steering_of_other_embeddings_is_refused(run, tmp_path):
     result = retrieve(run, "--steering", str(tmp_path / "wrong.safetensors"))
     assert result.exit_code == 2
     assert "steers embeddings of 5 dimensions" in result.output
+
+
+def test_neighbors_are_looked_up_in_what_was_steered(run, tmp_path):
+    """A steering of the backbone that turns nothing: its neighbors are those of the features."""
+    right = steer.load(run / "steering" / "steering.safetensors")
+    d, still = load_subject(str(run)).encoder.backbone.num_features, torch.zeros(len(right.names), 2, 2)
+    steering = steer.Steering(right.names, right.center, torch.eye(d)[:, :2], still, (), "backbone")
+    steer.save(steering, tmp_path / "still.safetensors")
+    options = ["--query", "7", "--steering", str(tmp_path / "still.safetensors"), "--out", str(tmp_path / "found")]
+    result = retrieve(run, *options)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "found" / "retrieval.json").read_text())["one"]["found"]
+    images = data.load(str(run.parent / "data"), "test").inputs
+    others = [i for i in nearest(run, images, images[7], "backbone") if i != 7]
+    assert found["steering"] == found["identity"] == others[:3]
+
+
+def test_a_steering_of_an_output_that_is_not_there_is_refused(run, tmp_path):
+    right = steer.load(run / "steering" / "steering.safetensors")
+    steer.save(dataclasses.replace(right, output="whole"), tmp_path / "whole.safetensors")
+    result = retrieve(run, "--steering", str(tmp_path / "whole.safetensors"))
+    assert result.exit_code == 2
+    assert "steers the output whole, which" in result.output
 
 
 def test_point_clouds_have_no_pictures():

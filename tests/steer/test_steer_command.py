@@ -38,13 +38,17 @@ def test_steer_leaves_a_steering_a_record_and_pictures(run, generator):
     assert steering.rotation(simclr(12).sample(3, (12, 12), generator)).shape == (3, 8, 8)
 
 
-def test_products_of_colors_are_fitted_if_asked_for(run):
-    out = run / "second"
-    result = CliRunner().invoke(app, ["steer", str(run), *QUICK, "--second-order", "--out", str(out)])
+def test_products_of_colors_are_fitted_if_asked_for_and_both_parts_of_an_embedding_are_steered(run):
+    apart = run.parent / "apart"
+    settings = {"method": "simclr", "equivariance": 1.0, "embedding": 8, "turned": 3, "epochs": 1}
+    train(prepare(small_config(str(run.parent / "data"), **settings), apart))
+    result = CliRunner().invoke(app, ["steer", str(apart), *QUICK, "--second-order"])
     assert result.exit_code == 0, result.output
     assert "second order" in result.output
-    assert json.loads((out / "steering.json").read_text())["order"] == 2
-    steering = steer.load(out / "steering.safetensors")
+    record = json.loads((apart / "steering" / "steering.json").read_text())
+    assert (record["order"], record["output"], record["dimension"]) == (2, "whole", 8)
+    steering = steer.load(apart / "steering" / "steering.safetensors")
+    assert steering.output == "whole"
     squares = [first for first, second in steering.products if first == second]
     assert squares == ["brightness", "contrast", "saturation"]
     assert steering.generators[len(steering.names) :].flatten(1).any(1).all()
@@ -57,6 +61,12 @@ def test_products_are_for_colors(tmp_path):
     result = CliRunner().invoke(app, ["steer", str(tmp_path / "clouds"), *QUICK, "--second-order"])
     assert result.exit_code == 2
     assert "point clouds have none" in result.output
+
+
+def test_which_outputs_there_are_is_told(run):
+    result = CliRunner().invoke(app, ["steer", str(run), *QUICK, "--of", "features"])
+    assert result.exit_code == 2
+    assert "--of must be one of head, backbone, got features" in result.output
 
 
 def test_fitted_images_are_not_measured(run):

@@ -20,7 +20,7 @@ from care.evaluate import Observer
 from care.explore import ExploreServer, Gallery, fill_bank
 from care.methods import policy_for
 from care.steer import Steering
-from care.subjects import Subject, load_subject
+from care.subjects import Subject, load_subject, only, steerable
 from care.tables import visible
 from care.train import Config
 from care.train.distributed import resolve_device
@@ -130,4 +130,15 @@ def _observer(guest: _Guest, samples: Samples, device: torch.device) -> Observer
     policy_name = guest.config.chunk_policy if guest.config else OTHER_POLICY
     policy = policy_for(policy_name, guest.subject.size)
     check_study(guest.subject, samples, policy, policy_name, device)
-    return Observer(guest.subject.embed, samples, policy, policy_name, device)
+    return Observer(only(guest.subject.embed, _output(guest)), samples, policy, policy_name, device)
+
+
+def _output(guest: _Guest) -> str:
+    """Where its steering was fitted; of a model without one, what it would be fitted to."""
+    choices = steerable(guest.subject.outputs)
+    if guest.steering is not None and guest.steering.output not in choices:
+        raise ValueError(
+            f"the steering of {guest.name} is of its output {guest.steering.output}, and it has {', '.join(choices)}: "
+            "run care steer again"
+        )
+    return guest.steering.output if guest.steering is not None else choices[0]

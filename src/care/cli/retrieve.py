@@ -13,7 +13,7 @@ from care.augment import CHANGES, PRESETS, ImageParameters, ImagePolicy, apply, 
 from care.cli.evaluate import study_of
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_folder, save_figures
-from care.cli.steer import steered_observer, steered_output, steering_folder
+from care.cli.steer import steerable_outputs, steered_observer, steering_folder
 from care.cli.watching import watching
 from care.data import Samples
 from care.data.readers.pictures import read_pictures
@@ -60,9 +60,8 @@ def retrieve(
         config = load_trained(Path(model)).config if Path(model).is_dir() else None
         study = study_of(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)
         views = _image_policy(study)
-        output = steered_output(study)
-        observer = steered_observer(study, study.test, output)
-        steering = _steering(steering_file or steering_folder(model, study) / "steering.safetensors", observer, model)
+        steering = _steering(steering_file or steering_folder(model, study) / "steering.safetensors", study, model)
+        output, observer = steering.output, steered_observer(study, study.test, steering.output)
         a = augmentation_of(observer, changes)
         asked, number = _query(observer, query)
         if k >= len(study.test):
@@ -90,12 +89,16 @@ def _image_policy(study: Study) -> ImagePolicy:
     return study.policy
 
 
-def _steering(file: Path, observer: Observer, model: str) -> Steering:
+def _steering(file: Path, study: Study, model: str) -> Steering:
     """The steering in the file; ValueError if it is not there, or is that of other embeddings or views."""
     if not file.is_file():
         raise ValueError(f"{file} does not exist: run care steer {model} first")
-    steering, policy = load(file), observer.policy
-    ((_, few),) = _taking(observer, torch.arange(2)).still().items()
+    steering, policy = load(file), study.policy
+    if steering.output not in steerable_outputs(study):
+        raise ValueError(
+            f"{file} steers the output {steering.output}, which {model} does not have: run care steer again"
+        )
+    ((_, few),) = steered_observer(study, study.test.limit(2), steering.output).still().items()
     if len(steering.basis) != few.shape[1]:
         raise ValueError(
             f"{file} steers embeddings of {len(steering.basis)} dimensions, and those of {model} have {few.shape[1]}: "
@@ -103,7 +106,7 @@ def _steering(file: Path, observer: Observer, model: str) -> Steering:
         )
     if isinstance(policy, ImagePolicy) and steering.center != policy.center:
         raise ValueError(
-            f"{file} was fitted to views of {steering.center:g} of the picture, and those of {observer.policy_name} "
+            f"{file} was fitted to views of {steering.center:g} of the picture, and those of {study.policy_name} "
             f"are {policy.center:g} of it: choose the same --policy for both"
         )
     return steering

@@ -32,6 +32,7 @@ from care.steer import (
     undone_families,
 )
 from care.steer.families import measured_families
+from care.subjects import only, steerable
 from care.train.distributed import resolve_device
 from care.train.runs import Trained, load_trained
 
@@ -49,6 +50,10 @@ def steer(
     augmentations: Annotated[
         int, typer.Option(min=2, max=10_000, help="How many to fit on, per family; three times that of the policy.")
     ] = 40,
+    of: Annotated[
+        str | None,
+        typer.Option("--of", help="Which output: head, backbone … Default: what the losses were on, all of it."),
+    ] = None,
     rank: Annotated[int, typer.Option(min=2, max=512, help="In how many directions embeddings are turned.")] = 64,
     second_order: Annotated[
         bool,
@@ -87,7 +92,7 @@ def steer(
         _check(study)
         if second_order and isinstance(study.policy, PointPolicy):
             raise ValueError("--second-order is for colors, and point clouds have none")
-        output = steered_output(study)
+        output = _output(study, of)
         folder = out or steering_folder(model, study)
         claim_folder(folder)
     with watching() as watch:
@@ -104,7 +109,7 @@ def steer(
         write_atomically(folder / "steering.json", json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
         save_figures({"steering": result.figure()} if result.reacts else {}, folder, watch)
         results = [str(result)]
-        if trained is not None and (joint := steering_trained_with(trained)) is not None:
+        if trained is not None and output == "head" and (joint := steering_trained_with(trained)) is not None:
             save(joint, folder / "trained.safetensors")
             title = f"{study.model}, as trained"
             found = measure_steering(unseen, output, families, joint, predictor, title, seed, watch)
@@ -135,18 +140,24 @@ def steering_folder(model: str, study: Study) -> Path:
     return Path(model) / "steering" if Path(model).is_dir() else Path(f"steering-{study.model}")
 
 
-def steered_output(study: Study) -> str:
-    """Which output to steer: where the loss makes augmentations rotations, or the only one there is."""
+def _output(study: Study, of: str | None) -> str:
+    choices = steerable_outputs(study)
+    if of is not None and of not in choices:
+        raise ValueError(f"--of must be one of {', '.join(choices)}, got {of}")
+    return of or choices[0]
+
+
+def steerable_outputs(study: Study) -> tuple[str, ...]:
+    """What of the model can be steered, first what is meant if nobody chooses."""
     few = study.test.limit(2)
     views = apply(few.inputs.cpu(), study.policy.unchanged(2, few.source))  # type: ignore[arg-type]
-    outputs = study.embed(views.to(study.device))
-    return "head" if "head" in outputs else next(iter(outputs))
+    return steerable(study.embed(views.to(study.device)))
 
 
 def steered_observer(study: Study, samples: Samples, output: str) -> Observer:
     """The model looking at `samples`, in the one place that is steered."""
     return Observer(
-        lambda x: {output: study.embed(x)[output]},
+        only(study.embed, output),
         samples,
         study.policy,
         study.policy_name,

@@ -86,5 +86,5 @@ def fill_bank(
 
 
 def _embedded(observer: Observer, views: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
-    """The model's first output, which is what its loss was on, by its direction."""
+    """The model's first output, by its direction."""
     return Euclidean().embed(next(iter(observer.embed(views).values())).float())

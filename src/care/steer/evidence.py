@@ -22,12 +22,13 @@ LOOKS = 10  # augmentations that the directions to turn in are found from
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """V augmentations of n images: coordinates θ, covariances C_a in `basis`, and ‖F_a − F‖² / n.
+    """V augmentations of n images: coordinates θ, covariances C_a in `basis`, and ‖F_a − F‖² / n, of one `output`.
 
     `families` has the family of each. `F` [n, d] and the rows `kept` [V, s] of every F_a, `F_kept`, are for predictors
     other than rotations. Everything is on the CPU.
     """
 
+    output: str
     names: tuple[str, ...]
     center: float
     families: tuple[str, ...]
@@ -63,6 +64,7 @@ def gather(
         if watch is not None:
             watch("augmentations to fit", i + 1, len(kept))
     return Evidence(
+        output=output,
         names=coordinate_names(augmentations),
         center=center,
         families=tuple(part.name for part, a in zip(families, drawn, strict=True) for _ in range(len(a))),

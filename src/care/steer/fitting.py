@@ -39,7 +39,7 @@ def fit_steering(evidence: Evidence, seed: int = 0, watch: Watch | None = None, 
         fixed[:turns], _ = represent(theta[:, :turns], C, evidence.displacement)
     free = [k for k in range(turns, theta.shape[1]) if theta[:, k].any()]
     generators = fit_generators(evidence, theta, fixed, free, seed, watch) if free else fixed
-    return Steering(evidence.names, evidence.center, evidence.basis, generators, tuple(products))
+    return Steering(evidence.names, evidence.center, evidence.basis, generators, tuple(products), evidence.output)
 
 
 def fit_generators(

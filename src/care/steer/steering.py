@@ -15,7 +15,8 @@ from care.augment import Parameters, coordinate_names, coordinates
 from care.durable import BLANK, is_sealed, seal, write_atomically
 from care.steer.generators import rotations, with_products
 
-FORMAT = "care steering 2"
+FORMAT = "care steering 3"
+ABOUT = ("names", "center", "products", "output")  # of a steering, in the header of its file
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class Steering:
     the part of the picture that the un-augmented view shows.
 
     With `products`, pairs of names, the sum goes on with θ_i θ_j A_ij, whose generators are behind the others. Lines on
-    which one of them varies are then no subgroups.
+    which one of them varies are then no subgroups. `output` names what of a model it was fitted to.
 
     One augmentation turns all embeddings alike; otherwise embedding i is turned by augmentation i.
     """
@@ -37,6 +38,7 @@ class Steering:
     basis: Float[Tensor, "d m"]
     generators: Float[Tensor, "k m m"]
     products: tuple[tuple[str, str], ...] = ()
+    output: str = "head"
 
     def coordinates(self, augmentations: Parameters) -> Float[Tensor, "n k"]:
         """θ of every augmentation, on the device of the generators."""
@@ -85,7 +87,7 @@ class Steering:
 def save(steering: Steering, file: Path) -> None:
     """Write a safetensors file whose header says what it is, durably, with a checksum."""
     tensors = {"basis": steering.basis.cpu().contiguous(), "generators": steering.generators.cpu().contiguous()}
-    about = {name: json.dumps(getattr(steering, name)) for name in ("names", "center", "products")}
+    about = {name: json.dumps(getattr(steering, name)) for name in ABOUT}
     header = {"format": FORMAT, **about, "sha256": BLANK.decode()}
     write_atomically(file, seal(safetensors.torch.save(tensors, header)))
 
@@ -105,6 +107,6 @@ def load(file: str | Path) -> Steering:
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
     if header.get("format") != FORMAT:
         raise ValueError(f"{file} holds no steering: its format is {header.get('format')}, not {FORMAT}")
-    names, center, products = (json.loads(header[name]) for name in ("names", "center", "products"))
+    names, center, products, output = (json.loads(header[name]) for name in ABOUT)
     pairs = tuple((first, second) for first, second in products)
-    return Steering(tuple(names), center, tensors["basis"], tensors["generators"], pairs)
+    return Steering(tuple(names), center, tensors["basis"], tensors["generators"], pairs, output)
