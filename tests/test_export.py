@@ -31,7 +31,7 @@ def test_the_exported_encoder_agrees(run, to):
 
 
 def test_timm_loads_the_backbone(run):
-    file, _ = exporting.export(run, "timm")
+    file, _ = exporting.export(str(run), "timm")
     model = timm.create_model("test_resnet", num_classes=0)
     small_stem(model).load_state_dict(load_file(file))
     encoder, images = care.load(run), torch.rand(2, 3, 32, 32)

@@ -37,7 +37,7 @@ class Features(nn.Module):
         return self.encoder.features(images)
 
 
-def export(run: Path, to: Format, out: Path | None = None) -> tuple[Path, float]:
+def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[Path, float]:
     """Write the encoder of a finished run as `to`; returns (the file, the largest relative difference of its output).
 
     "timm":        the backbone's weights under timm's names, as safetensors; its metadata say how images in [0, 1] are
@@ -47,13 +47,13 @@ def export(run: Path, to: Format, out: Path | None = None) -> tuple[Path, float]
     """
     if to not in FILES:
         raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
-    trained = load_trained(run)
+    trained = load_trained(Path(run))
     if to == "timm" and not is_model(trained.config.model):
         raise ValueError(f"timm has no {trained.config.model}: use --to onnx or --to torchscript")
     encoder, config, source = trained.encoder, trained.config, trained.source
     shape = (*source, 3) if len(source) == 1 else (3, *source)
     example = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
-    file = out or run / FILES[to]
+    file = Path(out) if out else Path(run) / FILES[to]
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         made = Path(folder) / file.name
         if to == "timm":

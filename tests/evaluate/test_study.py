@@ -135,8 +135,8 @@ def test_it_is_repeatable_saved_and_read_back(by_color, tmp_path):
     assert {k: v for k, v in again.record.items() if k != "seconds"} == {
         k: v for k, v in by_color.record.items() if k != "seconds"
     }
-    by_color.save(tmp_path / "evaluation")
-    read = Evaluation.load(tmp_path / "evaluation")
+    by_color.save(str(tmp_path / "evaluation"))
+    read = Evaluation.load(str(tmp_path / "evaluation"))
     assert read.record == by_color.record
     assert all(torch.equal(read.arrays[name], values) for name, values in by_color.arrays.items())
     assert summary(read) == summary(by_color)

@@ -101,8 +101,8 @@ def test_what_does_not_fit_is_refused(steering, augmentations, generator, unchec
 @pytest.mark.parametrize("kind", ["steering", "curved"])
 def test_a_file_gives_the_same_steering(kind, request, tmp_path):
     steering, file = request.getfixturevalue(kind), tmp_path / "steering.safetensors"
-    save(dataclasses.replace(steering, center=0.875, output="whole"), file)
-    again = load(file)
+    save(dataclasses.replace(steering, center=0.875, output="whole"), str(file))
+    again = load(str(file))
     assert (again.names, again.center, again.products) == (steering.names, 0.875, steering.products)
     assert again.output == "whole"
     assert again.basis.equal(steering.basis)

@@ -54,8 +54,9 @@ class Evaluation:
         pairs = ((name, ours[name], theirs[name]) for name in PAIRED)
         return [f"{name}: {a} for {self.name}, {b} for {other.name}" for name, a, b in pairs if a != b]
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: str | Path) -> None:
         """Write `evaluation.json` and the arrays into `folder`; the first has the checksums of both."""
+        folder = Path(folder)
         make_folder(folder)
         arrays = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in self.arrays.items()})
         sealed = {"sha256": BLANK.decode(), SUM: sha256(arrays).hexdigest(), **self.record}
@@ -64,8 +65,9 @@ class Evaluation:
         write_atomically(folder / RECORD, seal(text.encode()))
 
     @classmethod
-    def load(cls, folder: Path) -> "Evaluation":
+    def load(cls, folder: str | Path) -> "Evaluation":
         """What `save` wrote; ValueError if any byte of it has changed."""
+        folder = Path(folder)
         try:
             text, arrays = ((folder / name).read_bytes() for name in (RECORD, ARRAYS))
         except (FileNotFoundError, NotADirectoryError) as error:

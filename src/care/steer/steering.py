@@ -84,12 +84,12 @@ class Steering:
         return dataclasses.replace(self, basis=self.basis.to(device), generators=self.generators.to(device))
 
 
-def save(steering: Steering, file: Path) -> None:
+def save(steering: Steering, file: str | Path) -> None:
     """Write a safetensors file whose header says what it is, durably, with a checksum."""
     tensors = {"basis": steering.basis.cpu().contiguous(), "generators": steering.generators.cpu().contiguous()}
     about = {name: json.dumps(getattr(steering, name)) for name in ABOUT}
     header = {"format": FORMAT, **about, "sha256": BLANK.decode()}
-    write_atomically(file, seal(safetensors.torch.save(tensors, header)))
+    write_atomically(Path(file), seal(safetensors.torch.save(tensors, header)))
 
 
 def load(file: str | Path) -> Steering:

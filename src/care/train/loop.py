@@ -67,13 +67,13 @@ class Plan:
         return self.config.batch_size // self.config.accumulate
 
 
-def prepare(config: Config, out: Path, resume: bool = False, save_minutes: float = SAVE_MINUTES) -> Plan:
+def prepare(config: Config, out: str | Path, resume: bool = False, save_minutes: float = SAVE_MINUTES) -> Plan:
     """Check everything that can be wrong with what the user asked for, and make or find the run folder.
 
     `resume` goes on with the run in `out`, if there is one. A checkpoint is saved after every epoch, and within one
     when `save_minutes` have passed since the last. The folder is this run's until `train` has ended.
     """
-    run = Run(out)
+    run = Run(Path(out))
     if resume:
         check_unchanged(run)
     if config.deterministic:
