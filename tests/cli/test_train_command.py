@@ -1,5 +1,6 @@
 """`care train`, from the command to the run folder, on pictures of one's own."""
 
+import dataclasses
 import json
 
 import pytest
@@ -8,7 +9,9 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from care.cli import app
+from care.cli.train import _keeping
 from care.data import load
+from care.train import Config, keeping, recipe
 from train.small import small_data
 
 SMALL = ["--model", "test_resnet", "--size", "16", "--batch-size", "8", "--embedding", "8", "--head-width", "16"]
@@ -29,6 +32,26 @@ def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
     assert (out / "log.jsonl").read_bytes() == before
     assert "already finished" not in run("train", "--resume", "--out", out, "--epochs", 2)
     assert "already finished: 2 epochs\n" in run("train", "--resume", "--out", out)
+
+
+def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
+    data, out = small_data(tmp_path / "data"), tmp_path / "run"
+    train = ["train", "--out", out, "--data", data, "--device", "cpu", *SMALL, "--keep", "hue", "--chunks", 2]
+    run(*train, "--epochs", 1, "--turning", 0.3)
+    config = Config.read(out / "config.toml")
+    assert (config.embedding, config.turned, config.equivariance, config.turning) == (8 + 16, 16, 10.0, 0.3)
+    assert (config.policy, config.chunk_policy, config.measured_policy) == ("mocov2", "hue_only", "mocov2")
+    assert "already finished" in run(*train, "--epochs", 1, "--turning", 0.3, "--resume")
+    run("train", "--resume", "--out", out, "--keep", "hue", "--turning", 0.3, "--epochs", 2)
+    assert Config.read(out / "config.toml").embedding == 8 + 16
+    error = run(*train[:-4], "--keep", "pose", code=2)
+    assert "what can be kept is hue or colors, not pose" in error
+
+
+def test_keep_goes_with_recipes():
+    without, settings = recipe("cifar10-simclr"), keeping("colors", 128)
+    assert dataclasses.replace(without, **settings).turned == 16
+    assert _keeping("colors", {"epochs": 3}, None, "cifar10-simclr", None) == {**settings, "epochs": 3}
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def study_of(
         raise ValueError("say what to evaluate it on: --data NAME")
     subject = load_subject(model).to(device)
     train, test, of = _samples(config, name or config.data, split)  # type: ignore[union-attr]
-    chosen = policy or (config.chunk_policy if config else "simclr")
+    chosen = policy or (config.measured_policy if config else "simclr")
     form = form_named(config.form if config else "euclidean")
     views = policy_for(chosen, subject.size)
     check_study(subject, test, views, chosen, device)

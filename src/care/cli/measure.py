@@ -35,7 +35,7 @@ def measure(
     split: Annotated[str | None, typer.Option(help="Default: what a run held out, test, or val.")] = None,
     policy: Annotated[
         str | None,
-        typer.Option(help=f"One of {', '.join(PRESETS)}. Default: that of a run's equivariance loss, else simclr."),
+        typer.Option(help=f"One of {', '.join(PRESETS)}. Default: a run's, else simclr."),
     ] = None,
     size: Annotated[
         int | None, typer.Option(min=8, max=4096, help="Side of a view in pixels. Default: what the model wants.")
@@ -66,7 +66,7 @@ def measure(
         config = config_of(model)
         samples, _ = heldout_samples(config, name or (config.data if config else "shapes"), split)
         samples = place(samples.limit(min(images, len(samples))), where)
-        policy = policy or (config.chunk_policy if config else "simclr")
+        policy = policy or (config.measured_policy if config else "simclr")
         views = policy_for(policy, size or subject.size)
         check_study(subject, samples, views, policy, where)
         forms = {"head": form_named(config.form)} if config else {}

@@ -85,7 +85,7 @@ def steer(
             trained.config if trained else None,
             name,
             split,
-            policy,
+            policy or (trained.config.chunk_policy if trained else None),
             torch.device(resolve_device(device)),
             batch_size,
         )

@@ -19,6 +19,7 @@ from care.train import (
     TensorBoard,
     Terminal,
     default_config,
+    keeping,
     prepare,
     recipe,
     recipes,
@@ -26,6 +27,7 @@ from care.train import (
 from care.train import train as run_training
 from care.train.config import known_names
 from care.train.loop import SAVE_MINUTES
+from care.train.recipes import KEPT, TURNED
 
 HELP = {
     "data": "Data set: shapes, chains, cifar10, … (`care data list`), or the folder of a store.",
@@ -82,6 +84,13 @@ def train(
     ] = SAVE_MINUTES,
     config: Annotated[Path | None, typer.Option(help="A config.toml, such as that of another run.")] = None,
     recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of the paper.")] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Keep what the contrast forgets, {' or '.join(KEPT)}, in {TURNED} more coordinates of the embedding: "
+            "sets --turned, --equivariance, --turning and --chunk-policy."
+        ),
+    ] = None,
     tensorboard: Annotated[bool, typer.Option(help="Also write the log for TensorBoard, to OUT/tensorboard.")] = False,
     **chosen: Any,
 ) -> None:
@@ -89,7 +98,8 @@ def train(
 
     Every setting has the paper's value for the data set. What is given here goes before --recipe and --config.
 
-    Examples: [bold]care train --data shapes --equivariance 3[/bold], or
+    Examples: [bold]care train --data shapes --equivariance 3[/bold],
+    [bold]care train --data shapes --keep hue[/bold], or
     [bold]care train --recipe cifar10-care-simclr --model resnet18 --epochs 100[/bold]
     """
     chosen = {name: value for name, value in chosen.items() if value is not None}
@@ -97,7 +107,10 @@ def train(
     with users_input():
         if resume and out is None:
             raise ValueError("say which run to go on with: --resume --out FOLDER")
-        settings = resolve(chosen, config, recipe_name, out if resume else None)
+        resumed = out if resume else None
+        if keep is not None:
+            chosen = _keeping(keep, chosen, config, recipe_name, resumed)
+        settings = resolve(chosen, config, recipe_name, resumed)
         folder = out or Path("runs") / (recipe_name or f"{Path(settings.data).name}-{settings.method}")
         plan = prepare(settings, folder, resume, save_minutes)
         counted = Counted()
@@ -118,6 +131,19 @@ def train(
         if counted.steps == 0:
             console.print(f"already finished: {settings.epochs} epoch{'s' * (settings.epochs > 1)}", highlight=False)
         typer.echo(str(folder))
+
+
+def _keeping(
+    what: str, chosen: dict[str, Any], config: Path | None, recipe_name: str | None, resumed: Path | None
+) -> dict[str, Any]:
+    """What `--keep` sets beside what was chosen. An embedding is that of the contrast: the coordinates are added to it,
+    and not once more where a run that has them is resumed."""
+    chosen = dict(chosen)
+    embedding = chosen.pop("embedding", None)
+    if embedding is None:
+        there = resolve({name: chosen[name] for name in {"data"} & set(chosen)}, config, recipe_name, resumed)
+        embedding = there.embedding - there.turned
+    return {**keeping(what, embedding), **chosen}
 
 
 class Counted(Progress):

@@ -18,7 +18,7 @@ def run_study(
     """The encoder of a run under the augmentations of its equivariance loss, or of another policy: classes are learned
     from `samples`, and everything is measured on `heldout`, the split of that name. It runs where the configuration
     says."""
-    device, name = torch.device(config.device), policy or config.chunk_policy
+    device, name = torch.device(config.device), policy or config.measured_policy
     subject = load_subject(str(folder)).to(device)
     return Study(
         model=subject.name,

@@ -3,7 +3,7 @@
 from care.train.config import Config
 from care.train.loop import Interrupted, Plan, prepare, train
 from care.train.progress import Progress, Several, TensorBoard, Terminal, Watched
-from care.train.recipes import default_config, recipe, recipes
+from care.train.recipes import default_config, keeping, recipe, recipes
 from care.train.runs import Run, load
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Terminal",
     "Watched",
     "default_config",
+    "keeping",
     "load",
     "prepare",
     "recipe",

@@ -64,6 +64,14 @@ class Config(MethodSettings):
         )
         self.check(self.batch_size // self.accumulate)
 
+    @property
+    def measured_policy(self) -> str:
+        """The augmentations that a run is measured under unless others are asked for: those of the equivariance loss.
+
+        Where that has coordinates of its own, those of the contrast: then a run without them is measured alike.
+        """
+        return self.policy if self.turned else self.chunk_policy
+
     def to_toml(self) -> str:
         """One `name = value` per line, in the order of the fields; what is None is left out."""
         values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))

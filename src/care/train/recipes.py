@@ -43,6 +43,12 @@ PAPER_WEIGHTS = {
     "imagenet100": (0.005, 512 // 4),
 }
 
+# Not in the paper: what augmentations change can be kept in coordinates that the Siamese loss does not see. How many, λ
+# and κ were chosen on CIFAR-10 (`care reproduce turned-sweep`). Few: in many dimensions all embeddings are nearly
+# orthogonal, and L_equi small.
+TURNED, TURNED_WEIGHT, KAPPA = 16, 10.0, 0.1
+KEPT = {"hue": "hue_only", "colors": "color_only"}  # by which augmentations turn it
+
 
 def default_config(data: str, **chosen: Any) -> Config:
     """The paper's values for a data set, with what was chosen in their place."""
@@ -95,6 +101,20 @@ def _studies() -> dict[str, Config]:
         found[f"shapes-{name}"] = default_config("shapes", **({"equivariance": 3.0} if chosen else {}))
         found[f"chains-{name}"] = default_config("chains", **({"equivariance": 30.0} if chosen else {}))
     return found
+
+
+def keeping(what: str, embedding: int) -> dict[str, Any]:
+    """Settings that keep the hue, or of "colors" what changes most, beside an embedding of so many coordinates."""
+    if what not in KEPT:
+        raise ValueError(f"what can be kept is {' or '.join(KEPT)}, not {what}")
+    return {**turned_apart(embedding), "chunk_policy": KEPT[what]}
+
+
+def turned_apart(embedding: int, kappa: float = KAPPA) -> dict[str, Any]:
+    """Coordinates of their own for what augmentations turn, beside as many for the contrast as there were."""
+    return {
+        "turned": TURNED, "embedding": embedding + TURNED, "equivariance": TURNED_WEIGHT, "turning": kappa,
+    }  # fmt: skip
 
 
 def recipe(name: str) -> Config:

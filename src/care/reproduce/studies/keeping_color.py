@@ -26,12 +26,12 @@ from care.reproduce.presentation import (
 )
 from care.reproduce.scales import Scale
 from care.reproduce.studies.sensitivity import r2_by_output
-from care.reproduce.studies.turned_sweep import BEFORE, COLOR_RATIO, MRR, UNEXPLAINED, turned_apart
+from care.reproduce.studies.turned_sweep import BEFORE, COLOR_RATIO, MRR, UNEXPLAINED
 from care.reproduce.trial import Outcome, Trial
+from care.train import keeping
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
 STEERED, COLORS, HUES = "CARE, color kept, steered", "CARE, colors turned apart", "CARE, hue turned apart"
-KAPPA = 0.1  # the one of `turned-sweep` that costs the probe least
 COLOR_COMPOSITION = ("head", "composition defect, color")
 COLUMNS = {
     "probe %": PROBE,
@@ -55,15 +55,15 @@ def trials(scale: Scale) -> list[Trial]:
     """SimCLR and CARE as always and turned apart, with all seeds; with the color kept, with the first. All are measured
     under the paper's policy."""
     care, kept = scale.care("cifar10"), {"policy": "color_kept"}
-    apart = turned_apart(scale.config("cifar10"), KAPPA)
+    embedding = scale.config("cifar10").embedding
     chosen: dict[str, dict[str, Any]] = {
         BASE: {},
         "CARE": care,
         KEPT: kept,
         CARE_KEPT: {**care, **kept},
         STEERED: {**care, **kept, "steering": 1.0},
-        COLORS: {**apart, "chunk_policy": "color_only"},
-        HUES: {**apart, "chunk_policy": "hue_only"},
+        COLORS: keeping("colors", embedding),
+        HUES: keeping("hue", embedding),
     }
     under = dict.fromkeys((COLORS, HUES), scale.config("cifar10").chunk_policy)
     return [

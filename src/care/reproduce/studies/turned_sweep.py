@@ -21,11 +21,11 @@ from care.reproduce.presentation import (
 from care.reproduce.scales import Scale
 from care.reproduce.studies.lambda_sweep import PER_CLASS, SHORT
 from care.reproduce.trial import Outcome, Trial
-from care.train import Config
+from care.train import keeping
+from care.train.recipes import turned_apart
 
 BASE = "SimCLR"
-# Few coordinates: in many dimensions all embeddings are nearly orthogonal, and L_equi small.
-TURNED, WEIGHT, KAPPAS = 16, 10.0, (0.03, 0.1, 0.3, 1.0)
+KAPPAS = (0.03, 0.1, 0.3, 1.0)
 EVERYTHING = "turned by all augmentations, κ = 1"
 COLOR_RATIO, BEFORE = ("head", "held-out ratio, color"), ("backbone", "held-out ratio, color")
 UNEXPLAINED, MRR = ("head", "unexplained variance, color"), ("head", "MRR by rotation, color")
@@ -54,19 +54,14 @@ def trials(scale: Scale) -> list[Trial]:
     usual, smoke = scale.config("cifar10"), scale.name == "smoke"
     shared = {"validation": 5} if smoke else {**SHORT, "validation": PER_CLASS, "schedule": "constant"}
     chosen: dict[str, dict[str, Any]] = {BASE: {}, "CARE": scale.care("cifar10")}
-    chosen |= {_named(kappa): {**turned_apart(usual, kappa), "chunk_policy": "color_only"} for kappa in KAPPAS}
-    chosen[EVERYTHING] = turned_apart(usual, 1.0)
+    chosen |= {_named(k): {**keeping("colors", usual.embedding), "turning": k} for k in KAPPAS}
+    chosen[EVERYTHING] = turned_apart(usual.embedding, 1.0)
     if smoke:
         chosen = {name: chosen[name] for name in (BASE, _named(KAPPAS[0]), EVERYTHING)}
     measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), seeds=2)
     configs = {label: scale.config("cifar10", **shared, **settings) for label, settings in chosen.items()}
     under = {label: usual.chunk_policy for label, c in configs.items() if c.chunk_policy != usual.chunk_policy}
     return [Trial(label, config, measures, under.get(label)) for label, config in configs.items()]
-
-
-def turned_apart(usual: Config, kappa: float) -> dict[str, Any]:
-    """Coordinates of their own for what augmentations turn, beside as many for the contrast as there were."""
-    return {"turned": TURNED, "embedding": usual.embedding + TURNED, "equivariance": WEIGHT, "turning": kappa}
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
