@@ -89,6 +89,12 @@ def test_too_few_units_have_no_interval(b, difference, units):
     assert (result.units, result.dropped) == (units, 2 - units)
 
 
+@pytest.mark.parametrize(("units", "known"), [(5, False), (6, True)])
+def test_an_interval_needs_six(units, known, generator):
+    a, b = torch.randn(2, units, generator=generator)
+    assert math.isfinite(paired_difference(a, b).low) == known
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("b", "settings", "message"),

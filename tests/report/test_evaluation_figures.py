@@ -170,6 +170,7 @@ def test_differences_point_right_where_the_second_model_is_better():
         ((0.0, -0.5, 0.5), "0  [−0.5, +0.5]"),
         ((0.0, 0.0, 0.0), "0  [0, 0]"),
         ((-1.2e-9, -2e-9, -4e-10), "−1.2e−09  [−2.0e−09, −4.0e−10]"),
+        ((0.0312, math.nan, math.nan), "+0.031  (no interval)"),
         ((None, None, None), "undefined"),
         ((math.nan, math.nan, math.nan), "undefined"),
     ],

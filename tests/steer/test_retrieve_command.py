@@ -88,6 +88,13 @@ def nearest(run, images, query, output="head"):
     return (F[:-1] @ F[-1]).argsort(descending=True).tolist()
 
 
+def test_of_few_queries_nothing_is_claimed(run, tmp_path):
+    result = retrieve(run, "--queries", "3", "--out", str(tmp_path / "found"))
+    assert result.exit_code == 0, result.output
+    assert "too few queries to say more" in result.output
+    assert "nan" not in result.output
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -11,6 +11,7 @@ from care.randomness import generator_for
 
 # Resampled units are drawn in blocks of about this many (16 MiB of indices and values), which stay near the processor.
 DRAWS_AT_ONCE = 2**20
+FEWEST = 6  # units: resampling fewer gives intervals that are far too narrow
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def paired_difference(
     A unit is what would be drawn anew in a repetition: an image, or an augmentation. Both models are measured on the
     same units, so that what is hard for both cancels. Units where a or b is NaN are left out of both. With [seeds,
     units], b_i − a_i is the mean over the seeds: the interval is about other images for these seeds, not about other
-    seeds. With fewer than 2 units there is no interval, and its ends are NaN.
+    seeds. With fewer than 6 units there is no interval, and its ends are NaN.
 
     The percentiles are not corrected for bias and skewness (BCa): in simulations that covered the truth no more often
     on the whole (50 lognormal differences: 91 % against 89 %; 50 of heavy tails: 92 % against 94 %). Below 30 units
@@ -49,7 +50,7 @@ def paired_difference(
     change = torch.atleast_2d(b.double() - a.double()).flatten(end_dim=-2).mean(0)
     kept = change[~change.isnan()]
     units, dropped = len(kept), len(change) - len(kept)
-    if units < 2:
+    if units < FEWEST:
         return Difference(kept.mean().item(), math.nan, math.nan, units, dropped)
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=kept.dtype, device=kept.device)
     low, high = _resampled_means(kept, resamples, seed).quantile(tails).tolist()

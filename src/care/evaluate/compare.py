@@ -5,15 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from care.evaluate.bootstrap import Difference, paired_difference
+from care.evaluate.bootstrap import FEWEST, Difference, paired_difference
 from care.evaluate.evaluation import Evaluation
 from care.evaluate.families import Watch
 from care.evaluate.quantities import Better, Quantity, quantities
 from care.tables import text_table
 
 Key = tuple[str, str]  # where a quantity was measured, and its name
-
-FEWEST = 6  # images or augmentations: resampling fewer gives intervals that are far too narrow
 
 
 def compare_evaluations(evaluations: Mapping[str, Evaluation], watch: Watch | None = None) -> "Comparison":
@@ -81,7 +79,7 @@ class Comparison:
         scale, unit = (100, " points") if quantity.percent else (1, "")
         numbers = (scale * x for x in (difference.difference, difference.low, difference.high))
         middle, low, high = (f"{x:+.3g}" for x in numbers)
-        interval = "" if difference.units < FEWEST else f" [{low}, {high}]"
+        interval = "" if math.isnan(difference.low) else f" [{low}, {high}]"
         return str(quantity), f"{middle}{unit}{interval}{' *' if _off_zero(difference) else ''}"
 
     def _note(self) -> str:
@@ -89,7 +87,7 @@ class Comparison:
         all_of_them = [d for by in self.differences.values() for d in by.values()]
         drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
         notes = [f"* the interval is off 0: more than chance over the {drawn}, for these pretraining seeds"]
-        if any(d.units < FEWEST for d in all_of_them):
+        if any(math.isnan(d.low) for d in all_of_them):
             notes.append(f"no interval: fewer than {FEWEST} images or augmentations")
         said = notes if any(map(_off_zero, all_of_them)) else notes[1:]
         return "\n\n" + "; ".join(said) if said else ""
@@ -121,7 +119,7 @@ class Comparison:
 
 
 def _off_zero(difference: Difference) -> bool:
-    return difference.units >= FEWEST and (difference.low > 0 or difference.high < 0)
+    return difference.low > 0 or difference.high < 0  # neither, where there is no interval
 
 
 def _arrow(quantity: Quantity) -> str:

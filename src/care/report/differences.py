@@ -7,7 +7,7 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from care.report.look import BAD, GOOD, INK, LABEL, NEUTRAL, SMALL, Number, headline, literal, tidy
+from care.report.look import BAD, GOOD, INK, LABEL, NEUTRAL, SMALL, Number, finite, headline, literal, tidy
 
 Difference = tuple[str, Number, Number, Number, Literal["lower", "higher"]]
 
@@ -17,7 +17,8 @@ def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
 
     To the right is always better. Each row has its own scale, on which the end of the interval that is farther from
     zero is at ±1: whether it crosses zero can be seen, and the numbers stand beside it. Green or red where the
-    interval excludes zero, gray where it does not; a difference that is None or NaN is called undefined.
+    interval excludes zero, gray where it does not, or where there is none because its ends are None or NaN; a
+    difference that is None or NaN is called undefined.
     """
     if not rows:
         raise ValueError("there is nothing to draw: pass at least one difference")
@@ -42,14 +43,16 @@ def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
 
 def _draw_row(ax: Axes, y: int, row: Difference) -> None:
     _, difference, low, high, better = row
-    color, text = NEUTRAL, "undefined"
-    if difference is not None and low is not None and high is not None and math.isfinite(difference + low + high):
-        sign = 1 if better == "higher" else -1
-        scale = sign * max(abs(low), abs(high), abs(difference)) or 1
-        color = _color(sign * low, sign * high)
-        ax.plot([low / scale, high / scale], [y, y], color=color, linewidth=2.2, solid_capstyle="round")
-        ax.plot([difference / scale], [y], "o", color=color, markersize=5.5, markeredgecolor="white")
-        text = "{}  [{}, {}]".format(*(_signed(value, high - low or difference) for value in (difference, low, high)))
+    color, text, sign = NEUTRAL, "undefined", 1 if better == "higher" else -1
+    ends = finite([low, high])
+    if found := finite([difference]):
+        scale = sign * max(map(abs, (*found, *ends))) or 1
+        text = f"{_signed(found[0], found[0])}  (no interval)"
+        if len(ends) == 2:
+            color = _color(sign * ends[0], sign * ends[1])
+            ax.plot([end / scale for end in ends], [y, y], color=color, linewidth=2.2, solid_capstyle="round")
+            text = "{}  [{}, {}]".format(*(_signed(x, ends[1] - ends[0] or found[0]) for x in (*found, *ends)))
+        ax.plot([found[0] / scale], [y], "o", color=color, markersize=5.5, markeredgecolor="white")
     ax.text(1.02, y, text, transform=ax.get_yaxis_transform(), fontsize=SMALL, color=INK, va="center")
 
 

@@ -60,6 +60,7 @@ class RetrievalResult:
         shares = (self.many.mean("overlap", way).difference for way in (STEERING, IDENTITY))
         found = "steered, queries find {:.3f} of what the augmented images find, and {:.3f} as they are".format(*shares)
         sure = "more" if gain.low > 0 else "less" if gain.high < 0 else "no difference beyond chance"
+        sure = "too few queries to say more" if math.isnan(gain.low) else sure
         return [f"{found}: {sure}.", *self.notes]
 
     def __str__(self) -> str:
@@ -107,7 +108,9 @@ def _interval(d: Difference) -> str:
 
 
 def _signed(d: Difference) -> str:
-    return "–" if math.isnan(d.difference) else f"{d.difference:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
+    if math.isnan(d.difference):
+        return "–"
+    return f"{d.difference:+.3f}" + ("" if math.isnan(d.low) else f" [{d.low:+.3f}, {d.high:+.3f}]")
 
 
 def _means(found: SteeredRetrieval) -> dict[str, dict[str, Any]]:
