@@ -39,7 +39,7 @@ def gram_defect(
     """E_{i≠j} [B(f(a x_i), f(a x_j)) − B(f(x_i), f(x_j))]²: the paper's L_equi over all pairs of different points."""
     F, F_a = checked_points(F, F_a, at_least=2)
     total = F.new_zeros(F.shape[:-2], dtype=torch.float64)
-    for i, j in _pairs(F, anchors=None):
+    for i, j in _pairs(F):
         change = torch.where(i != j, _gram_change(F, F_a, i, form), 0)
         total += change.square().sum((-2, -1), dtype=torch.float64)
     return (total / (F.shape[-2] * (F.shape[-2] - 1))).to(F.dtype)
@@ -48,7 +48,6 @@ def gram_defect(
 def relative_equivariance(
     F: Float[Tensor, "*#batch n d"],
     F_a: Float[Tensor, "*#batch n d"],
-    anchors: int | None = None,
     form: BilinearForm = EUCLIDEAN,
 ) -> Float[Tensor, "*#batch"]:
     """γ_f = E_{i≠j} (‖f(a x_j) − f(a x_i)‖² − ‖f(x_j) − f(x_i)‖²)² / (‖f(a x_j) − f(x_j)‖² + ‖f(a x_i) − f(x_i)‖²)².
@@ -56,8 +55,8 @@ def relative_equivariance(
     With another form, d² stands for ‖·‖² everywhere. A skew form has no such distances to compare: the numerator is
     then (2 B(f(a x_i), f(a x_j)) − 2 B(f(x_i), f(x_j)))², which on the sphere and on the hyperboloid is the same.
 
-    The mean is over all pairs of different points, or, with `anchors`, over the pairs of that many evenly spaced rows
-    with every other row. Pairs in which neither point moved are 0/0 and left out; if next to nothing moved, γ_f is NaN.
+    The mean is over all pairs of different points. Pairs in which neither point moved are 0/0 and left out; if next to
+    nothing moved, γ_f is NaN.
 
     γ_f falls as the displacement grows, whatever its direction: read it beside `invariance` and `heldout_ratio`.
     """
@@ -65,7 +64,7 @@ def relative_equivariance(
     length, growth = F.square().sum(-1), _growth(F, F_a, form)
     moved = form.squared_distance(F_a, F)
     total = count = F.new_zeros(F.shape[:-2], dtype=torch.float64)
-    for i, j in _pairs(F, anchors):
+    for i, j in _pairs(F):
         numerator = (growth[..., i] + growth[..., j] - 2 * _gram_change(F, F_a, i, form)).square()
         denominator = moved[..., i] + moved[..., j]
         counted = (i != j) & (denominator > torch.finfo(F.dtype).eps * (length[..., i] + length[..., j]))
@@ -168,16 +167,12 @@ def _moved(F: Tensor, squared_distance: Float[Tensor, "*#batch n"]) -> Tensor:
     return squared_distance.sum(-1) > torch.finfo(F.dtype).eps * _squared(F)
 
 
-def _pairs(F: Tensor, anchors: int | None) -> Iterator[tuple[Int[Tensor, "rows 1"], Int[Tensor, "1 n"]]]:
-    """Blocks of index pairs: some anchors i against every j."""
-    n = F.shape[-2]
-    if anchors is not None and not 1 <= anchors <= n:
-        raise ValueError(f"anchors must be between 1 and the {n} points, got {anchors}")
-    count = anchors or n
-    i = torch.arange(count, device=F.device) * n // count
+def _pairs(F: Tensor) -> Iterator[tuple[Int[Tensor, "rows 1"], Int[Tensor, "1 n"]]]:
+    """All pairs of indices in blocks: some i against every j."""
+    j = torch.arange(F.shape[-2], device=F.device)
     rows_at_once = max(1, PAIRS_AT_ONCE // (F.numel() // F.shape[-1]))
-    for rows in i.split(rows_at_once):
-        yield rows[:, None], torch.arange(n, device=F.device)[None, :]
+    for i in j.split(rows_at_once):
+        yield i[:, None], j[None, :]
 
 
 def _gram_change(F: Tensor, F_a: Tensor, i: Int[Tensor, "rows 1"], form: BilinearForm) -> Float[Tensor, "*b rows n"]:
