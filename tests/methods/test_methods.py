@@ -100,6 +100,24 @@ def test_byol_predicts_the_momentum_encoder_and_simsiam_itself(images):
         torch.testing.assert_close(method(*images[:2])["siamese"], function(*p, *targets))
 
 
+def test_what_is_turned_is_not_compared_by_a_queue_or_a_predictor(images):
+    """The last 3 of 8 coordinates take no part in the loss, in the queue or in predictions, however large they are."""
+    for name in ("mocov2", "byol", "simsiam"):
+        method = build(method=name, equivariance=1.0, turned=3)
+        louder = copy.deepcopy(method)
+        for encoder in {louder.encoder, getattr(louder, "momentum_encoder", None)} - {None}:
+            with torch.no_grad():
+                encoder.head[-1].weight[5:] *= 10
+        terms, loud = method(*images), louder(*images)
+        assert set(terms) == {"siamese", "equivariance", "slice", "orbit"}
+        torch.testing.assert_close(terms["siamese"], loud["siamese"])
+        if name == "mocov2":
+            for one in (method, louder):
+                one.after_step(0.5)
+            torch.testing.assert_close(method.queue, louder.queue)
+            torch.testing.assert_close(method.queue.norm(dim=1), torch.ones(16, dtype=torch.float64))
+
+
 def test_gathering_reaches_the_siamese_loss_only(images):
     """Two processes with the same rows, simulated: InfoNCE sees both copies, the chunks stay as they are."""
     method = build(equivariance=1.0)
@@ -148,8 +166,8 @@ def test_another_form():
         ({"equivariance": 1.0, "turned": 1}, r"turned must be 0, or in \[2, 126\] for an embedding of 128"),
         ({"equivariance": 1.0, "turned": 127}, r"turned must be 0, or in \[2, 126\]"),
         (
-            {"equivariance": 1.0, "turned": 4, "method": "mocov2"},
-            "goes with simclr, barlow_twins, vicreg, not with moco",
+            {"equivariance": 1.0, "turned": 4, "method": "uniformity"},
+            "goes with simclr, mocov2, barlow_twins, vicreg, byol, simsiam, not with uniformity",
         ),
         ({"equivariance": 1.0, "turned": 4, "steering": 1.0}, "turned and steering do not go together"),
         ({"equivariance": 1.0, "turned": 4, "form": "symplectic"}, "on a sphere, not in the space of symplectic"),

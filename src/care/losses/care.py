@@ -55,10 +55,12 @@ class CARE(nn.Module):
         self, views: Sequence[Tensor], chunk_views: Sequence[Tensor], steered_by: Sequence[Tensor] = ()
     ) -> dict[str, Float[Tensor, ""]]:
         """The terms by name, unweighted: what to log. Terms that are switched off are not computed."""
-        if self.turned and self.turned >= views[0].shape[1]:
-            raise ValueError(f"{self.turned} turned coordinates of {views[0].shape[1]} leave none to compare")
-        compared = [z[:, : -self.turned] for z in views] if self.turned else views
-        terms = {} if self.siamese is None else {"siamese": self.siamese(*compared)}
+        if self.turned:  # what only the Siamese loss sees, a queue or predictions, may be without them already
+            compared = chunk_views[0].shape[1] - self.turned
+            if compared < 1:
+                raise ValueError(f"{self.turned} turned coordinates of {self.turned + compared} leave none to compare")
+            views = [z[:, :compared] for z in views]
+        terms = {} if self.siamese is None else {"siamese": self.siamese(*views)}
         terms |= self._turning(*(z[:, -self.turned :] for z in chunk_views)) if self.weight else {}
         return terms | ({"steering": steering(*chunk_views, *steered_by)} if self.steering_weight else {})
 

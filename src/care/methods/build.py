@@ -42,13 +42,14 @@ def build_method(settings: MethodSettings, encoder: Encoder, batch: int, process
         turning=settings.turning,
     )
     plan, joint = view_plan(settings, batch), settings.batchnorm == "joint"
+    compared = settings.embedding - settings.turned
     method: Method
     if settings.method == "mocov2":
         groups = key_groups(batch, processes)
-        method = moco.MoCo(encoder, loss, plan, joint, settings.queue, settings.embedding, groups)
+        method = moco.MoCo(encoder, loss, plan, joint, settings.queue, compared, groups)
     elif settings.method in ("byol", "simsiam"):
         width, moving = settings.head_width, settings.method == "byol"
-        method = Predictive(encoder, loss, plan, joint, settings.embedding, width, moving)
+        method = Predictive(encoder, loss, plan, joint, compared, width, moving)
     else:
         method = Method(encoder, loss, plan, joint)
     if settings.steering:

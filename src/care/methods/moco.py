@@ -18,19 +18,20 @@ class MoCo(Method):
 
     The queue and the momentum encoder f_m are part of the state dict. The current keys enter the queue in `after_step`,
     when the loss no longer needs it: they are never their own batch's negatives. It starts as random points of the
-    sphere, which the first batches replace.
+    sphere, which the first batches replace. It holds the first `compared` coordinates of the keys: those that are not
+    for augmentations to turn.
     """
 
     queue: Tensor
 
     def __init__(
-        self, encoder: Encoder, loss: CARE, plan: ViewPlan, joint: bool, size: int, embedding: int, groups: int
+        self, encoder: Encoder, loss: CARE, plan: ViewPlan, joint: bool, size: int, compared: int, groups: int
     ) -> None:
         super().__init__(encoder, loss, plan, joint)
         self.groups = groups
         self.momentum_encoder = copy.deepcopy(encoder).requires_grad_(False)
         generator = torch.Generator().manual_seed(0)
-        self.register_buffer("queue", Euclidean().embed(torch.randn(size, embedding, generator=generator)))
+        self.register_buffer("queue", Euclidean().embed(torch.randn(size, compared, generator=generator)))
         self.keys: list[Tensor] = []
 
     def forward(self, *drawn: Tensor) -> dict[str, Float[Tensor, ""]]:
@@ -48,6 +49,7 @@ class MoCo(Method):
     def after_step(self, momentum: float | Tensor) -> None:
         """Move the momentum encoder, and let this step's keys of all processes replace the oldest in the queue."""
         follow(self.momentum_encoder, self.encoder, momentum)
-        keys = Euclidean().embed(self.gather(torch.cat(self.keys)).to(self.queue.dtype))
+        keys = self.gather(torch.cat(self.keys)[:, : self.queue.shape[1]])
+        keys = Euclidean().embed(keys.to(self.queue.dtype))
         self.queue.copy_(torch.cat([keys, self.queue])[: len(self.queue)])
         self.keys.clear()

@@ -16,7 +16,8 @@ class Predictive(Method):
     """A predictor on top of the encoder guesses the target's embedding of the other view.
 
     BYOL's target is a momentum encoder; SimSiam's, with `momentum_target=False`, the encoder itself without gradient.
-    The equivariance loss looks at the encoder's embeddings, not at the predictions.
+    The equivariance loss looks at the encoder's embeddings, not at the predictions, which are of the first `compared`
+    coordinates: those that are not for augmentations to turn.
     """
 
     def __init__(
@@ -25,12 +26,12 @@ class Predictive(Method):
         loss: CARE,
         plan: ViewPlan,
         joint: bool,
-        embedding: int,
+        compared: int,
         width: int,
         momentum_target: bool,
     ) -> None:
         super().__init__(encoder, loss, plan, joint)
-        self.predictor = projection_head(embedding, width, embedding)
+        self.compared, self.predictor = compared, projection_head(compared, width, compared)
         self.momentum_encoder = copy.deepcopy(encoder).requires_grad_(False) if momentum_target else None
 
     def forward(self, *drawn: Tensor) -> dict[str, Float[Tensor, ""]]:
@@ -38,7 +39,7 @@ class Predictive(Method):
         views, steered_by = self._parted(drawn)
         z = forward_views(self.encoder, views, self.joint)
         first, second = self.plan.siamese
-        predictions = forward_views(self.predictor, [z[first], z[second]], self.joint)
+        predictions = forward_views(self.predictor, [z[i][:, : self.compared] for i in (first, second)], self.joint)
         targets = [z[first], z[second]]
         if self.momentum_encoder is not None:
             with torch.no_grad():

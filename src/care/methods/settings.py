@@ -11,7 +11,7 @@ MethodName = Literal[
     "simclr", "mocov2", "barlow_twins", "vicreg", "byol", "simsiam", "invariance", "uniformity", "equivariance"
 ]
 # Those whose loss takes the embeddings themselves, and so a part of their coordinates, too.
-WITH_TURNED = ("simclr", "barlow_twins", "vicreg")
+WITH_TURNED = ("simclr", "mocov2", "barlow_twins", "vicreg", "byol", "simsiam")
 
 # MoCo's keys are normalized by BatchNorm in groups of this many, interleaved, over all processes: a key and its query
 # meet different images there.
