@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Float64, Int, Int64
 from torch import Tensor
 
+CONJUGATE = 1000  # conjugate gradients per step of Newton's, at most
+
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
@@ -31,15 +33,16 @@ class Logistic:
         return self.scores(features).argmax(1)
 
 
+@torch.no_grad()
 def logistic_regression(
     features: Float[Tensor, "n d"],
     labels: Int[Tensor, " n"],
     penalty: float,
     classes: int | None = None,
     tolerance: float = 1e-6,
-    max_iterations: int = 1000,
+    max_iterations: int = 100,
 ) -> Logistic:
-    """min_{W,b} Σᵢ −log softmax(Wᵀxᵢ + b)_{yᵢ} + ½ penalty ‖W‖², in float64, by L-BFGS: scikit-learn's C is 1/penalty.
+    """min_{W,b} Σᵢ −log softmax(Wᵀxᵢ + b)_{yᵢ} + ½ penalty ‖W‖², in float64: scikit-learn's C is 1/penalty.
 
     With two classes the penalty is on what tells them apart, ½ penalty ‖w₁ − w₀‖², as in binary logistic regression
     and in scikit-learn. A class without rows gets the score −∞, where its bias tends to.
@@ -79,6 +82,38 @@ def _whitening(X: Float64[Tensor, "n d"], penalty: float, classes: int) -> Float
     return scale[:, None] * U * eigenvalues.clamp_min(floor).rsqrt()
 
 
+@dataclass(frozen=True, eq=False)
+class _Objective:
+    """Σᵢ −log softmax(Zθ)_{yᵢ} + ½ tr θᵀQθ: rows Z with a 1 behind them, classes Y one-hot, Q the penalty."""
+
+    Z: Float64[Tensor, "n p"]
+    Y: Float64[Tensor, "n classes"]
+    Q: Float64[Tensor, "p p"]
+
+    def value(self, θ: Float64[Tensor, "p classes"]) -> Float64[Tensor, ""]:
+        """The objective."""
+        scores = self.Z @ θ
+        return (scores.logsumexp(1) - (scores * self.Y).sum(1)).sum() + (θ * (self.Q @ θ)).sum() / 2
+
+    def gradient(
+        self, θ: Float64[Tensor, "p classes"]
+    ) -> tuple[Float64[Tensor, "p classes"], Float64[Tensor, "n classes"]]:
+        """Zᵀ(q − Y) + Qθ, and the probabilities q = softmax(Zθ)."""
+        q = (self.Z @ θ).softmax(1)
+        return self.Z.mT @ (q - self.Y) + self.Q @ θ, q
+
+    def curve(self, v: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"]) -> Float64[Tensor, "p classes"]:
+        """The Hessian times v, at the cost of a gradient."""
+        u = self.Z @ v
+        return self.Z.mT @ (q * (u - (q * u).sum(1, keepdim=True))) + self.Q @ v
+
+    def preconditioner(self, q: Float64[Tensor, "n classes"]) -> Float64[Tensor, "p p"]:
+        """The inverse of Zᵀ diag(w) Z + Q with wᵢ the mean of qᵢ(1 − qᵢ): the mean curvature of a class, for all."""
+        H = self.Z.mT @ ((q * (1 - q)).mean(1, keepdim=True) * self.Z) + self.Q
+        eigenvalues, U = torch.linalg.eigh(H)
+        return U / eigenvalues.clamp_min(len(H) * torch.finfo(H.dtype).eps * eigenvalues[-1]) @ U.mT
+
+
 def _minimize(
     Z: Float64[Tensor, "n d"],
     labels: Int64[Tensor, " n"],
@@ -87,33 +122,55 @@ def _minimize(
     tolerance: float,
     max_iterations: int,
 ) -> tuple[Float64[Tensor, "d classes"], Float64[Tensor, " classes"], float]:
-    """V, b and the relative gradient at the minimum of Σ −log softmax(ZV + b)_y + ½ penalty ‖PV‖²."""
-    counts = labels.bincount().double()
-    V = Z.new_zeros(Z.shape[1], len(counts), requires_grad=True)
-    bias = (counts / counts.sum()).log().requires_grad_()
-    solver = torch.optim.LBFGS(
-        [V, bias], max_iter=max_iterations, history_size=100, tolerance_change=0.0, line_search_fn="strong_wolfe"
-    )
+    """V, b and the relative gradient at the minimum of Σ −log softmax(ZV + b)_y + ½ penalty ‖PV‖², by Newton's method.
 
-    def loss() -> Tensor:
-        return F.cross_entropy(Z @ V + bias, labels, reduction="sum") + penalty / 2 * (P @ V).square().sum()
+    Where classes are told well, the curvature is nothing like that of the start, for which the coordinates were chosen:
+    L-BFGS took 2,500 gradients for features for which these steps take 350 products with the Hessian.
+    """
+    Y = F.one_hot(labels).double()
+    Q = torch.block_diag(penalty * P.mT @ P, Z.new_zeros(1, 1))
+    objective = _Objective(torch.cat([Z, Z.new_ones(len(Z), 1)], dim=1), Y, Q)
+    θ = Z.new_zeros(len(Q), Y.shape[1])
+    θ[-1] = Y.mean(0).log()
+    gradient, q = objective.gradient(θ)
+    start, left = float(gradient.norm()) or 1.0, 1.0 if gradient.any() else 0.0
+    for _ in range(max_iterations):
+        if left <= tolerance:
+            break
+        step = _newton_step(objective, gradient, q, accuracy=min(0.1, left**0.5))
+        θ = _descend(objective, θ, step, slope=float((gradient * step).sum()))
+        gradient, q = objective.gradient(θ)
+        left = float(gradient.norm()) / start
+    return θ[:-1], θ[-1], left
 
-    def closure() -> Tensor:
-        solver.zero_grad()
-        value = loss()
-        value.backward()
-        return value
 
-    def gradient_norm() -> float:
-        return float(torch.cat([part.flatten() for part in torch.autograd.grad(loss(), (V, bias))]).norm())
+def _newton_step(
+    objective: _Objective, gradient: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"], accuracy: float
+) -> Float64[Tensor, "p classes"]:
+    """The s with Hs = −∇, up to `accuracy` of the gradient, by preconditioned conjugate gradients."""
+    M, residual = objective.preconditioner(q), -gradient
+    step, goal = torch.zeros_like(gradient), accuracy * gradient.norm()
+    direction = z = M @ residual
+    for _ in range(CONJUGATE):
+        curved, along = objective.curve(direction, q), (residual * z).sum()
+        size = along / (direction * curved).sum()
+        step, residual = step + size * direction, residual - size * curved
+        if residual.norm() <= goal:
+            break
+        z = M @ residual
+        direction = z + (residual * z).sum() / along * direction
+    return step
 
-    with torch.enable_grad():
-        start = gradient_norm()
-        # The solver looks at the largest entry, but the norm of all of them is to be below the tolerance.
-        solver.param_groups[0]["tolerance_grad"] = tolerance * start / (V.numel() + bias.numel()) ** 0.5
-        solver.step(closure)
-        end = gradient_norm()
-    return V.detach(), bias.detach(), end / start if start > 0 else 0.0
+
+def _descend(
+    objective: _Objective, θ: Float64[Tensor, "p classes"], step: Float64[Tensor, "p classes"], slope: float
+) -> Float64[Tensor, "p classes"]:
+    """θ + t · step, with the first t of 1, ½, ¼ … by which the objective falls as it should, but for its rounding."""
+    before, t = objective.value(θ), 1.0
+    rounding = 1e-13 * before.abs()
+    while t > 1e-9 and not objective.value(θ + t * step) <= before + 1e-4 * t * slope + rounding:
+        t /= 2
+    return θ + t * step
 
 
 def cross_entropy_gradient(
