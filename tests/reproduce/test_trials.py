@@ -93,14 +93,14 @@ def test_a_trained_run_is_evaluated_without_training_it_again(carried_out):
     assert {**after["evaluation"], "seconds": 0} == {**before["evaluation"], "seconds": 0}
 
 
-def test_a_trial_is_measured_under_the_augmentations_it_asks_for(tmp_path):
-    """Trained on colors alone, and looked at under crops, too."""
+def test_a_trial_of_turned_coordinates_is_measured_under_the_augmentations_of_the_contrast(tmp_path):
+    """They are turned by colors alone, and looked at under crops, too."""
     tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "size": 16, "equivariance": 1.0}
-    config = default_config("shapes", **tiny, model="small_resnet", chunk_policy="color_only")
-    own = Trial("CARE", config, Settings(images=40, augmentations=1, probe="none"))
-    other = dataclasses.replace(own, policy="cifar10")
+    own = default_config("shapes", **tiny, model="small_resnet", policy="cifar10", chunk_policy="color_only")
+    measures = Settings(images=40, augmentations=1, probe="none")
+    other = Trial("CARE", dataclasses.replace(own, turned=4), measures)
     workshop = Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu")
-    assert own.slug != other.slug
+    assert own.measured_policy == "color_only"
     (measured,) = (outcome.evaluation for outcome in carry_out_all([other], workshop, nothing))
     assert measured.record["about"]["policy"] == "cifar10"
     assert set(measured.measurement("head").families) == {"all", "crop", "flip", "color", "gray", "blur"}

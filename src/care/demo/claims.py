@@ -74,7 +74,8 @@ def judge(claim: Claim, a: Quantity | None, b: Quantity | None) -> Verdict:
 def _seen(claim: Claim, a: Quantity, b: Quantity) -> bool | None:
     if claim.demand == "nearly exact":
         return float(b.value or 0) < NEARLY_EXACT
-    if claim.demand == "not worse" and (a.value == b.value or (b.value > a.value) == (b.better == "higher")):  # type: ignore[operator]
+    difference = float(b.value or 0) - float(a.value or 0)
+    if claim.demand == "not worse" and (difference >= 0 if b.better == "higher" else difference <= 0):
         return True
     low, high = _gain(a, b, 0.5 if claim.demand == "halved" else 1.0)
     return None if low <= 0 <= high else low > 0

@@ -46,19 +46,18 @@ def demonstrate(
     found: Found = {}
     for lesson in lessons:
         found[lesson.data], configs = {}, lesson.configs(seed)
-        policy = next(iter(configs.values())).chunk_policy  # all are looked at under SimCLR's, whatever they turn
         for name, config in configs.items():
             run = Run(out / f"{lesson.data}-{name.lower().replace(',', '').replace(' ', '-')}")
-            found[lesson.data][name] = _show(config, policy, run, measures, f"{name} on {lesson.data}", watch)
+            found[lesson.data][name] = _show(config, run, measures, f"{name} on {lesson.data}", watch)
     return found
 
 
-def _show(config: Config, policy: str, run: Run, measures: Settings, words: str, watch: Watch) -> Shown:
+def _show(config: Config, run: Run, measures: Settings, words: str, watch: Watch) -> Shown:
     if (run.folder / "config.toml").exists():
         remove_folder(run.folder)
     plan = prepare(config, run.folder)
     train(plan, Watched(f"training {words}", watch))
-    study = run_study(run.folder, config, plan.samples.limit(min(BANK, len(plan.samples))), plan.heldout, policy=policy)
+    study = run_study(run.folder, config, plan.samples.limit(min(BANK, len(plan.samples))), plan.heldout)
 
     def measuring(stage: str, done: int, total: int) -> None:
         if stage == "augmentations":  # which takes nearly all of the time

@@ -91,7 +91,7 @@ def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
     def measuring(stage: str, done: int, total: int) -> None:
         watch(f"{stage} of {trial.slug}", done, total)
 
-    evaluation = evaluate_model(_study(run, config, trial.policy), trial.measures, measuring)
+    evaluation = evaluate_model(_study(run, config), trial.measures, measuring)
     evaluation.save(run.folder / "evaluation")
     made = {**provenance(config.device), **_speed(run)}
     outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
@@ -116,11 +116,11 @@ def _go_on_from_a_shorter(run: Run, config: Config, workshop: Workshop) -> None:
             shutil.copy(source / name, run.folder / name)
 
 
-def _study(run: Run, config: Config, policy: str | None) -> Study:
+def _study(run: Run, config: Config) -> Study:
     """The trained encoder on what its training held out, with its labeled training images to learn classes from."""
     labeled = config if config.validation else dataclasses.replace(config, split="train")
     split = "validation" if config.validation else "test"
-    return run_study(run.folder, config, *load_samples(labeled), split=split, policy=policy)
+    return run_study(run.folder, config, *load_samples(labeled), split=split)
 
 
 def _speed(run: Run) -> dict[str, Any]:

@@ -24,14 +24,12 @@ DIGITS = 6  # significant ones, of the numbers that are kept
 class Trial:
     """A configuration to train with, and how thoroughly to look at the result.
 
-    `label` is what a study calls it: trials that differ in their seed alone share it. `policy` are the augmentations it
-    is looked at under, if not those of its equivariance loss.
+    `label` is what a study calls it: trials that differ in their seed alone share it.
     """
 
     label: str
     config: Config
     measures: Settings
-    policy: str | None = None
 
     @property
     def slug(self) -> str:
@@ -43,7 +41,8 @@ class Trial:
     def _digest(self) -> str:
         """Of what is not at its default: a setting that a later version adds does not make it another trial."""
         what = {name: value for name, value in _chosen(self.config).items() if name not in HOW}
-        under = {} if self.policy is None else {"measured under": self.policy}
+        policy = self.config.measured_policy
+        under = {} if policy == self.config.chunk_policy else {"measured under": policy}
         text = json.dumps({**what, **under, "measures": _chosen(self.measures)}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -59,8 +59,8 @@ class RetrievalResult:
         gain = self.many.gain("overlap")
         shares = (self.many.mean("overlap", way).difference for way in (STEERING, IDENTITY))
         found = "steered, queries find {:.3f} of what the augmented images find, and {:.3f} as they are".format(*shares)
-        sure = "more" if gain.low > 0 else "less" if gain.high < 0 else "no difference beyond chance"
-        sure = "too few queries to say more" if math.isnan(gain.low) else sure
+        unsure = "too few queries to say more" if math.isnan(gain.low) else "no difference beyond chance"
+        sure = "more" if gain.low > 0 else "less" if gain.high < 0 else unsure
         return [f"{found}: {sure}.", *self.notes]
 
     def __str__(self) -> str:

@@ -12,13 +12,10 @@ from care.subjects.load import load_subject
 from care.train import Config
 
 
-def run_study(
-    folder: Path, config: Config, samples: Samples, heldout: Samples, split: str = "test", policy: str | None = None
-) -> Study:
-    """The encoder of a run under the augmentations of its equivariance loss, or of another policy: classes are learned
-    from `samples`, and everything is measured on `heldout`, the split of that name. It runs where the configuration
-    says."""
-    device, name = torch.device(config.device), policy or config.measured_policy
+def run_study(folder: Path, config: Config, samples: Samples, heldout: Samples, split: str = "test") -> Study:
+    """The encoder of a run under the augmentations that it is measured under: classes are learned from `samples`, and
+    everything is measured on `heldout`, the split of that name. It runs where the configuration says."""
+    device, name = torch.device(config.device), config.measured_policy
     subject = load_subject(str(folder)).to(device)
     return Study(
         model=subject.name,

@@ -112,9 +112,7 @@ def keeping(what: str, embedding: int) -> dict[str, Any]:
 
 def turned_apart(embedding: int, kappa: float = KAPPA) -> dict[str, Any]:
     """Coordinates of their own for what augmentations turn, beside as many for the contrast as there were."""
-    return {
-        "turned": TURNED, "embedding": embedding + TURNED, "equivariance": TURNED_WEIGHT, "turning": kappa,
-    }  # fmt: skip
+    return {"turned": TURNED, "embedding": embedding + TURNED, "equivariance": TURNED_WEIGHT, "turning": kappa}
 
 
 def recipe(name: str) -> Config:

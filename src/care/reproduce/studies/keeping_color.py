@@ -65,9 +65,8 @@ def trials(scale: Scale) -> list[Trial]:
         COLORS: keeping("colors", embedding),
         HUES: keeping("hue", embedding),
     }
-    under = dict.fromkeys((COLORS, HUES), scale.config("cifar10").chunk_policy)
     return [
-        Trial(label, scale.config("cifar10", seed, **settings), scale.measures, under.get(label))
+        Trial(label, scale.config("cifar10", seed, **settings), scale.measures)
         for label, settings in chosen.items()
         for seed in (scale.seeds[:1] if settings.get("policy") else scale.seeds)
     ]

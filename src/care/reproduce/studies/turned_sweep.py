@@ -59,9 +59,7 @@ def trials(scale: Scale) -> list[Trial]:
     if smoke:
         chosen = {name: chosen[name] for name in (BASE, _named(KAPPAS[0]), EVERYTHING)}
     measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), seeds=2)
-    configs = {label: scale.config("cifar10", **shared, **settings) for label, settings in chosen.items()}
-    under = {label: usual.chunk_policy for label, c in configs.items() if c.chunk_policy != usual.chunk_policy}
-    return [Trial(label, config, measures, under.get(label)) for label, config in configs.items()]
+    return [Trial(label, scale.config("cifar10", **shared, **settings), measures) for label, settings in chosen.items()]
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
