@@ -10,7 +10,7 @@ import care
 from care import export as exporting
 from care.cli import app
 from care.models import small_stem
-from care.subjects import load_subject
+from care.pretrained import load_pretrained
 from care.train import prepare, train
 from train.small import small_config, small_data
 
@@ -42,7 +42,7 @@ def test_timm_loads_the_backbone(run):
 def test_what_was_exported_is_measured_as_the_run_is(run):
     """By whoever may read the run: with its normalization, and with views of its size."""
     file, _ = exporting.export(run, "timm")
-    subject, images = load_subject(f"timm/test_resnet@{file}"), torch.rand(4, 3, 12, 12)
+    subject, images = load_pretrained(f"timm/test_resnet@{file}"), torch.rand(4, 3, 12, 12)
     torch.testing.assert_close(subject.embed(images)["features"], care.load(run).features(images))
     assert subject.size == 32
     assert file.stat().st_mode & 0o777 == (run / "model.safetensors").stat().st_mode & 0o777

@@ -17,9 +17,9 @@ from PIL import Image
 from rich.console import Console
 from typer.testing import CliRunner
 
+from care.atomic_files import write_atomically
 from care.cli import app
 from care.data.readers import read_cifar10
-from care.durable import write_atomically
 from care.tables import text_table, visible
 from care.train.progress import Terminal
 from cli.world import make_evaluation, make_run

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from care import augment, geometry, losses
-    from care.evaluate.measure import measure
+    from care.evaluate.effects.measure import measure
     from care.train import load
 
 __version__ = "0.1.0"

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from care.cli import main, mistakes
 from care.data import registry
-from care.subjects import load_subject
+from care.pretrained import load_pretrained
 from cli.mistaken import MISTAKES
 from cli.world import make_world
 
@@ -125,6 +125,6 @@ def test_a_fault_of_ours_while_a_model_is_loaded_is_not_the_users(what, monkeypa
         raise TypeError("our fault")
 
     monkeypatch.setattr("timm.create_model", broken)
-    monkeypatch.setattr("care.subjects.timm_model._ask_hub", lambda _: None)  # it has an answer
+    monkeypatch.setattr("care.pretrained.timm_model._ask_hub", lambda _: None)  # it has an answer
     with pytest.raises(TypeError, match="our fault"):
-        load_subject(what)
+        load_pretrained(what)

@@ -16,8 +16,8 @@ from care.demo.claims import CLAIMS
 from care.demo.numbers import GAMMA, HELDOUT, HUE, PROBE
 from care.demo.story import tally
 from care.evaluate import Settings
-from care.evaluate.orbits import ANGLES, orbits
-from care.evaluate.quantities import Quantity
+from care.evaluate.comparison.quantities import Quantity
+from care.evaluate.effects.orbits import ANGLES, orbits
 from care.report.page import Page, Picture, Section
 
 SHAPES = ("shapes-simclr", "shapes-care", "shapes-care-turned-apart")

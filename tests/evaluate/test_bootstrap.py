@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 from care.evaluate import bootstrap
-from care.evaluate.bootstrap import paired_difference
+from care.evaluate.comparison.bootstrap import paired_difference
 
 
 def two_models(n, generator, seeds=()):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from care.evaluate import Evaluation, Settings, compare_evaluations, evaluate_model
-from care.evaluate.quantities import quantities
+from care.evaluate.comparison.quantities import quantities
 from evaluate.planted import QUICK, colors, pixels, shapes, study
 
 

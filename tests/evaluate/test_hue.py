@@ -7,7 +7,7 @@ import torch
 from matplotlib.colors import hsv_to_rgb, rgb_to_hsv
 
 from care.augment.color import shift_hue
-from care.evaluate.hue import IMAGES_AT_ONCE, hue_distance, mean_hue
+from care.evaluate.retrieval.hue import IMAGES_AT_ONCE, hue_distance, mean_hue
 
 
 def test_the_hue_of_one_pixel_is_that_of_matplotlib(generator):

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
 
-from care.evaluate.logistic import cross_entropy_gradient, logistic_regression
+from care.evaluate.features.logistic import cross_entropy_gradient, logistic_regression
 
 
 def clusters(generator, n=300, d=8, classes=4, noise=2.0):

@@ -11,7 +11,7 @@ import care
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
 from care.evaluate import Measurement, Spread
-from care.evaluate.families import families_of
+from care.evaluate.effects.families import families_of
 from care.evaluate.observer import Observer
 from care.geometry import Euclidean, Minkowski, Symplectic
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.stats import ortho_group
 
-from care.evaluate.prediction import (
+from care.evaluate.effects.prediction import (
     chance,
     predict_by_identity,
     predict_by_rotation,
@@ -15,7 +15,7 @@ from care.evaluate.prediction import (
 )
 from care.geometry import heldout_ratio
 
-module = importlib.import_module("care.evaluate.prediction")
+module = importlib.import_module("care.evaluate.effects.prediction")
 
 
 def sphere(*shape, generator):

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from care.evaluate.logistic import logistic_regression
-from care.evaluate.probe import (
+from care.evaluate.features.logistic import logistic_regression
+from care.evaluate.features.probe import (
     IMAGENET100,
     PAPER,
     ProbeResult,
@@ -195,7 +195,7 @@ def test_progress_covers_all_passes(generator):
 
 @pytest.mark.parametrize("classes", [3, 5, 20])
 def test_guesses_in_blocks_are_those_of_sorted_scores(classes, generator, monkeypatch):
-    monkeypatch.setattr("care.evaluate.probe.SCORES_AT_ONCE", 7 * 6 * classes + 1)
+    monkeypatch.setattr("care.evaluate.features.probe.SCORES_AT_ONCE", 7 * 6 * classes + 1)
     weight = torch.randn(2, 3, 4, classes, generator=generator)
     bias = torch.randn(2, 3, classes, generator=generator)
     features, labels = torch.randn(50, 4, generator=generator), torch.randint(classes, (50,), generator=generator)

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from care.evaluate.probe import PAPER, Protocol, linear_probe, train_probes
+from care.evaluate.features.probe import PAPER, Protocol, linear_probe, train_probes
 
 
 @pytest.mark.parametrize(

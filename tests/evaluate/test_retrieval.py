@@ -7,10 +7,10 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from care.data import generate_shapes
-from care.evaluate.hue import Hues, mean_hue
-from care.evaluate.retrieval import neighbors, retrieval
+from care.evaluate.retrieval.hue import Hues, mean_hue
+from care.evaluate.retrieval.neighbors import neighbors, retrieval
 
-module = importlib.import_module("care.evaluate.retrieval")  # the package has a function of that name
+module = importlib.import_module("care.evaluate.retrieval.neighbors")  # the package has a function of that name
 
 
 def random_hues(n, generator):

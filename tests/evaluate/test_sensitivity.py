@@ -8,8 +8,8 @@ from sklearn.metrics import r2_score
 from sklearn.preprocessing import StandardScaler
 
 from care.data import Samples, generate_shapes
-from care.evaluate.sensitivity import PENALTIES, factor_sensitivity, fit_ridge, parameter_sensitivity, ridge_r2
-from care.evaluate.targets import Target, factor_targets
+from care.evaluate.decoding.sensitivity import PENALTIES, factor_sensitivity, fit_ridge, parameter_sensitivity, ridge_r2
+from care.evaluate.decoding.targets import Target, factor_targets
 
 
 def problem(n, f, generator, noise=(0.1, 1.0, 10.0, 100.0)):

@@ -10,10 +10,10 @@ from torch import nn
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
 from care.evaluate import Evaluation, Settings, evaluate_model, figures, summary
-from care.evaluate.augmented_probe import augmented_probe
+from care.evaluate.comparison.quantities import quantities
+from care.evaluate.features.augmented_probe import augmented_probe
+from care.evaluate.features.probe import Protocol
 from care.evaluate.observer import Observer
-from care.evaluate.probe import Protocol
-from care.evaluate.quantities import quantities
 from care.geometry import Euclidean, Minkowski, Symplectic
 from evaluate.planted import QUICK, colors, shapes, study
 

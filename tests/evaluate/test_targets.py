@@ -10,7 +10,7 @@ from care.augment.points import augment_points
 from care.data import Samples, generate_shapes
 from care.data.shapes import LOOKS, render
 from care.data.silhouettes import SILHOUETTES
-from care.evaluate.targets import factor_targets, parameter_targets
+from care.evaluate.decoding.targets import factor_targets, parameter_targets
 
 
 def shapes_samples(n):

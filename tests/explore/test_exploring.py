@@ -14,8 +14,8 @@ from care.augment import PointPolicy, apply, identity
 from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Observer
-from care.evaluate.hue import Hues, mean_hue
-from care.evaluate.retrieval import retrieval
+from care.evaluate.retrieval.hue import Hues, mean_hue
+from care.evaluate.retrieval.neighbors import retrieval
 from care.explore import SLIDERS, Bank, Gallery, Question, fill_bank, read_question
 from care.models.small_resnet import SmallResNet
 

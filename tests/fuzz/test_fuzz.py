@@ -13,8 +13,8 @@ import torch
 
 import care
 from care import steer
+from care.atomic_files import is_sealed
 from care.data import open_store
-from care.durable import is_sealed
 from care.evaluate import Evaluation
 from care.train import Config, Run, load, prepare, train
 from care.train.checkpoint import load_latest

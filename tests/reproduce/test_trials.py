@@ -11,8 +11,8 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from care.atomic_files import Lock
 from care.cli import app
-from care.durable import Lock
 from care.evaluate import Settings
 from care.reproduce import Trial, Workshop, carry_out_all
 from care.train import default_config

@@ -9,7 +9,7 @@ from care.augment import ImagePolicy, PointPolicy
 from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Observer
-from care.evaluate.hue import mean_hue
+from care.evaluate.retrieval.hue import mean_hue
 from care.steer import Evidence, Steering
 
 

@@ -17,10 +17,10 @@ from care.cli import app
 from care.cli.retrieve import _image_policy
 from care.data import Samples
 from care.evaluate import Observer, Study
-from care.evaluate.families import Family
+from care.evaluate.effects.families import Family
 from care.geometry import Euclidean
 from care.methods import policy_for
-from care.subjects import load_subject
+from care.pretrained import load_pretrained
 from care.train import prepare, train
 from care.train.runs import load_trained
 from train.small import small_config, small_data
@@ -34,7 +34,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("retrieved")
     name = small_data(folder / "data")
     train(prepare(small_config(name, epochs=1), folder / "mine"))
-    subject, policy = load_subject(str(folder / "mine")), simclr(12)
+    subject, policy = load_pretrained(str(folder / "mine")), simclr(12)
     observer = Observer(
         lambda x: {"head": subject.embed(x)["head"]}, data.load(name, "train"), policy, "simclr", torch.device("cpu")
     )
@@ -80,7 +80,7 @@ def test_a_picture_of_another_size_is_cut_to_the_size_of_the_others(run, tmp_pat
 
 def nearest(run, images, query, output="head"):
     """All images from the nearest to the farthest, seen at the size of the run's policy."""
-    subject, config = load_subject(str(run)), load_trained(run).config
+    subject, config = load_pretrained(str(run)), load_trained(run).config
     size = policy_for(config.chunk_policy, config.size).size
     views = tv.resize(torch.cat([images, query[None]]) / 255, [size, size], antialias=True)
     with torch.no_grad():
@@ -127,7 +127,7 @@ def test_a_steering_of_other_embeddings_is_refused(run, tmp_path):
 def test_neighbors_are_looked_up_in_what_was_steered(run, tmp_path):
     """A steering of the backbone that turns nothing: its neighbors are those of the features."""
     right = steer.load(run / "steering" / "steering.safetensors")
-    d, still = load_subject(str(run)).encoder.backbone.num_features, torch.zeros(len(right.names), 2, 2)
+    d, still = load_pretrained(str(run)).encoder.backbone.num_features, torch.zeros(len(right.names), 2, 2)
     steering = steer.Steering(right.names, right.center, torch.eye(d)[:, :2], still, (), "backbone")
     steer.save(steering, tmp_path / "still.safetensors")
     options = ["--query", "7", "--steering", str(tmp_path / "still.safetensors"), "--out", str(tmp_path / "found")]

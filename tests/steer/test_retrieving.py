@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from care.augment import changed, read_changes
-from care.evaluate.hue import Hues
+from care.evaluate.retrieval.hue import Hues
 from care.report import Asked, steered_gallery
 from care.steer import RetrievalResult, ask, augmentation_of, bank_of, notes_on, some_rows, steered_retrieval
 from care.steer.retrieving import WAYS

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from care.augment import PointPolicy, simclr
-from care.evaluate.families import ALL, Family
-from care.evaluate.response import Spread
+from care.evaluate.effects.effect import Spread
+from care.evaluate.effects.families import ALL, Family
 from care.geometry import composition_defect, heldout_ratio
 from care.randomness import derive
 from care.report import steering_figure

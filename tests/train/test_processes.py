@@ -13,7 +13,7 @@ import pytest
 from small import small_config, small_data
 from watched import StopAfter
 
-from care.durable import Lock
+from care.atomic_files import Lock
 from care.randomness import epoch_order
 from care.train import Interrupted, Run, prepare, train
 from faults.driver import same_run

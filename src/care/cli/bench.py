@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
+from care.atomic_files import make_folder, write_atomically
 from care.bench import chosen_parts, default_settings, measure_speed
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_file
 from care.cli.watching import watching
-from care.durable import make_folder, write_atomically
 
 
 def bench(

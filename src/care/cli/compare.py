@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
+from care.atomic_files import write_atomically
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_folder, save_figures
 from care.cli.watching import watching
-from care.durable import write_atomically
 from care.evaluate import Evaluation, compare_evaluations, figures
-from care.evaluate.compare import check_paired
+from care.evaluate.comparison.compare import check_paired
 from care.report import differences_figure
 from care.tables import visible
 from care.train import Run

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from care import demo as show
+from care.atomic_files import make_folder, write_atomically
 from care.cli.ending import told_in_a_line
 from care.cli.mistakes import users_input
 from care.cli.watching import watching
-from care.durable import make_folder, write_atomically
 from care.report import page
 
 

@@ -17,7 +17,7 @@ from care.data import Samples, place
 from care.evaluate import Settings, Study, evaluate_model, figures, summary
 from care.geometry import form_named
 from care.methods import policy_for
-from care.subjects import load_subject
+from care.pretrained import load_pretrained
 from care.train import Config, Run
 from care.train.distributed import resolve_device
 from care.train.runs import load_trained
@@ -98,7 +98,7 @@ def study_of(
     """Put together what is to be evaluated, from the run's configuration where nothing else was asked for."""
     if config is None and name is None:
         raise ValueError("say what to evaluate it on: --data NAME")
-    subject = load_subject(model).to(device)
+    subject = load_pretrained(model).to(device)
     train, test, of = _samples(config, name or config.data, split)  # type: ignore[union-attr]
     chosen = policy or (config.measured_policy if config else "simclr")
     form = form_named(config.form if config else "euclidean")

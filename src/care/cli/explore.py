@@ -19,8 +19,8 @@ from care.data import Samples, place
 from care.evaluate import Observer
 from care.explore import ExploreServer, Gallery, fill_bank
 from care.methods import policy_for
+from care.pretrained import PretrainedModel, load_pretrained, only, steerable
 from care.steer import Steering
-from care.subjects import Subject, load_subject, only, steerable
 from care.tables import visible
 from care.train import Config
 from care.train.distributed import resolve_device
@@ -71,7 +71,7 @@ class _Guest:
     """A model to explore, with its configuration if it is a run, its steering if it has one, and a note if not."""
 
     name: str
-    subject: Subject
+    subject: PretrainedModel
     config: Config | None
     steering: Steering | None
     note: str
@@ -95,7 +95,7 @@ def _gallery(
 
 
 def _guest(run: str, device: torch.device) -> _Guest:
-    subject, path = load_subject(run).to(device), Path(run)
+    subject, path = load_pretrained(run).to(device), Path(run)
     if not path.is_dir():
         return _Guest(subject.name, subject, None, None, "Only runs have a steering.")
     file = path / "steering" / "steering.safetensors"

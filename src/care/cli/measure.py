@@ -8,17 +8,17 @@ from typing import Annotated
 import torch
 import typer
 
+from care.atomic_files import write_atomically
 from care.augment import PRESETS
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_folder, save_figures
 from care.cli.studies import check_study, config_of, heldout_samples
 from care.cli.watching import watching
 from care.data import place
-from care.durable import write_atomically
 from care.evaluate import Observer, measure_observed
 from care.geometry import form_named
 from care.methods import policy_for
-from care.subjects import load_subject
+from care.pretrained import load_pretrained
 from care.train.distributed import resolve_device
 
 
@@ -62,7 +62,7 @@ def measure(
     """
     with users_input():
         where = torch.device(resolve_device(device))
-        subject = load_subject(model, mean=_numbers(mean), std=_numbers(std)).to(where)
+        subject = load_pretrained(model, mean=_numbers(mean), std=_numbers(std)).to(where)
         config = config_of(model)
         samples, _ = heldout_samples(config, name or (config.data if config else "shapes"), split)
         samples = place(samples.limit(min(images, len(samples))), where)

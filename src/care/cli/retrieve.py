@@ -9,6 +9,7 @@ import torch
 import typer
 from matplotlib.figure import Figure
 
+from care.atomic_files import write_atomically
 from care.augment import CHANGES, PRESETS, ImageParameters, ImagePolicy, apply, read_changes
 from care.cli.evaluate import study_of
 from care.cli.mistakes import users_input
@@ -18,7 +19,6 @@ from care.cli.watching import watching
 from care.data import Samples
 from care.data.readers.pictures import read_pictures
 from care.data.readers.source import Unreadable
-from care.durable import write_atomically
 from care.evaluate import Observer, Study
 from care.report import Asked, steered_gallery
 from care.steer import RetrievalResult, Steering, ask, augmentation_of, bank_of, load, notes_on, some_rows

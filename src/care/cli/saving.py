@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from care.durable import make_folder
-from care.evaluate.families import Watch
+from care.atomic_files import make_folder
+from care.evaluate.effects.families import Watch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,6 +8,7 @@ from typing import Annotated
 import torch
 import typer
 
+from care.atomic_files import write_atomically
 from care.augment import PRESETS, PointPolicy, apply
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
 from care.cli.evaluate import study_of
@@ -15,10 +16,10 @@ from care.cli.mistakes import users_input
 from care.cli.saving import claim_folder, save_figures
 from care.cli.watching import watching
 from care.data import Samples
-from care.durable import write_atomically
 from care.evaluate import Observer, Study
 from care.geometry import Euclidean
 from care.methods import policy_for
+from care.pretrained import only, steerable
 from care.steer import (
     COLOR_PRODUCTS,
     Steering,
@@ -32,7 +33,6 @@ from care.steer import (
     undone_families,
 )
 from care.steer.families import measured_families
-from care.subjects import only, steerable
 from care.train.distributed import resolve_device
 from care.train.runs import Trained, load_trained
 

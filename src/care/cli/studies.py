@@ -9,7 +9,7 @@ from care.augment import PointPolicy, apply
 from care.data import Samples
 from care.data.registry import heldout_split
 from care.evaluate.observer import Policy
-from care.subjects import Subject
+from care.pretrained import PretrainedModel
 from care.train import Config
 from care.train.runs import load_trained
 
@@ -37,7 +37,9 @@ def is_cut(config: Config, name: str, split: str | None) -> bool:
     return name == config.data and config.validation > 0 and split in (None, "validation")
 
 
-def check_study(subject: Subject, samples: Samples, policy: Policy, policy_name: str, device: torch.device) -> None:
+def check_study(
+    subject: PretrainedModel, samples: Samples, policy: Policy, policy_name: str, device: torch.device
+) -> None:
     """ValueError if there are too few samples, if the policy is for others, or if the model does not take the views."""
     if len(samples) < FEWEST:
         raise ValueError(f"{samples.name} has {len(samples)} samples in this split: at least {FEWEST} are needed")

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from care.evaluate.families import Watch
+from care.evaluate.effects.families import Watch
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Literal
 from care.demo.lessons import APART
 from care.demo.numbers import COLORS, COMPOSITION, GAMMA, HELDOUT, HUE, PROBE, Column
 from care.evaluate import paired_difference
-from care.evaluate.quantities import Quantity
+from care.evaluate.comparison.quantities import Quantity
 from care.tables import number
 
 NEARLY_EXACT = 0.1  # of the squared error without a rotation

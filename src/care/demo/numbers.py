@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from care.demo.running import Found, Shown
-from care.evaluate.quantities import Quantity, quantities
+from care.evaluate.comparison.quantities import Quantity, quantities
 from care.report.page import Table
 
 

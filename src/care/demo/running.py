@@ -8,13 +8,13 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
+from care.atomic_files import remove_folder
 from care.augment import PointPolicy
 from care.demo.lessons import LESSONS, MEASURES, Lesson
-from care.durable import remove_folder
 from care.evaluate import Evaluation, Settings, evaluate_model
-from care.evaluate.families import Watch
-from care.evaluate.orbits import orbits
-from care.subjects import run_study
+from care.evaluate.effects.families import Watch
+from care.evaluate.effects.orbits import orbits
+from care.pretrained import run_study
 from care.train import Config, Run, Watched, prepare, train
 
 BANK = 5000  # training samples that classes are learned from

@@ -8,22 +8,22 @@ The measures themselves are functions of tensors, a file each: `knn`, `probe`, `
 `prediction`, `bootstrap`; those of geometry are in `care.geometry`.
 """
 
-from care.evaluate.bootstrap import Difference, paired_difference
-from care.evaluate.compare import Comparison, compare_evaluations
+from care.evaluate.comparison.bootstrap import Difference, paired_difference
+from care.evaluate.comparison.compare import Comparison, compare_evaluations
+from care.evaluate.decoding.sensitivity import factor_sensitivity, parameter_sensitivity, ridge_r2
+from care.evaluate.decoding.targets import factor_targets, parameter_targets
+from care.evaluate.effects.effect import Response, Spread
+from care.evaluate.effects.measure import Measurement, measure, measure_observed
+from care.evaluate.effects.prediction import Prediction, prediction_measures
 from care.evaluate.evaluation import Evaluation
-from care.evaluate.knn import knn_predict
-from care.evaluate.logistic import Logistic, logistic_regression
-from care.evaluate.measure import Measurement, measure, measure_observed
+from care.evaluate.features.knn import knn_predict
+from care.evaluate.features.logistic import Logistic, logistic_regression
+from care.evaluate.features.probe import IMAGENET100, PAPER, ProbeResult, Protocol, linear_probe
 from care.evaluate.observer import Observer
 from care.evaluate.pictures import figures
-from care.evaluate.prediction import Prediction, prediction_measures
-from care.evaluate.probe import IMAGENET100, PAPER, ProbeResult, Protocol, linear_probe
-from care.evaluate.response import Response, Spread
-from care.evaluate.retrieval import Retrieval, retrieval
-from care.evaluate.sensitivity import factor_sensitivity, parameter_sensitivity, ridge_r2
+from care.evaluate.retrieval.neighbors import Retrieval, retrieval
 from care.evaluate.study import Settings, Study, evaluate_model
 from care.evaluate.summary import summary
-from care.evaluate.targets import factor_targets, parameter_targets
 
 __all__ = [
     "IMAGENET100",

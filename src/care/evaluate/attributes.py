@@ -9,12 +9,12 @@ from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, apply
 from care.data import Samples
-from care.evaluate.families import Watch
-from care.evaluate.hue import Hues, mean_hue
+from care.evaluate.decoding.sensitivity import factor_sensitivity, parameter_sensitivity
+from care.evaluate.decoding.targets import factor_targets, parameter_targets
+from care.evaluate.effects.families import Watch
 from care.evaluate.observer import Embeddings, Observer
-from care.evaluate.retrieval import retrieval
-from care.evaluate.sensitivity import factor_sensitivity, parameter_sensitivity
-from care.evaluate.targets import factor_targets, parameter_targets
+from care.evaluate.retrieval.hue import Hues, mean_hue
+from care.evaluate.retrieval.neighbors import retrieval
 from care.randomness import generator_for
 
 NEIGHBORS, QUERIES, PICTURED = 5, 500, 8

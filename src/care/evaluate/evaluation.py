@@ -10,8 +10,8 @@ from typing import Any
 import safetensors.torch
 from torch import Tensor
 
-from care.durable import BLANK, is_sealed, make_folder, seal, write_atomically
-from care.evaluate.measure import Measurement
+from care.atomic_files import BLANK, is_sealed, make_folder, seal, write_atomically
+from care.evaluate.effects.measure import Measurement
 
 RECORD, ARRAYS, SUM = "evaluation.json", "arrays.safetensors", "arrays_sha256"
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from care.evaluate.effects.families import ALL
 from care.evaluate.evaluation import Evaluation
-from care.evaluate.families import ALL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,12 +10,12 @@ from torch import nn
 
 from care.data import Samples
 from care.evaluate.attributes import retrieve, sense
-from care.evaluate.classes import ProbeOn, classify
+from care.evaluate.effects.families import Watch
+from care.evaluate.effects.rotations import rotate
 from care.evaluate.evaluation import Evaluation
-from care.evaluate.families import Watch
+from care.evaluate.features.classes import ProbeOn, classify
+from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol
 from care.evaluate.observer import Embed, Observer, Policy, frozen
-from care.evaluate.probe import IMAGENET100, PAPER, Protocol
-from care.evaluate.rotations import rotate
 from care.geometry import BilinearForm
 
 PROTOCOLS = {"paper": PAPER, "imagenet100": IMAGENET100}

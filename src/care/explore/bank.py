@@ -10,9 +10,9 @@ from torch import Tensor
 from care.augment import ImageParameters, ImagePolicy, apply
 from care.augment.changes import changed
 from care.data import batches
-from care.evaluate.families import Watch
-from care.evaluate.hue import Hues, mean_hue
+from care.evaluate.effects.families import Watch
 from care.evaluate.observer import Observer
+from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.geometry import Euclidean
 from care.steer import Steering
 

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from care.augment import apply
-from care.evaluate.hue import Hues, hue_distance
+from care.evaluate.retrieval.hue import Hues, hue_distance
 from care.explore.bank import Bank
 from care.tables import visible
 

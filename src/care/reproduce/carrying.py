@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from care.durable import Lock, make_folder
+from care.atomic_files import Lock, make_folder
 from care.evaluate import Evaluation, Study, evaluate_model
-from care.evaluate.families import Watch
+from care.evaluate.effects.families import Watch
+from care.pretrained import run_study
 from care.reproduce.provenance import provenance
 from care.reproduce.trial import Outcome, Trial, find_outcome
-from care.subjects import run_study
 from care.train import Config, Run, Watched, prepare, train
 from care.train.distributed import resolve_device
 from care.train.loop import load_samples

@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from care.durable import make_folder, write_atomically
+from care.atomic_files import make_folder, write_atomically
 from care.evaluate import Evaluation, Settings
-from care.evaluate.quantities import quantities
+from care.evaluate.comparison.quantities import quantities
 from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.

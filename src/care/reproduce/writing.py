@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from PIL import Image
 
-from care.durable import make_folder, write_atomically
+from care.atomic_files import make_folder, write_atomically
 from care.reproduce.presentation import Presentation
 from care.reproduce.trial import Outcome
 

@@ -16,10 +16,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import COLOR_OPERATIONS, Parameters, PointPolicy
-from care.evaluate.bootstrap import Difference, paired_difference
-from care.evaluate.families import ALL, Family, Watch
+from care.evaluate.comparison.bootstrap import Difference, paired_difference
+from care.evaluate.decoding.targets import parameter_targets
+from care.evaluate.effects.families import ALL, Family, Watch
 from care.evaluate.observer import Observer, Policy
-from care.evaluate.targets import parameter_targets
 from care.randomness import derive, generator_for
 from care.steer.families import measured_families
 from care.steer.probing import crossfit, interval, least_squares, network, r2_units

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from care.augment import ImagePolicy, Parameters, coordinate_names, coordinates
-from care.evaluate.families import Family, Watch
+from care.evaluate.effects.families import Family, Watch
 from care.evaluate.observer import Observer
 from care.randomness import derive, generator_for
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from care.augment import COLOR_OPERATIONS, ImagePolicy
-from care.evaluate.families import ALL, Family, families_of
+from care.evaluate.effects.families import ALL, Family, families_of
 from care.evaluate.observer import Policy
 
 WHOLE = 3  # times as many augmentations of the whole policy as of a family: all coordinates vary in it

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from care.augment import COLOR_OPERATIONS
 from care.augment.coordinates import POINT_NAMES
-from care.evaluate.families import Watch
+from care.evaluate.effects.families import Watch
 from care.geometry import skew
 from care.randomness import generator_for
 from care.steer.evidence import Evidence

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import Parameters, coordinates
-from care.evaluate.families import Family, Watch
+from care.evaluate.effects.effect import Spread
+from care.evaluate.effects.families import Family, Watch
+from care.evaluate.effects.prediction import predict_by_identity, prediction_measures
 from care.evaluate.observer import Observer
-from care.evaluate.prediction import predict_by_identity, prediction_measures
-from care.evaluate.response import Spread
 from care.geometry import crossfit_predictions, crossfit_rotations, invariance, solve_wahba
 from care.randomness import derive
 from care.steer.predictor import Predictor

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from care.evaluate.families import Watch
+from care.evaluate.effects.families import Watch
 from care.randomness import derive, generator_for
 from care.steer.evidence import Evidence
 

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from care.evaluate.bootstrap import Difference, paired_difference
-from care.evaluate.sensitivity import fit_ridge
+from care.evaluate.comparison.bootstrap import Difference, paired_difference
+from care.evaluate.decoding.sensitivity import fit_ridge
 from care.randomness import derive, generator_for
 
 WIDTH, STEPS, BATCH, LEARNING_RATE = 128, 300, 256, 3e-3

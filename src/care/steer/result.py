@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from care.evaluate.response import HARDLY, Spread
+from care.evaluate.effects.effect import HARDLY, Spread
 from care.steer.canonical import Canonicalized, canonical_table
 from care.tables import number, text_table
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from care.augment import COLOR_OPERATIONS, ImageParameters, ImagePolicy
-from care.evaluate.bootstrap import Difference
+from care.evaluate.comparison.bootstrap import Difference
 from care.steer.retrieving import AUGMENTED, CHANCE, IDENTITY, STEERING, SteeredRetrieval
 from care.steer.steering import Steering
 from care.tables import text_table

@@ -12,10 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, Parameters, changed
-from care.evaluate.bootstrap import Difference, paired_difference
-from care.evaluate.hue import Hues, mean_hue
+from care.evaluate.comparison.bootstrap import Difference, paired_difference
 from care.evaluate.observer import Observer
-from care.evaluate.retrieval import retrieval
+from care.evaluate.retrieval.hue import Hues, mean_hue
+from care.evaluate.retrieval.neighbors import retrieval
 from care.randomness import generator_for
 from care.steer.steering import Steering
 

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from torch import Tensor
 
+from care.atomic_files import BLANK, is_sealed, seal, write_atomically
 from care.augment import Parameters, coordinate_names, coordinates
-from care.durable import BLANK, is_sealed, seal, write_atomically
 from care.steer.generators import rotations, with_products
 
 FORMAT = "care steering 3"

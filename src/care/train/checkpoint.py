@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from care.durable import (
+from care.atomic_files import (
     BLANK,
     is_sealed,
     remove_folder,
@@ -23,7 +23,7 @@ from care.durable import (
     write_atomically,
     write_folder_atomically,
 )
-from care.train.nested import PLAIN, flatten_state, unflatten_state
+from care.train.state_tree import PLAIN, flatten_state, unflatten_state
 
 __all__ = [
     "Checkpoint",

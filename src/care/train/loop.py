@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 from torch import Tensor
 
 from care import data
+from care.atomic_files import Lock
 from care.data import Samples, batches, place
 from care.data.registry import heldout_split
-from care.durable import Lock
 from care.geometry import form_named
 from care.methods import policy_for
 from care.randomness import epoch_order

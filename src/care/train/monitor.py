@@ -10,8 +10,8 @@ from care import geometry
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples
 from care.evaluate import Observer, knn_predict
+from care.evaluate.effects.effect import rotations
 from care.evaluate.observer import EUCLIDEAN, Embed, frozen
-from care.evaluate.response import rotations
 from care.models import Encoder
 from care.randomness import generator_for
 

@@ -12,7 +12,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 from torch import Tensor
 
-from care.evaluate.families import Watch
+from care.evaluate.effects.families import Watch
 from care.tables import visible
 from care.train.config import Config
 

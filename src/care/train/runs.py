@@ -19,7 +19,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from care.durable import Lock, make_folder, remove_leftovers, write_atomically
+from care.atomic_files import Lock, make_folder, remove_leftovers, write_atomically
 from care.methods import build_encoder, policy_for
 from care.models import Encoder
 from care.train.checkpoint import load_weights, save_weights

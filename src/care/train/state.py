@@ -16,9 +16,9 @@ from care.randomness import derive
 from care.train import checkpoint, distributed
 from care.train.config import Config
 from care.train.distributed import Processes
-from care.train.nested import flatten_state, unflatten_state
 from care.train.optimizers import build_optimizer, load_optimizer_state
 from care.train.runs import Run, view_source
+from care.train.state_tree import flatten_state, unflatten_state
 from care.train.writer import Writer
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from care import data
-from care.evaluate.orbits import orbits
+from care.evaluate.effects.orbits import orbits
+from care.pretrained import load_pretrained
 from care.report import orbit_figure, response_figure
 from care.reproduce.presentation import COMPOSITION, GAMMA, PROBE, RATIO, Presentation, compared, measured_table
 from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
-from care.subjects import load_subject
 
 TURNED = 6  # clouds whose orbits are drawn
 APART = "CARE, turned apart"
@@ -35,7 +35,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     first = dict(reversed(first.items()))
     figures = {"proteins": response_figure({n: o.evaluation.measurement("head").values() for n, o in first.items()})}
     clouds = data.load("chains", "test").inputs[:TURNED]
-    turned = {name: orbits(load_subject(str(o.run)).embed, clouds) for name, o in first.items() if o.run is not None}
+    turned = {name: orbits(load_pretrained(str(o.run)).embed, clouds) for name, o in first.items() if o.run is not None}
     if len(turned) == len(first):
         figures["orbits"] = orbit_figure(turned)
     remarks = (

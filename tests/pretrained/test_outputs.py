@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from care.geometry import wahba_error
-from care.subjects import only, steerable, whole
+from care.pretrained import only, steerable, whole
 
 
 def test_both_parts_count_alike_however_long_they_are(generator):

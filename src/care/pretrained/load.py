@@ -8,16 +8,18 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from care.subjects.onnx_model import OnnxModel
-from care.subjects.subject import Channels, Subject, frozen_subject
-from care.subjects.timm_model import timm_subject
+from care.pretrained.model import Channels, PretrainedModel, frozen_model
+from care.pretrained.onnx_model import OnnxModel
+from care.pretrained.timm_model import timm_pretrained
 from care.tables import visible
 from care.train.runs import load_trained
 
 FORMS = "a run folder, timm/NAME, timm/NAME@random, timm/NAME@FILE.safetensors, or a TorchScript or ONNX file"
 
 
-def load_subject(what: str, mean: Sequence[float] | None = None, std: Sequence[float] | None = None) -> Subject:
+def load_pretrained(
+    what: str, mean: Sequence[float] | None = None, std: Sequence[float] | None = None
+) -> PretrainedModel:
     """The model that `what` names, frozen, on the CPU.
 
     `runs/mine`               a run of ours, or its `model.safetensors`
@@ -31,16 +33,16 @@ def load_subject(what: str, mean: Sequence[float] | None = None, std: Sequence[f
     """
     channels, path = _channels(mean, std), Path(what)
     if what.startswith("timm/"):
-        return timm_subject(what.removeprefix("timm/"), channels)
+        return timm_pretrained(what.removeprefix("timm/"), channels)
     if not path.exists():
         raise ValueError(f"{what} does not exist; a model is {FORMS}")
     if path.is_dir() or path.suffix == ".safetensors":
-        return _run_subject(path, channels)
+        return _trained_run(path, channels)
     if path.suffix in (".pt", ".ts", ".torchscript"):
-        return frozen_subject(path.stem, _read_torchscript(path), None, channels)
+        return frozen_model(path.stem, _read_torchscript(path), None, channels)
     if path.suffix == ".onnx":
         model = OnnxModel(path)
-        return frozen_subject(path.stem, model, model.size, channels)
+        return frozen_model(path.stem, model, model.size, channels)
     raise ValueError(f"{what} cannot be read; a model is {FORMS}")
 
 
@@ -54,7 +56,7 @@ def _channels(mean: Sequence[float] | None, std: Sequence[float] | None) -> Chan
     )
 
 
-def _run_subject(path: Path, channels: Channels | None) -> Subject:
+def _trained_run(path: Path, channels: Channels | None) -> PretrainedModel:
     if channels:
         raise ValueError(f"{path} is a run, which normalizes images as it was trained to: leave out mean and std")
     file = path / "model.safetensors" if path.is_dir() else path
@@ -65,7 +67,7 @@ def _run_subject(path: Path, channels: Channels | None) -> Subject:
         raise ValueError(f"{error}{hint}") from error
     size = trained.source[0] if len(trained.source) == 2 else None
     name, turned = visible(file.resolve().parent.name), trained.config.turned
-    return Subject(name, trained.encoder, size, has_head=True, turned=turned)
+    return PretrainedModel(name, trained.encoder, size, has_head=True, turned=turned)
 
 
 def _read_torchscript(file: Path) -> nn.Module:

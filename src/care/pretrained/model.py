@@ -15,7 +15,7 @@ Channels = tuple[Sequence[float], Sequence[float]]  # mean and standard deviatio
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class PretrainedModel:
     """A model to measure: images in [0, 1], or point clouds, to vectors.
 
     `outputs` names the vectors: "head" and "backbone" of our runs, "features" of all other models. Where the contrast
@@ -65,7 +65,7 @@ class Subject:
             shape = list(inputs.shape[1:])
             raise ValueError(f"{self.name} does not take inputs of shape {shape}: {in_one_line(error)}") from error
 
-    def to(self, device: torch.device | str) -> "Subject":
+    def to(self, device: torch.device | str) -> "PretrainedModel":
         """Move the model to where the inputs will be, in place as torch does. What runs an ONNX file stays."""
         self.encoder.to(device)
         if not isinstance(self.encoder.backbone, torch.jit.ScriptModule):
@@ -79,11 +79,11 @@ class Subject:
         return "none" if (mean, std) == ("0, 0, 0", "1, 1, 1") else f"mean {mean}; std {std}"
 
 
-def frozen_subject(name: str, model: nn.Module, size: int | None, channels: Channels | None) -> Subject:
+def frozen_model(name: str, model: nn.Module, size: int | None, channels: Channels | None) -> PretrainedModel:
     """Somebody else's model, which normalizes its images by `channels`, if it does."""
     mean, std = channels or ((0.0,) * 3, (1.0,) * 3)
     encoder = Encoder(model, nn.Identity(), tuple(map(float, mean)), tuple(map(float, std)))
-    return Subject(visible(name), encoder.eval().requires_grad_(False), size)
+    return PretrainedModel(visible(name), encoder.eval().requires_grad_(False), size)
 
 
 def in_one_line(error: Exception) -> str:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from care.augment import apply
 from care.data import batches
+from care.evaluate.features.probe import Batches, ProbeResult, Protocol, evaluate_probes, train_probes
 from care.evaluate.observer import Observer, features_of
-from care.evaluate.probe import Batches, ProbeResult, Protocol, evaluate_probes, train_probes
 from care.randomness import epoch_order, generator_for
 
 

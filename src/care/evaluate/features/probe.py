@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
-from care.evaluate.logistic import checked_rows, cross_entropy_gradient
+from care.evaluate.features.logistic import checked_rows, cross_entropy_gradient
 from care.randomness import generator_for
 
 # Scores are made in blocks of at most this many entries (64 MiB in float32).

@@ -7,10 +7,10 @@ import pytest
 import timm
 import torch
 from safetensors.torch import save_file
-
-from care.subjects import load_subject
-from care.train import prepare, train
 from subjects.made import onnx_means
+
+from care.pretrained import load_pretrained
+from care.train import prepare, train
 from train.small import small_config, small_data
 
 
@@ -40,7 +40,7 @@ def images(generator):
 def test_outputs_that_are_no_vectors(tmp_path, images, function, message):
     with warnings.catch_warnings(action="ignore"):
         torch.jit.trace(function, images).save(str(tmp_path / "f.pt"))
-    subject = load_subject(str(tmp_path / "f.pt"))
+    subject = load_pretrained(str(tmp_path / "f.pt"))
     for _ in range(2):  # not only the first time
         with pytest.raises(ValueError, match=message):
             subject.embed(images)
@@ -83,7 +83,7 @@ def test_outputs_that_are_no_vectors(tmp_path, images, function, message):
 )
 def test_mistakes_are_told_in_a_sentence(run, mistakes, what, settings, message):
     with pytest.raises(ValueError, match=message):
-        load_subject(what.format(tmp=mistakes, run=run), **settings)
+        load_pretrained(what.format(tmp=mistakes, run=run), **settings)
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +108,10 @@ def test_onnx_without_onnxruntime(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     (tmp_path / "m.onnx").touch()
     with pytest.raises(ValueError, match=r"needs onnxruntime: install care-ssl\[onnx\]"):
-        load_subject(str(tmp_path / "m.onnx"))
+        load_pretrained(str(tmp_path / "m.onnx"))
 
 
 def test_onnx_of_another_size_is_told(tmp_path, images):
-    subject = load_subject(onnx_means(tmp_path / "m.onnx", (5, 3, 32, 32)))
+    subject = load_pretrained(onnx_means(tmp_path / "m.onnx", (5, 3, 32, 32)))
     with pytest.raises(ValueError, match="takes images of 32 pixels"):
         subject.embed(images[..., :16, :16])

@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from care.evaluate.augmented_probe import augmented_probe
-from care.evaluate.families import Watch
-from care.evaluate.knn import knn_predict
-from care.evaluate.logistic import logistic_regression
+from care.evaluate.effects.families import Watch
+from care.evaluate.features.augmented_probe import augmented_probe
+from care.evaluate.features.knn import knn_predict
+from care.evaluate.features.logistic import logistic_regression
+from care.evaluate.features.probe import Protocol, linear_probe
 from care.evaluate.observer import Embeddings, Observer, features_of
-from care.evaluate.probe import Protocol, linear_probe
 
 NEIGHBORS = (20, 200)
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from care.evaluate.targets import Target
+from care.evaluate.decoding.targets import Target
 
 # Features are standardized, so penalties count rows: the range goes from nearly none to one that leaves only the mean.
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(-4, 15))

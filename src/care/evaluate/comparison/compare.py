@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from care.evaluate.bootstrap import FEWEST, Difference, paired_difference
+from care.evaluate.comparison.bootstrap import FEWEST, Difference, paired_difference
+from care.evaluate.comparison.quantities import Better, Quantity, quantities
+from care.evaluate.effects.families import Watch
 from care.evaluate.evaluation import Evaluation
-from care.evaluate.families import Watch
-from care.evaluate.quantities import Better, Quantity, quantities
 from care.tables import text_table
 
 Key = tuple[str, str]  # where a quantity was measured, and its name

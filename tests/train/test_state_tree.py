@@ -7,7 +7,7 @@ import pytest
 import torch
 from saved import equal
 
-from care.train.nested import flatten_state, unflatten_state
+from care.train.state_tree import flatten_state, unflatten_state
 
 
 def test_flat_state_comes_back_exactly(generator):

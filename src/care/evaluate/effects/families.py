@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import ImagePolicy, Parameters
+from care.evaluate.effects.effect import Act, Response, act, respond, rotations
 from care.evaluate.observer import Embeddings, Observer, Policy
-from care.evaluate.response import Act, Response, act, respond, rotations
 from care.geometry import Euclidean, Principal, composition_defect, principal_axes
 from care.randomness import generator_for
 

@@ -8,7 +8,7 @@ from care.data import Samples, place
 from care.evaluate import Study
 from care.geometry import form_named
 from care.methods import policy_for
-from care.subjects.load import load_subject
+from care.pretrained.load import load_pretrained
 from care.train import Config
 
 
@@ -16,7 +16,7 @@ def run_study(folder: Path, config: Config, samples: Samples, heldout: Samples, 
     """The encoder of a run under the augmentations that it is measured under: classes are learned from `samples`, and
     everything is measured on `heldout`, the split of that name. It runs where the configuration says."""
     device, name = torch.device(config.device), config.measured_policy
-    subject = load_subject(str(folder)).to(device)
+    subject = load_pretrained(str(folder)).to(device)
     return Study(
         model=subject.name,
         embed=subject.embed,

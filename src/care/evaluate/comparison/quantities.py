@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from care.evaluate.effects.families import ALL
 from care.evaluate.evaluation import Evaluation, rightly
-from care.evaluate.families import ALL
 from care.tables import number
 
 Better = Literal["lower", "higher"]

@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.evaluate.families import ALL, Watch, families_of
-from care.evaluate.measure import measure_outputs
+from care.evaluate.decoding.targets import parameter_targets
+from care.evaluate.effects.effect import Act
+from care.evaluate.effects.families import ALL, Watch, families_of
+from care.evaluate.effects.measure import measure_outputs
+from care.evaluate.effects.prediction import Prediction, chance, predict_by_identity, prediction_measures
 from care.evaluate.observer import Embeddings, Observer, seen_with
-from care.evaluate.prediction import Prediction, chance, predict_by_identity, prediction_measures
-from care.evaluate.response import Act
-from care.evaluate.targets import parameter_targets
 from care.geometry import crossfit_predictions
 
 PREDICTED = (ALL, "color")  # the families whose views are ranked

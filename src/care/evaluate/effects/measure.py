@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from care.augment import policy_named
 from care.data import Samples, place
-from care.evaluate.families import ALL, Keep, Watch, respond_to_families, spectrum
+from care.evaluate.effects.effect import Response, Spread
+from care.evaluate.effects.families import ALL, Keep, Watch, respond_to_families, spectrum
 from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, frozen
-from care.evaluate.response import Response, Spread
 from care.geometry import BilinearForm, Euclidean, Symplectic, symplectic_strength
 from care.tables import text_table
 

@@ -10,10 +10,10 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from care.models import small_stem
-from care.subjects.subject import Channels, Subject, frozen_subject, in_one_line
+from care.pretrained.model import Channels, PretrainedModel, frozen_model, in_one_line
 
 
-def timm_subject(name: str, channels: Channels | None) -> Subject:
+def timm_pretrained(name: str, channels: Channels | None) -> PretrainedModel:
     """The model `NAME`, `NAME@random` or `NAME@FILE.safetensors`."""
     from timm.data.config import resolve_model_data_config
 
@@ -29,7 +29,7 @@ def timm_subject(name: str, channels: Channels | None) -> Subject:
     size = None if small else config["input_size"][-1]
     exported = _exported(Path(weights)) if weights not in ("", "random") else None
     usual, size = exported or ((config["mean"], config["std"]), size)
-    return frozen_subject(label, model, size, channels or usual)
+    return frozen_model(label, model, size, channels or usual)
 
 
 def _exported(file: Path) -> tuple[Channels, int] | None:

@@ -8,15 +8,15 @@ import pytest
 import timm
 import torch
 from safetensors.torch import save_file
+from subjects.made import onnx_means
 from torch import nn
 
 import care
 from care.export import export
 from care.methods import build_encoder
 from care.models import build_backbone
-from care.subjects import load_subject
+from care.pretrained import load_pretrained
 from care.train import Run, prepare, train
-from subjects.made import onnx_means
 from train.small import small_config, small_data
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -31,7 +31,7 @@ class ChannelMeans(nn.Module):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("subjects")
+    folder = tmp_path_factory.mktemp("pretrained")
     train(prepare(small_config(small_data(folder / "data"), epochs=1), folder / "mine"))
     return folder / "mine"
 
@@ -79,7 +79,7 @@ def no_hub(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("file", ["", "model.safetensors"])
 def test_a_run_gives_its_head_and_its_backbone(run, images, file):
-    subject, encoder = load_subject(str(run / file)), care.load(run)
+    subject, encoder = load_pretrained(str(run / file)), care.load(run)
     assert (subject.name, subject.outputs, subject.size) == ("mine", ("head", "backbone"), 32)
     found = subject.embed(images)
     torch.testing.assert_close(found["head"], encoder(images), rtol=0, atol=0)
@@ -89,7 +89,7 @@ def test_a_run_gives_its_head_and_its_backbone(run, images, file):
 def test_coordinates_of_their_own_are_outputs_of_their_own(tmp_path, images):
     config = small_config(small_data(tmp_path / "data"), epochs=1, equivariance=1.0, embedding=8, turned=3)
     train(prepare(config, tmp_path / "apart"))
-    subject, z = load_subject(str(tmp_path / "apart")), care.load(tmp_path / "apart")(images)
+    subject, z = load_pretrained(str(tmp_path / "apart")), care.load(tmp_path / "apart")(images)
     found = subject.embed(images)
     assert tuple(found) == subject.outputs == ("head", "contrast", "backbone")
     torch.testing.assert_close(found["head"], z[:, 5:], rtol=0, atol=0)
@@ -97,7 +97,7 @@ def test_coordinates_of_their_own_are_outputs_of_their_own(tmp_path, images):
 
 
 def test_both_outputs_take_one_pass(run, images):
-    subject, passes = load_subject(str(run)), []
+    subject, passes = load_pretrained(str(run)), []
     subject.encoder.backbone.register_forward_hook(lambda *_: passes.append(1))
     subject.embed(images)
     assert len(passes) == 1
@@ -111,7 +111,7 @@ def test_a_run_on_point_clouds_and_its_export(tmp_path, generator):
     run.save_encoder(encoder, config, (16,))
     (run.folder / "config.toml").write_text(config.to_toml())
     exported, _ = export(run.folder, "onnx")
-    subjects = [load_subject(str(path)) for path in (run.folder, exported)]
+    subjects = [load_pretrained(str(path)) for path in (run.folder, exported)]
     clouds = torch.randn(5, 16, 3, generator=generator)
     assert [(subject.name, subject.size) for subject in subjects] == [("clouds", None), ("encoder", None)]
     torch.testing.assert_close(subjects[0].embed(clouds)["head"], encoder(clouds))
@@ -123,20 +123,20 @@ def test_what_we_export_is_the_backbone_of_the_run(run, images, tmp_path, to):
     file, _ = export(run, to, tmp_path / {"timm": "b.safetensors", "torchscript": "b.pt"}[to])
     encoder = care.load(run)
     if to == "timm":
-        subject = load_subject(f"timm/test_resnet@{file}", encoder.mean.tolist(), encoder.std.tolist())
+        subject = load_pretrained(f"timm/test_resnet@{file}", encoder.mean.tolist(), encoder.std.tolist())
     else:
-        subject = load_subject(str(file))
+        subject = load_pretrained(str(file))
     assert subject.outputs == ("features",)
     torch.testing.assert_close(subject.embed(images)["features"], encoder.features(images), rtol=1e-4, atol=1e-5)
 
 
 def test_random_weights_are_the_same_every_time(images):
     state = torch.get_rng_state()
-    first = load_subject("timm/test_efficientnet@random")
+    first = load_pretrained("timm/test_efficientnet@random")
     assert torch.equal(state, torch.get_rng_state())
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        second = load_subject("timm/test_efficientnet@random")
+        second = load_pretrained("timm/test_efficientnet@random")
     assert (first.name, first.size) == ("test_efficientnet@random", 160)
     assert first.normalization == "mean 0.485, 0.456, 0.406; std 0.229, 0.224, 0.225"
     assert not any(parameter.requires_grad for parameter in first.encoder.parameters())
@@ -151,7 +151,7 @@ def test_published_weights_and_timms_normalization(no_hub, images, channels):
         model = timm.create_model("test_efficientnet", num_classes=7).eval()
     publish(no_hub[0], "test_efficientnet.r160_in1k", model.state_dict())
     mean, std = channels or (None, None)
-    subject = load_subject("timm/test_efficientnet.r160_in1k", mean, std)
+    subject = load_pretrained("timm/test_efficientnet.r160_in1k", mean, std)
     assert subject.name == "test_efficientnet.r160_in1k"
     model.reset_classifier(0)
     torch.testing.assert_close(subject.embed(images)["features"], model(normalized(images, *(channels or IMAGENET))))
@@ -160,7 +160,7 @@ def test_published_weights_and_timms_normalization(no_hub, images, channels):
 def test_local_weights_without_their_classifier(tmp_path, images):
     model = timm.create_model("test_efficientnet", num_classes=7).eval()
     save_file(model.state_dict(), tmp_path / "w.safetensors")
-    subject = load_subject(f"timm/test_efficientnet@{tmp_path / 'w.safetensors'}")
+    subject = load_pretrained(f"timm/test_efficientnet@{tmp_path / 'w.safetensors'}")
     model.reset_classifier(0)
     assert (subject.name, subject.size) == ("test_efficientnet@w", 160)
     torch.testing.assert_close(subject.embed(images)["features"], model(normalized(images, *IMAGENET)))
@@ -169,7 +169,7 @@ def test_local_weights_without_their_classifier(tmp_path, images):
 def test_a_stem_for_small_images_is_recognized(tmp_path, images):
     backbone, _ = build_backbone("resnet18", (32, 32))
     save_file(backbone.state_dict(), tmp_path / "small.safetensors")
-    subject = load_subject(f"timm/resnet18@{tmp_path / 'small.safetensors'}", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    subject = load_pretrained(f"timm/resnet18@{tmp_path / 'small.safetensors'}", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
     assert (subject.size, subject.normalization) == (None, "none")
     torch.testing.assert_close(subject.embed(images)["features"], backbone.eval()(images))
 
@@ -177,7 +177,7 @@ def test_a_stem_for_small_images_is_recognized(tmp_path, images):
 @pytest.mark.parametrize("suffix", [".pt", ".ts", ".torchscript"])
 def test_torchscript_of_others(tmp_path, images, suffix):
     file = script(ChannelMeans(), tmp_path / f"theirs{suffix}", images)
-    plain, shifted = load_subject(file), load_subject(file, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
+    plain, shifted = load_pretrained(file), load_pretrained(file, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
     assert (plain.name, plain.size, plain.normalization) == ("theirs", None, "none")
     torch.testing.assert_close(plain.embed(images)["features"], images.mean((2, 3)))
     expected = normalized(images, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)).mean((2, 3))
@@ -188,7 +188,7 @@ def test_frozen_torchscript_is_read(tmp_path, images):
     model = timm.create_model("test_resnet", num_classes=0).eval()
     with warnings.catch_warnings(action="ignore"):
         torch.jit.freeze(torch.jit.trace(model, images)).save(str(tmp_path / "frozen.pt"))
-    found = load_subject(str(tmp_path / "frozen.pt")).embed(images)["features"]
+    found = load_pretrained(str(tmp_path / "frozen.pt")).embed(images)["features"]
     torch.testing.assert_close(found, model(images).detach(), rtol=1e-4, atol=1e-5)
 
 
@@ -197,7 +197,7 @@ def test_frozen_torchscript_is_read(tmp_path, images):
 )
 def test_onnx_of_others_whatever_its_batch(tmp_path, images, shape, size):
     file = onnx_means(tmp_path / "theirs.onnx", shape)
-    subject = load_subject(file, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
+    subject = load_pretrained(file, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
     assert (subject.name, subject.size) == ("theirs", size)
     expected = normalized(images, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)).mean((2, 3))
     torch.testing.assert_close(subject.embed(images)["features"], expected)
@@ -205,7 +205,7 @@ def test_onnx_of_others_whatever_its_batch(tmp_path, images, shape, size):
 
 @pytest.mark.parametrize("what", ["{run}", "timm/test_resnet@random"])
 def test_all_of_a_model_moves(run, images, what):
-    subject = load_subject(what.format(run=run))
+    subject = load_pretrained(what.format(run=run))
     subject.embed(images)
     assert subject.to("meta") is subject
     assert {vectors.device.type for vectors in subject.embed(images.to("meta")).values()} == {"meta"}
@@ -215,7 +215,7 @@ def test_all_of_a_model_moves(run, images, what):
 @pytest.mark.parametrize("what", ["{run}", "timm/test_resnet@random", "{tmp}/means.onnx"])
 def test_a_gpu_gives_the_same(run, images, tmp_path, what):
     onnx_means(tmp_path / "means.onnx", (2, 3, 32, 32))
-    subject = load_subject(what.format(run=run, tmp=tmp_path))
+    subject = load_pretrained(what.format(run=run, tmp=tmp_path))
     expected = subject.embed(images)
     for output, vectors in subject.to("cuda").embed(images.cuda()).items():
         assert vectors.is_cuda
@@ -229,9 +229,9 @@ def test_without_a_hub_it_is_told_at_once(no_hub):
     with pytest.raises(
         ValueError, match=r"weights of timm/test_resnet cannot be had: .*this test has no network.*set HF_HOME"
     ):
-        load_subject("timm/test_resnet")
+        load_pretrained("timm/test_resnet")
     with pytest.raises(ValueError, match=r"weights of timm/hf-hub:org/name@v1 cannot be had"):
-        load_subject("timm/hf-hub:org/name@v1")
+        load_pretrained("timm/hf-hub:org/name@v1")
     assert time.monotonic() - started < 10  # the hub's own client would try for a minute and a half
     assert len(no_hub[1]) == 2  # one question each
     assert constants.HF_HUB_DISABLE_TELEMETRY

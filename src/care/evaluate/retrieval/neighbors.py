@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from care.evaluate.hue import Hues, hue_distance
+from care.evaluate.retrieval.hue import Hues, hue_distance
 from care.geometry import Euclidean
 
 # Cosines are made in blocks of at most this many (64 MiB in float32).

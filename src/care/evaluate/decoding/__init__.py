@@ -1,0 +1,1 @@
+"""What can be decoded from features? The drawn augmentation, and the factors of generated samples."""

@@ -1,0 +1,1 @@
+"""How do augmentations act on embeddings? Rotations, their compositions, and what they predict."""
