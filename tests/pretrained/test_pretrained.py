@@ -8,7 +8,7 @@ import pytest
 import timm
 import torch
 from safetensors.torch import save_file
-from subjects.made import onnx_means
+from pretrained.made import onnx_means
 from torch import nn
 
 import care

@@ -7,7 +7,7 @@ import pytest
 import timm
 import torch
 from safetensors.torch import save_file
-from subjects.made import onnx_means
+from pretrained.made import onnx_means
 
 from care.pretrained import load_pretrained
 from care.train import prepare, train
