@@ -1,7 +1,8 @@
 """CARE: contrastive learning in which an augmentation of the input rotates the embedding.
 
 `care.geometry`  bilinear forms, Wahba's problem, measures of equivariance
-`care.losses`    InfoNCE, the equivariance loss, CARE, and other Siamese losses
+`care.losses`    InfoNCE, the equivariance loss, and the losses of other methods
+`care.objective` the base classes of methods, for one of your own
 `care.augment`   augmentations that are drawn, kept, applied and replayed
 `care.measure`   how the embeddings of any model respond to augmentations
 `care.load`      the encoder of a finished run

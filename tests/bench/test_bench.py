@@ -131,10 +131,10 @@ def test_phases_are_those_of_a_step(method):
     step([images], epoch=0)
     phases = Phases(other, images)
     phases.generator.manual_seed(derive(0, "augment", 0, 0, 0))
-    other.state.method.train()
+    other.state.objective.train()
     phases.until("update")
     for ours, theirs in zip(
-        step.state.method.state_dict().values(), other.state.method.state_dict().values(), strict=True
+        step.state.objective.state_dict().values(), other.state.objective.state_dict().values(), strict=True
     ):
         torch.testing.assert_close(ours, theirs)
 
@@ -143,13 +143,13 @@ def test_phases_are_timed_and_leave_nothing_behind():
     step = build_step(TINY, distributed.start("cpu"), **METHODS["MoCo-v2 + CARE"])
     phases = Phases(step, TINY.random_images(8))
     assert min(one_by_one(phases, seconds=0.01).values()) > 0
-    before = next(step.state.method.encoder.parameters()).detach().clone()
+    before = next(step.state.objective.encoder.parameters()).detach().clone()
     found = by_prefixes(phases, 10.0, seconds=0.01, capture=lambda function, _: function)
     assert tuple(found) == PHASES
     assert sum(found.values()) == pytest.approx(10.0)
     assert found["update"] > 5
-    assert torch.equal(next(step.state.method.encoder.parameters()), before)
-    assert not step.state.method.keys
+    assert torch.equal(next(step.state.objective.encoder.parameters()), before)
+    assert not step.state.objective.method.keys
 
 
 def test_the_baseline_trains_on_as_many_views():
@@ -193,7 +193,7 @@ def test_parts_come_in_their_order():
 @pytest.mark.parametrize("batch", [4, 6, 7, 64, 100, 256])
 def test_chunks_divide_any_batch(batch):
     settings = default_settings("cpu", batch_size=batch)
-    assert settings.config(**CARE_SETTINGS).chunks == settings.chunks <= 16
+    assert settings.config(**CARE_SETTINGS).flat()["chunks"] == settings.chunks <= 16
     assert default_settings("cpu", batch_size=256).chunks == 16
 
 

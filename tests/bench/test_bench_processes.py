@@ -14,6 +14,7 @@ from care.bench import default_settings, process, scaling
 from care.bench.settings import CARE_SETTINGS
 from care.bench.traffic import traffic, traffic_of
 from care.bench.training import build_step
+from care.objective import View, total
 from care.train import distributed
 
 CPU = torch.device("cpu")
@@ -39,15 +40,14 @@ def test_bytes_are_those_of_the_messages(monkeypatch):
         monkeypatch.setattr(
             dist, "all_gather", lambda parts, x: (sent.append(sum(p.nbytes for p in parts) // 2), gather(parts, x))
         )
-        method = build_step(TINY, distributed.Processes(0, 2, CPU), **CARE_SETTINGS).state.method
+        objective = build_step(TINY, distributed.Processes(0, 2, CPU), **CARE_SETTINGS).state.objective
         sent.clear()
-        views = torch.rand(4, 8, 3, 16, 16)
-        method.loss.total(method(*views)).backward()
-        formula = traffic_of(method, processes=2, batch=16, dimension=128)
+        total(objective([View(view) for view in torch.rand(4, 8, 3, 16, 16)])).backward()
+        formula = traffic_of(objective, processes=2, batch=16, dimension=128)
     finally:
         dist.destroy_process_group()
     assert sum(sent) == formula.embedding_bytes + formula.batchnorm_bytes
-    assert formula.gradient_bytes == 4 * sum(p.numel() for p in method.parameters())
+    assert formula.gradient_bytes == 4 * sum(p.numel() for p in objective.parameters())
 
 
 def test_two_processes_measure_together():

@@ -8,8 +8,8 @@ from train.small import small_config, small_data
 
 METHODS = {
     "SimCLR": {},
-    "MoCo-v2 with queue": {"method": "mocov2", "equivariance": 1.0},
-    "CARE": {"equivariance": 3.0, "ema": 0.9},
+    "MoCo-v2 with queue": {"method": "mocov2", "equivariance": "care", "care_weight": 1.0},
+    "CARE": {"equivariance": "care", "care_weight": 3.0, "ema": 0.9},
 }
 
 

@@ -3,7 +3,6 @@
 A small run by default; `pytest -m fuzz tests/fuzz` is the large one.
 """
 
-import dataclasses
 import json
 import shutil
 from collections import Counter
@@ -79,9 +78,9 @@ def resumed(folder):
 
     All of it but the epochs: more of them may be asked for (`care train --resume --epochs`), and fewer there cannot be.
     """
-    plan = prepare(Run(folder / "run").config(), folder / "run", resume=True)
-    plan.lock.release()
-    return dataclasses.replace(plan.config, epochs=1)
+    job = prepare(Run(folder / "run").config(), folder / "run", resume=True)
+    job.lock.release()
+    return job.config.replace(epochs=1)
 
 
 READERS = {

@@ -56,5 +56,5 @@ def test_the_encoder_normalizes_its_input(generator):
     normalized = torch.stack([(x[:, c] - (c + 1) / 10) / (c / 10 + 0.5) for c in range(3)], dim=1)
     torch.testing.assert_close(encoder(x), encoder.head(encoder.backbone(normalized)))
     torch.testing.assert_close(encoder.features(x), encoder.backbone(normalized))
-    cloud_encoder = Encoder.build("deepset", (10,), embedding=16).eval()
+    cloud_encoder = Encoder.build("deepset", (10,), embedding_dim=16).eval()
     assert cloud_encoder(torch.zeros(2, 10, 3)).shape == (2, 16)

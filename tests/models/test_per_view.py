@@ -14,7 +14,7 @@ from care.models import Encoder, forward_shuffled, forward_views, split_batchnor
 @pytest.fixture(params=["test_resnet", "test_efficientnet"])  # the second has activations inside its BatchNorms
 def network(request):
     torch.manual_seed(0)
-    return Encoder.build(request.param, source=(32, 32), embedding=8, head_width=16).double()
+    return Encoder.build(request.param, source=(32, 32), embedding_dim=8, head_width=16).double()
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_compiled_views_equal_separate_passes():
         import copy, torch
         from care.models import Encoder, forward_views, split_batchnorm
         torch.manual_seed(0)
-        separate = Encoder.build("test_resnet", source=(32, 32), embedding=8, head_width=16).double()
+        separate = Encoder.build("test_resnet", source=(32, 32), embedding_dim=8, head_width=16).double()
         together = split_batchnorm(copy.deepcopy(separate))
         together.compile(backend="aot_eager", fullgraph=True)
         views = list(torch.randn(4, 6, 3, 32, 32, dtype=torch.float64))

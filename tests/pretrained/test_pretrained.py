@@ -8,7 +8,6 @@ import pytest
 import timm
 import torch
 from safetensors.torch import save_file
-from pretrained.made import onnx_means
 from torch import nn
 
 import care
@@ -17,6 +16,7 @@ from care.methods import build_encoder
 from care.models import build_backbone
 from care.pretrained import load_pretrained
 from care.train import Run, prepare, train
+from pretrained.made import onnx_means
 from train.small import small_config, small_data
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))

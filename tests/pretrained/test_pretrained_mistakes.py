@@ -7,10 +7,10 @@ import pytest
 import timm
 import torch
 from safetensors.torch import save_file
-from pretrained.made import onnx_means
 
 from care.pretrained import load_pretrained
 from care.train import prepare, train
+from pretrained.made import onnx_means
 from train.small import small_config, small_data
 
 

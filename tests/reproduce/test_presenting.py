@@ -77,7 +77,7 @@ def test_cells_are_means_and_deviations_over_seeds(pictures):
 
 def test_a_difference_is_told_with_its_standard_error(pictures):
     scale = scale_named("small")
-    trials = [*scale.trials("SimCLR", "cifar10"), *scale.trials("CARE", "cifar10", equivariance=3.0)]
+    trials = [*scale.trials("SimCLR", "cifar10"), *scale.trials("CARE", "cifar10", equivariance="care")]
     probes = (0.80, 0.81, 0.85, 0.83, 0.85, 0.87)
     outcomes = [planted(pictures["images"], t, p) for t, p in zip(trials, probes, strict=True)]
     error = scipy.stats.sem([3, 4, 2])  # seed by seed: what a seed does to both is no error
@@ -111,9 +111,9 @@ def test_the_papers_numbers_stand_beside_ours_where_the_data_are_the_papers(pict
 def test_the_paper_scale_has_the_papers_settings():
     trials = {t.label: t.config for t in study_named("linear-probe").trials(scale_named("paper"))}
     care = trials["cifar10: CARE"]
-    assert (care.model, care.epochs, care.chunks) == ("resnet50", 400, 16)
-    assert care.equivariance == pytest.approx(0.01 * 2 * 15)
-    assert trials["imagenet100: CARE-MoCo-v2"].equivariance == pytest.approx(0.01 * 2 * 63)
+    assert (care.model, care.epochs, care.flat()["chunks"]) == ("resnet50", 400, 16)
+    assert care.flat()["care_weight"] == pytest.approx(0.01 * 2 * 15)
+    assert trials["imagenet100: CARE-MoCo-v2"].flat()["care_weight"] == pytest.approx(0.01 * 2 * 63)
     assert trials["imagenet100: CARE"].batch_size == 512
     assert {t.config.model for t in study_named("circle").trials(scale_named("paper"))} == {"resnet18"}
 
@@ -124,7 +124,7 @@ def test_seeds_and_shared_runs():
     names = ("wahba", "relative-equivariance", "composition")
     slugs = [{t.slug for t in STUDIES[name].trials(small)} for name in names]
     assert slugs[0] == slugs[1] == slugs[2] <= {t.slug for t in STUDIES["linear-probe"].trials(small)}
-    validated = [t.config.validation for name in ("lambda-sweep", "turned-sweep") for t in STUDIES[name].trials(small)]
+    validated = [t.config.validation for name in ("lambda-sweep", "split-sweep") for t in STUDIES[name].trials(small)]
     assert min(validated) == 500
 
 

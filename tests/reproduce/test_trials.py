@@ -14,15 +14,20 @@ from typer.testing import CliRunner
 from care.atomic_files import Lock
 from care.cli import app
 from care.evaluate import Settings
+from care.methods.simclr import SimCLRSettings
+from care.objective import setting
 from care.reproduce import Trial, Workshop, carry_out_all
+from care.reproduce.trial import find_outcome
 from care.train import default_config
 
 MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1)
 
 
 def trial(label="CARE", **chosen):
-    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "equivariance": 3.0}
-    return Trial(label, default_config("chains", **{**tiny, **chosen}), MEASURES)
+    care = {"equivariance": "care", "care_weight": 3.0, "chunks": 4}
+    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "head_width": 16}
+    values = {**tiny, **({} if "equivariance" in chosen else care), **chosen}
+    return Trial(label, default_config("chains", **values), MEASURES)
 
 
 def nothing(*words):
@@ -32,7 +37,7 @@ def nothing(*words):
 def test_a_trial_has_the_same_name_however_it_is_computed():
     first = trial()
     assert first.slug == trial(device="cpu", compile=True, graph=False).slug == trial("another label").slug
-    others = [trial(seed=1), trial(equivariance=1.0), trial(epochs=2), trial(temperature=0.1)]
+    others = [trial(seed=1), trial(care_weight=1.0), trial(epochs=2), trial(temperature=0.1)]
     others.append(dataclasses.replace(first, measures=dataclasses.replace(MEASURES, augmentations=3)))
     assert len({first.slug, *(other.slug for other in others)}) == 6
     assert first.slug.startswith("chains-deepset-care-simclr-3-1-seed0-")
@@ -42,7 +47,7 @@ def test_a_trial_has_the_same_name_however_it_is_computed():
 def carried_out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("workshop")
     workshop = Workshop(folder / "runs", folder / "kept", device="cpu")
-    trials = [trial("SimCLR", equivariance=0.0), trial()]
+    trials = [trial("SimCLR", equivariance="none"), trial()]
     return workshop, trials, carry_out_all(trials, workshop, nothing)
 
 
@@ -93,12 +98,13 @@ def test_a_trained_run_is_evaluated_without_training_it_again(carried_out):
     assert {**after["evaluation"], "seconds": 0} == {**before["evaluation"], "seconds": 0}
 
 
-def test_a_trial_of_turned_coordinates_is_measured_under_the_augmentations_of_the_contrast(tmp_path):
-    """They are turned by colors alone, and looked at under crops, too."""
-    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "size": 16, "equivariance": 1.0}
-    own = default_config("shapes", **tiny, model="small_resnet", policy="cifar10", chunk_policy="color_only")
+def test_a_trial_of_a_split_embedding_is_measured_under_the_augmentations_of_the_method(tmp_path):
+    """Colors alone act on its equivariant part, and it is measured under crops, too."""
+    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "size": 16}
+    tiny |= {"model": "small_resnet", "policy": "cifar10", "equivariance_policy": "color_only"}
+    own = default_config("shapes", **tiny, equivariance="care")
     measures = Settings(images=40, augmentations=1, probe="none")
-    other = Trial("CARE", dataclasses.replace(own, turned=4), measures)
+    other = Trial("CARE", default_config("shapes", **tiny, equivariance="split", equivariant_dim=4), measures)
     workshop = Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu")
     assert own.measured_policy == "color_only"
     (measured,) = (outcome.evaluation for outcome in carry_out_all([other], workshop, nothing))
@@ -189,12 +195,26 @@ def _the_table_of_what_is_done(folder):
     assert len(list(folder.glob("results/smoke/trials/*.json"))) == len(list(folder.glob("runs/*/config.toml"))) == 1
 
 
-def test_a_setting_that_is_added_later_does_not_make_another_trial(monkeypatch):
-    """The digest is of what is not at its default, so a new field with its default leaves it alone."""
+def test_another_default_is_another_trial(monkeypatch):
+    """All settings count, whether somebody chose them or not."""
     before = trial()
-    fields = dataclasses.fields
-    monkeypatch.setattr(dataclasses, "fields", lambda what: [f for f in fields(what) if f.name != "queue"])
-    assert trial()._digest() == before._digest()
-    assert trial(queue=32)._digest() == before._digest()  # the field is not there to be seen
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Others(SimCLRSettings):
+        temperature: float = setting(0.2)
+
+    monkeypatch.setattr("care.methods.simclr.SimCLR.Settings", Others)
+    assert trial().config.method.settings.temperature != before.config.method.settings.temperature
+    assert trial().slug != before.slug
     monkeypatch.undo()
-    assert trial(queue=32)._digest() != before._digest()
+    assert trial().slug == before.slug
+
+
+def test_a_result_of_other_settings_is_refused(carried_out, tmp_path):
+    """As a file has that was renamed, or edited."""
+    _, trials, outcomes = carried_out
+    outcomes[0].save(tmp_path)
+    file = tmp_path / f"{trials[0].slug}.json"
+    file.write_text(file.read_text().replace('"temperature":0.5', '"temperature":0.4'))
+    with pytest.raises(ValueError, match="was made with other settings than its name says"):
+        find_outcome(trials[0], tmp_path, {})

@@ -51,29 +51,29 @@ def stopped(config, folder, rank):
 
 
 def watched_run(config, folder):
-    plan, rows = watch(prepare(config, folder, resume=True))
-    train(plan)
+    job, rows = watch(prepare(config, folder, resume=True))
+    train(job)
     return rows
 
 
 def spoiled_gradient(config, folder, rank):
     """On the second process alone, the gradient of the second step has an infinity; the loss has none."""
-    plan = prepare(config, folder)
-    state = build_state(config, plan.samples, plan.processes)
-    step = Step(state, config, plan.processes, plan.steps_per_epoch)
-    rows = plan.processes.rows(config.batch_size)
-    step([plan.samples.inputs[: config.batch_size][rows]], 0)
+    job = prepare(config, folder)
+    state = build_state(config, job.samples, job.processes)
+    step = Step(state, config, job.processes, job.steps_per_epoch)
+    rows = job.processes.rows(config.batch_size)
+    step([job.samples.inputs[: config.batch_size][rows]], 0)
     if rank == 1:
-        next(state.method.encoder.parameters()).register_hook(lambda gradient: gradient * torch.inf)
+        next(state.objective.encoder.parameters()).register_hook(lambda gradient: gradient * torch.inf)
     before = kept(state)
-    end = ending(step, [plan.samples.inputs[config.batch_size :][: config.batch_size][rows]], 0)
+    end = ending(step, [job.samples.inputs[config.batch_size :][: config.batch_size][rows]], 0)
     return {"end": end, "same": all(torch.equal(value, before[name]) for name, value in kept(state).items())}
 
 
 def kept(state):
     """All that a step changes: parameters, momentum encoder, queue and the optimizer's momenta."""
     optimizer = {f"momentum {i}": s["momentum_buffer"] for i, s in state.optimizer.state_dict()["state"].items()}
-    tensors = dict(state.method.named_parameters()) | {"queue": state.method.queue} | optimizer
+    tensors = dict(state.objective.named_parameters()) | {"queue": state.objective.method.queue} | optimizer
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 

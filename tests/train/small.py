@@ -11,10 +11,11 @@ import torch
 from care.data import write_store
 from care.data.readers import Example, Source
 from care.train import Config
+from care.train.recipes import applicable
 
 SETTINGS = {
-    "model": "test_resnet", "epochs": 3, "batch_size": 16, "embedding": 8, "head_width": 16, "chunks": 4,
-    "queue": 32, "device": "cpu", "learning_rate": 1e-2,
+    "model": "test_resnet", "epochs": 3, "batch_size": 16, "embedding_dim": 8, "head_width": 16, "chunks": 4,
+    "queue": 32, "equivariant_dim": 3, "steering_rank": 6, "device": "cpu", "learning_rate": 1e-2,
 }  # fmt: skip
 
 
@@ -32,7 +33,7 @@ def small_data(folder, n=48, pixels=12):
 
 
 def small_config(data, **settings):
-    return Config(**{"data": data, **SETTINGS, **settings})
+    return Config.of(**{"data": data, **applicable(SETTINGS, settings), **settings})
 
 
 @contextmanager

@@ -12,9 +12,9 @@ from train.watched import StopAfter
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 METHODS = {
-    "care": {"equivariance": 3.0},
+    "care": {"equivariance": "care", "care_weight": 3.0},
     "moco": {"method": "mocov2", "queue": 32},
-    "steering": {"equivariance": 3.0, "steering": 1.0, "steering_rank": 6},
+    "steering": {"equivariance": "steering", "care_weight": 3.0, "steering_weight": 1.0},
     "bf16": {"precision": "bf16"},
 }
 
@@ -25,13 +25,13 @@ def test_what_torch_was_told_before_holds_again_afterwards(tmp_path):
 
     before, seen = told(), []
     config = small_config(small_data(tmp_path / "data"), epochs=1, deterministic=True)
-    plan = prepare(config, tmp_path / "run")
+    job = prepare(config, tmp_path / "run")
 
     class Look(Progress):
         def step(self, *_):
             seen.append(told())
 
-    train(plan, Look())
+    train(job, Look())
     assert set(seen) == {(True, False)}
     assert told() == before
 

@@ -10,7 +10,7 @@ from care.train.runs import load_trained
 from care.train.state import build_state
 from care.train.step import Step
 
-STEERED = {"equivariance": 1.0, "steering": 1.0, "steering_rank": 6}
+STEERED = {"equivariance": "steering", "care_weight": 1.0, "steering_weight": 1.0}
 
 
 @pytest.fixture(scope="module")
@@ -21,20 +21,20 @@ def data(tmp_path_factory):
 def test_it_is_the_literal_average_after_every_step(data, tmp_path):
     """Weights, generators, and the statistics of BatchNorm, without which the averaged weights are of no use."""
     config = small_config(data, ema=0.75, **STEERED)
-    plan = prepare(config, tmp_path / "run")
-    state = build_state(config, plan.samples, plan.processes)
-    step = Step(state, config, plan.processes, plan.steps_per_epoch)
+    job = prepare(config, tmp_path / "run")
+    state = build_state(config, job.samples, job.processes)
+    step = Step(state, config, job.processes, job.steps_per_epoch)
 
     def online():
-        parts = {"encoder": state.method.encoder, "generators": state.method.generators}
+        parts = {"encoder": state.objective.encoder, "equivariance": state.objective.equivariance}
         return {f"{part}.{k}": v.double() for part, module in parts.items() for k, v in module.state_dict().items()}
 
     expected = online()
     for k in range(3):
-        step([plan.samples.inputs[16 * k : 16 * k + 16]], 0)
+        step([job.samples.inputs[16 * k : 16 * k + 16]], 0)
         now = online()
         expected = {name: 0.75 * value + 0.25 * now[name] for name, value in expected.items()}
-    found = state.average.state_dict()
+    found = state.ema.state_dict()
     assert found.keys() == expected.keys()
     for name, value in found.items():
         if "num_batches_tracked" not in name:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from watched import StopAfter, watch
 
 from care.cli import app
-from care.methods import Method
+from care.objective import Objective, Term
 from care.randomness import epoch_order
 from care.train import Interrupted, prepare, train
 from care.train.checkpoint import load_latest
@@ -29,7 +29,7 @@ def data(tmp_path_factory):
 @pytest.mark.faults  # two minutes; kills at every call of a save are in test_kills.py
 def test_five_kills_in_a_row_equal_none(data, tmp_path):
     """SIGKILL at random moments and within saves; while it trains, another run into its folder is refused."""
-    config = small_config(data, epochs=30, equivariance=3.0, evaluate_every=30)
+    config = small_config(data, epochs=30, equivariance="care", care_weight=3.0, evaluate_every=30)
     (tmp_path / "config.toml").write_text(config.to_toml())
     train(prepare(config, tmp_path / "whole"))  # first: what it loads may take longer than the other run trains
 
@@ -47,12 +47,12 @@ def test_five_kills_in_a_row_equal_none(data, tmp_path):
 def test_resume_reads_no_image_of_the_steps_before(data, tmp_path):
     """Which rows a run reads for its steps, noted by the data: stopped after step 4, it reads those of 5 and later."""
     config = small_config(data, evaluate_every=3)
-    plan, whole = watch(prepare(config, tmp_path / "whole"))
-    train(plan)
+    job, whole = watch(prepare(config, tmp_path / "whole"))
+    train(job)
     with pytest.raises(Interrupted):
         train(prepare(config, tmp_path / "stopped"), StopAfter(4))
-    plan, resumed = watch(prepare(config, tmp_path / "stopped", resume=True))
-    train(plan)
+    job, resumed = watch(prepare(config, tmp_path / "stopped", resume=True))
+    train(job)
     assert [len(rows) for rows in whole[:9]] == 9 * [16]
     assert whole[:3] == [rows.tolist() for rows in epoch_order(48, config.seed, 0).split(16)]
     assert resumed == whole[4:]
@@ -63,8 +63,8 @@ def test_an_image_is_augmented_differently_in_every_epoch(data, tmp_path):
     seen = []
 
     def look(module, views):
-        if isinstance(module, Method):
-            seen.append(views[0].detach().clone())
+        if isinstance(module, Objective):
+            seen.append(views[0][0].inputs.detach().clone())
 
     config = small_config(data, limit=16)
     hook = torch.nn.modules.module.register_module_forward_pre_hook(look)
@@ -80,9 +80,9 @@ def test_an_image_is_augmented_differently_in_every_epoch(data, tmp_path):
 
 def kept(state):
     """All that a step changes and a checkpoint keeps, but for BatchNorm's statistics, which are of the forward pass."""
-    average = {f"average {name}": p for name, p in state.average.named_parameters()}
+    average = {f"average {name}": p for name, p in state.ema.named_parameters()}
     adam = {f"adam {i} {k}": v for i, s in state.optimizer.state_dict()["state"].items() for k, v in s.items()}
-    tensors = dict(state.method.named_parameters()) | {"queue": state.method.queue} | average | adam
+    tensors = dict(state.objective.named_parameters()) | {"queue": state.objective.method.queue} | average | adam
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
@@ -90,19 +90,21 @@ def kept(state):
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_a_step_that_is_not_finite_changes_nothing(spoiled, value, data, tmp_path):
     """In the second step the loss, or only its gradient, is not finite: no weight, momentum, average or key moves."""
-    config = small_config(data, method="mocov2", equivariance=1.0, ema=0.9)
-    plan = prepare(config, tmp_path / "run")
-    state = build_state(config, plan.samples, plan.processes)
-    step = Step(state, config, plan.processes, plan.steps_per_epoch)
-    step([plan.samples.inputs[:16]], 0)
+    config = small_config(data, method="mocov2", equivariance="care", care_weight=1.0, ema=0.9)
+    job = prepare(config, tmp_path / "run")
+    state = build_state(config, job.samples, job.processes)
+    step = Step(state, config, job.processes, job.steps_per_epoch)
+    step([job.samples.inputs[:16]], 0)
     if spoiled == "loss":
-        state.method.register_forward_hook(lambda _, views, terms: terms | {"siamese": terms["siamese"] * value})
+        state.objective.register_forward_hook(
+            lambda _, views, terms: terms | {"info_nce": Term(terms["info_nce"].value * value)}
+        )
     else:
-        next(state.method.encoder.parameters()).register_hook(lambda gradient: gradient * value)
+        next(state.objective.encoder.parameters()).register_hook(lambda gradient: gradient * value)
     before = kept(state)
-    terms = "loss, siamese" if spoiled == "loss" else "^"
+    terms = "loss, info_nce" if spoiled == "loss" else "^"
     with pytest.raises(FloatingPointError, match=rf"{terms}.*gradient_norm is not finite at step 2$") as caught:
-        step([plan.samples.inputs[16:32]], 0)
+        step([job.samples.inputs[16:32]], 0)
     assert ("loss" in str(caught.value)) == (spoiled == "loss")
     after = kept(state)
     assert after.keys() == before.keys()
@@ -113,14 +115,14 @@ def test_fp16_does_not_leave_out_steps_for_ever(data, tmp_path, monkeypatch):
     """A gradient that is never finite, under a loss that is: no scale of the loss helps, from 2¹⁶ down to the least."""
     monkeypatch.setattr("care.train.step.SMALLEST_SCALE", 2.0**14)
     config = small_config(data, precision="fp16")
-    plan = prepare(config, tmp_path / "run")
-    state = build_state(config, plan.samples, plan.processes)
-    step = Step(state, config, plan.processes, plan.steps_per_epoch)
-    next(state.method.encoder.parameters()).register_hook(lambda gradient: gradient * torch.nan)
-    before = [p.clone() for p in state.method.encoder.parameters()]
+    job = prepare(config, tmp_path / "run")
+    state = build_state(config, job.samples, job.processes)
+    step = Step(state, config, job.processes, job.steps_per_epoch)
+    next(state.objective.encoder.parameters()).register_hook(lambda gradient: gradient * torch.nan)
+    before = [p.clone() for p in state.objective.encoder.parameters()]
     with pytest.raises(FloatingPointError, match=r"the gradient is not finite at step 3, however the loss is scaled"):
-        all(step([plan.samples.inputs[:16]], 0) is None for _ in range(6))
-    assert all(torch.equal(a, b) for a, b in zip(before, state.method.encoder.parameters(), strict=True))
+        all(step([job.samples.inputs[:16]], 0) is None for _ in range(6))
+    assert all(torch.equal(a, b) for a, b in zip(before, state.objective.encoder.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["every step", "before saving, as on a GPU"])
@@ -129,8 +131,8 @@ def test_an_epoch_whose_last_gradient_is_not_finite_is_not_saved(asked, data, tm
     steps = []
 
     def spoil(module, views):
-        steps.extend([module] if isinstance(module, Method) else [])
-        if isinstance(module, Method) and len(steps) == 6:
+        steps.extend([module] if isinstance(module, Objective) else [])
+        if isinstance(module, Objective) and len(steps) == 6:
             next(module.encoder.parameters()).register_hook(lambda gradient: gradient * torch.nan)
 
     if not asked:

@@ -29,16 +29,16 @@ def run(config, folder, resume=False, progress=None):
 
 METHODS = {
     "simclr": {},
-    "care": {"equivariance": 3.0},
-    "moco": {"method": "mocov2", "equivariance": 1.0},
+    "care": {"equivariance": "care", "care_weight": 3.0},
+    "moco": {"method": "mocov2", "equivariance": "care", "care_weight": 1.0},
     "byol": {"method": "byol"},
-    "steered": {"equivariance": 1.0, "steering": 1.0, "steering_rank": 6, "ema": 0.9},
-    "average": {"ema": 0.9, "accumulate": 2, "equivariance": 1.0, "optimizer": "lars"},
+    "steered": {"equivariance": "steering", "care_weight": 1.0, "steering_weight": 1.0, "ema": 0.9},
+    "average": {"ema": 0.9, "accumulate": 2, "equivariance": "care", "care_weight": 1.0, "optimizer": "lars"},
 }
 
 
 def test_a_run_leaves_what_it_promises(data, tmp_path):
-    config = small_config(data, equivariance=3.0)
+    config = small_config(data, equivariance="care", care_weight=3.0)
     folder = run(config, tmp_path / "run").folder
     assert {"config.toml", "log.jsonl", "speed.jsonl", "model.safetensors", "checkpoints"} <= {
         p.name for p in folder.iterdir()
@@ -47,10 +47,10 @@ def test_a_run_leaves_what_it_promises(data, tmp_path):
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [record["epoch"] for record in log] == [1, 2, 3]
     assert {
-        "loss", "siamese", "equivariance", "positive_cosine", "negative_cosine", "gram_defect", "invariance", "gamma",
+        "loss", "info_nce", "equivariance", "positive_cosine", "negative_cosine", "gram_defect", "invariance", "gamma",
         "heldout_ratio", "knn", "learning_rate",
     } <= set(log[0])  # fmt: skip
-    assert log[-1]["loss"] == pytest.approx(log[-1]["siamese"] + 3 * log[-1]["equivariance"])
+    assert log[-1]["loss"] == pytest.approx(log[-1]["info_nce"] + 3 * log[-1]["equivariance"])
 
 
 def test_the_encoder_comes_back_in_one_line(data, tmp_path):
@@ -78,7 +78,7 @@ def test_stopped_and_resumed_equals_never_stopped(name, data, tmp_path):
 
 def test_a_finished_run_goes_on_for_more_epochs_as_if_it_had_been_meant_to(data, tmp_path):
     """Stopped on the way, too."""
-    longer = small_config(data, epochs=3, evaluate_every=1, equivariance=1.0, warmup_epochs=1)
+    longer = small_config(data, epochs=3, evaluate_every=1, equivariance="care", care_weight=1.0, warmup_epochs=1)
     whole = run(longer, tmp_path / "whole").folder
     run(dataclasses.replace(longer, epochs=1), tmp_path / "short")
     with pytest.raises(Interrupted):
@@ -96,7 +96,7 @@ def test_what_depends_on_the_number_of_epochs_does_not_go_on_for_another(setting
     config = small_config(data, epochs=2, **settings)
     run(config, tmp_path / "run")
     with pytest.raises(ValueError, match=f"another configuration: epochs: {epochs} instead of 2"):
-        run(dataclasses.replace(config, epochs=epochs), tmp_path / "run", resume=True)
+        run(config.replace(epochs=epochs), tmp_path / "run", resume=True)
 
 
 def test_the_same_seed_gives_the_same_run_and_another_does_not(data, tmp_path):
@@ -117,15 +117,15 @@ def test_images_are_normalized_by_their_own_mean_and_deviation():
 
 
 def test_sgd_has_the_momentum_that_was_asked_for(data, tmp_path):
-    plan = prepare(small_config(data, optimizer="sgd", sgd_momentum=0.3), tmp_path / "run")
-    state = build_state(plan.config, plan.samples, plan.processes)
+    job = prepare(small_config(data, optimizer="sgd", sgd_momentum=0.3), tmp_path / "run")
+    state = build_state(job.config, job.samples, job.processes)
     assert [group["momentum"] for group in state.optimizer.param_groups] == [0.3]
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_half_precision_trains(precision, data, tmp_path):
     """Close to full precision over three small steps, but not the same numbers."""
-    settings = {"epochs": 1, "equivariance": 1.0, "learning_rate": 1e-4}
+    settings = {"epochs": 1, "equivariance": "care", "care_weight": 1.0, "learning_rate": 1e-4}
     half = run(small_config(data, precision=precision, **settings), tmp_path / "half").log()[0]["loss"]
     full = run(small_config(data, precision="fp32", **settings), tmp_path / "full").log()[0]["loss"]
     assert half == pytest.approx(full, rel=0.01)
@@ -138,7 +138,7 @@ def test_a_second_run_into_the_same_folder_is_refused(data, tmp_path):
     with pytest.raises(ValueError, match="already holds a run"):
         prepare(config, tmp_path / "run")
     with pytest.raises(ValueError, match="another configuration: seed: 5 instead of 0"):
-        prepare(dataclasses.replace(config, seed=5), tmp_path / "run", resume=True)
+        prepare(config.replace(seed=5), tmp_path / "run", resume=True)
 
 
 def test_an_epoch_that_is_not_finite_is_not_saved_even_if_no_step_was_asked(data, tmp_path, monkeypatch):
@@ -163,8 +163,8 @@ def test_a_batch_that_cannot_be_filled_is_refused(data, tmp_path):
 
 
 def test_validation_is_cut_from_train(data, tmp_path):
-    plan = prepare(small_config(data, validation=3), tmp_path / "run")
-    assert (len(plan.samples), len(plan.heldout)) == (42, 6)
+    job = prepare(small_config(data, validation=3), tmp_path / "run")
+    assert (len(job.samples), len(job.heldout)) == (42, 6)
 
 
 def test_clouds_train_too(tmp_path, monkeypatch):
@@ -175,5 +175,5 @@ def test_clouds_train_too(tmp_path, monkeypatch):
         return Samples(chains.points, chains.labels, tuple("0123456789"), name="chains")
 
     monkeypatch.setattr("care.data.load", small)
-    config = small_config("chains", model="deepset", policy="rotations", chunk_policy="rotations", equivariance=1.0)
+    config = small_config("chains", model="deepset", policy="rotations", equivariance="care", care_weight=1.0)
     assert run(config, tmp_path / "run").log()[-1]["heldout_ratio"] > 0

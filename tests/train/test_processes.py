@@ -20,7 +20,7 @@ from faults.driver import same_run
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
 
 
 def torchrun(*command, cwd):
@@ -41,7 +41,8 @@ def folder(tmp_path_factory):
     At the end each is a `care train` that gets signals: the second SIGTERM, then both whatever comes, until they end.
     """
     folder = tmp_path_factory.mktemp("two")
-    settings = {"method": "mocov2", "equivariance": 1.0, "optimizer": "sgd", "learning_rate": 0.001}
+    settings = {"method": "mocov2", "equivariance": "care", "care_weight": 1.0, "learning_rate": 0.001}
+    settings |= {"optimizer": "sgd"}
     config = small_config(small_data(folder / "data"), epochs=8, evaluate_every=4, **settings)
     (folder / "config.toml").write_text(config.to_toml())
     train(prepare(config, folder / "one"))
@@ -103,7 +104,7 @@ def close(one, two):
     ones, twos = Run(one).log(), Run(two).log()
     assert len(ones) == len(twos) == 8
     for first, second in zip(ones[:2], twos[:2], strict=True):
-        for name in set(first) & {"loss", "siamese", "equivariance", "invariance", "positive_cosine"}:
+        for name in set(first) & {"loss", "info_nce", "equivariance", "invariance", "positive_cosine"}:
             assert second[name] == pytest.approx(first[name], rel=1e-3), name
 
 

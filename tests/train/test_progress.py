@@ -8,7 +8,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from care.train import Config, Several, TensorBoard, Terminal
 
-RECORD = {"epoch": 2, "step": 20, "loss": 1.5, "equivariance": 0.25, "knn": None, "learning_rate": 1e-3}
+RECORD = {
+    "epoch": 2,
+    "step": 20,
+    "loss": 1.5,
+    "equivariance": 0.25,
+    "knn": None,
+    "learning_rate": 1e-3,
+}
 
 
 def test_tensorboard_reads_back_what_was_written(tmp_path):
@@ -21,7 +28,7 @@ def test_tensorboard_reads_back_what_was_written(tmp_path):
 def test_plain_lines_without_a_terminal():
     text = io.StringIO()
     watcher = Terminal(Console(file=text, force_terminal=False))
-    watcher.step(0, 1, 10, Config(data="shapes"), {"loss": torch.tensor(3.0)})
+    watcher.step(0, 1, 10, Config.of(data="shapes"), {"loss": torch.tensor(3.0)})
     watcher.epoch(RECORD)
     watcher.say("resumed after step 10")
     assert text.getvalue() == "epoch 2  loss 1.500  equivariance 0.250\nresumed after step 10\n"
@@ -30,7 +37,7 @@ def test_plain_lines_without_a_terminal():
 def test_a_bar_on_a_terminal():
     text = io.StringIO()
     watcher = Terminal(Console(file=text, force_terminal=True, width=120))
-    config = Config(data="shapes", epochs=1, batch_size=64)
+    config = Config.of(data="shapes", epochs=1, batch_size=64)
     for step in range(1, 11):
         watcher.shown = 0.0  # show every step
         watcher.step(0, step, 10, config, {"loss": torch.tensor(2.0 * step)})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from care.train.schedule import ema_momentum, learning_rate
+from care.train.schedule import learning_rate
 
 
 @pytest.mark.parametrize(("total", "warmup"), [(1, 0), (7, 0), (100, 10), (1000, 1), (50, 50)])
@@ -53,20 +53,10 @@ def test_warmup_goes_before_every_schedule(kind):
     assert [learning_rate(k, 8, 1.0, 4, kind) for k in range(4)] == [0.25, 0.5, 0.75, 1.0]
 
 
-def test_the_momentum_rises_from_base_to_one():
-    """1 − (1 − base) cos²(πk/2K)."""
-    assert ema_momentum(0, 100, 0.996) == pytest.approx(0.996, rel=1e-12)
-    assert ema_momentum(100, 100, 0.996) == 1
-    for step in range(100):
-        expected = 1 - 0.004 * math.cos(math.pi * step / 200) ** 2
-        assert ema_momentum(step, 100, 0.996) == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize(("step", "total"), [(-1, 10), (11, 10), (0, 0)])
 def test_steps_outside_of_training_are_refused(step, total):
-    for schedule in (lambda: learning_rate(step, total, 0.1), lambda: ema_momentum(step, total, 0.99)):
-        with pytest.raises(ValueError, match=f"step {step} is not one of the {total} steps"):
-            schedule()
+    with pytest.raises(ValueError, match=f"step {step} is not one of the {total} steps"):
+        learning_rate(step, total, 0.1)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -14,23 +14,23 @@ from train.small import small_config, small_data
 
 def test_training_goes_on_meanwhile_and_changes_nothing_of_what_is_written(tmp_path):
     config = small_config(small_data(tmp_path / "data"))
-    plan = prepare(config, tmp_path / "run")
+    job = prepare(config, tmp_path / "run")
     processes = distributed.start("cpu")
-    state = build_state(config, plan.samples, processes)
-    before = {name: tensor.clone() for name, tensor in state.method.state_dict().items()}
+    state = build_state(config, job.samples, processes)
+    before = {name: tensor.clone() for name, tensor in state.objective.state_dict().items()}
     go_on = threading.Event()
     with Writer() as writer:
         writer.thread.submit(go_on.wait)  # the disk is slow
-        state.save(plan.run, config, processes, writer)
-        assert checkpoint.load_latest(plan.run.checkpoints) is None
-        for parameter in state.method.parameters():
+        state.save(job.run, config, processes, writer)
+        assert checkpoint.load_latest(job.run.checkpoints) is None
+        for parameter in state.objective.parameters():
             parameter.data.add_(1)
         state.step += 1
         go_on.set()
         writer.wait()
-    saved = checkpoint.load_latest(plan.run.checkpoints)
+    saved = checkpoint.load_latest(job.run.checkpoints)
     assert saved.step == 0
-    restored = build_state(config, plan.samples, processes)
+    restored = build_state(config, job.samples, processes)
     restored.restore(saved, processes)
     assert all(torch.equal(tensor, before[name]) for name, tensor in restored.method.state_dict().items())
 

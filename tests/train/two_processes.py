@@ -1,41 +1,27 @@
-"""Run by torchrun in a test: gradients of two processes against one, in float64, for every method."""
+"""Run by torchrun in a test: gradients of two processes against one, in float64, for everything that is registered."""
 
 import sys
 
 import torch
 import torch.distributed as dist
 
-from care.methods import MethodSettings, build_encoder, build_method
 from care.models import split_batchnorm
+from care.objective import total
 from care.train import distributed
+from objective.small import COMBINATIONS, build, drawn, noise
 
 BATCH = 8
 CASES = {
-    "simclr": {"method": "simclr"},
-    "care": {"method": "simclr", "equivariance": 2.0},
-    "turned": {"method": "simclr", "equivariance": 2.0, "turned": 4},
-    "steered": {"method": "simclr", "equivariance": 2.0, "steering": 1.5, "steering_rank": 6},
-    "mocov2": {"method": "mocov2", "equivariance": 1.0, "turned": 3},
-    "barlow_twins": {"method": "barlow_twins"},
-    "vicreg": {"method": "vicreg", "equivariance": 1.0},
-    "byol": {"method": "byol", "equivariance": 1.0, "turned": 3},
-    "simsiam": {"method": "simsiam"},
-    "uniformity": {"method": "uniformity", "equivariance": 1.0},
-    "invariance": {"method": "invariance", "equivariance": 1.0, "form": "minkowski"},
-    "equivariance": {"method": "equivariance", "equivariance": 1.0},
+    **COMBINATIONS,
+    "another form": {"method": "invariance", "equivariance": "care", "form": "minkowski"},
+    "shared views": {"method": "mocov2", "equivariance": "care", "equivariance_views": "shared"},
 }
 
 
-def build(settings, processes):
-    torch.manual_seed(0)
-    chosen = MethodSettings(model="test_resnet", embedding=8, head_width=16, chunks=4, queue=16, **settings)
-    return build_method(chosen, build_encoder(chosen, (32, 32)).double(), BATCH, processes).double()
-
-
-def gradients(method, wrapped, images):
-    method.loss.total(wrapped(*images)).backward()
-    method.after_step(0.9)
-    return {name: p.grad for name, p in method.named_parameters() if p.grad is not None}, method.state_dict()
+def gradients(objective, wrapped, views):
+    total(wrapped(views)).backward()
+    objective.after_step(torch.tensor(0.3, dtype=torch.float64))
+    return {name: p.grad for name, p in objective.named_parameters() if p.grad is not None}, objective.state_dict()
 
 
 def check_a_sum_of_gathered_views(processes):
@@ -50,17 +36,14 @@ def check_a_sum_of_gathered_views(processes):
 def main():
     processes = distributed.start("cpu")
     check_a_sum_of_gathered_views(processes)
-    generator = torch.Generator().manual_seed(1)
-    images = torch.rand(4, BATCH, 3, 32, 32, generator=generator, dtype=torch.float64)
+    images, rows = noise(BATCH), processes.rows(BATCH)
     for name, settings in CASES.items():
-        alone = build(settings, 1)
-        views = len(alone.plan.views)
-        theta = torch.randn(2, 4, 12, generator=generator, dtype=torch.float64)[: 2 * alone.plan.steered]
-        expected, state = gradients(alone, alone, [*images[:views], *theta])
-        shared = build(settings, 2)
-        shared.gather = distributed.gather
+        alone = build(**settings)
+        expected, state = gradients(alone, alone, drawn(alone, images))
+        shared = build(processes=2, **settings)
+        shared.gather_by(distributed.gather)
         split_batchnorm(shared, distributed.total)
-        mine = [*images[:views, processes.rows(BATCH)], *theta[:, processes.rows(4)]]
+        mine = drawn(shared, images[rows], rows=rows)
         found, shared_state = gradients(shared, distributed.parallel(shared, processes), mine)
         worst = max((found[key] - expected[key]).abs().max().item() for key in expected)
         buffers = [key for key in state if state[key].is_floating_point()]

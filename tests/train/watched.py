@@ -21,11 +21,11 @@ class Watched(torch.Tensor):
         return result
 
 
-def watch(plan):
-    """The plan with training data that are watched, and the list of the batches of rows that will be read."""
-    inputs, rows = plan.samples.inputs.as_subclass(Watched), []
+def watch(job):
+    """The job with training data that are watched, and the list of the batches of rows that will be read."""
+    inputs, rows = job.samples.inputs.as_subclass(Watched), []
     inputs.rows = rows
-    return dataclasses.replace(plan, samples=dataclasses.replace(plan.samples, inputs=inputs)), rows
+    return dataclasses.replace(job, samples=dataclasses.replace(job.samples, inputs=inputs)), rows
 
 
 class StopAfter(Progress):

@@ -13,7 +13,7 @@ from care.bench.baseline import pictures, torchvision_transform
 from care.bench.clock import time_calls
 from care.bench.results import Row, Table, Watch
 from care.bench.settings import Settings
-from care.methods import policy_for
+from care.objective import policy_for
 from care.train.graph import CALLS_BEFORE_CAPTURE, Graph
 
 VIEWS = 4

@@ -14,9 +14,8 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from care.augment import ImagePolicy
 from care.bench.settings import Settings
-from care.losses import CARE
-from care.methods import build_encoder, policy_for
-from care.methods.build import siamese_loss, view_plan
+from care.losses import equivariance, info_nce
+from care.objective import build_encoder, policy_for, view_plan
 from care.train.state import channel_statistics
 
 MOST_WORKERS = 16
@@ -70,7 +69,7 @@ class Baseline:
         source = (settings.size, settings.size)
         self.device, self.workers = device, workers
         self.encoder = build_encoder(config, source, **channel_statistics(samples)).to(device).train()
-        self.loss = CARE(siamese_loss(config), config.equivariance, config.chunks)
+        self.values = config.flat()
         self.optimizer = torch.optim.Adam(
             self.encoder.parameters(), config.learning_rate, weight_decay=config.weight_decay
         )
@@ -85,10 +84,18 @@ class Baseline:
         self.optimizer.zero_grad()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             z = [self.encoder(view) for view in views]
-            loss: Tensor = self.loss(z[:2], z[2:])
+            loss = self._loss(*z)
         loss.backward()
         self.optimizer.step()
         return loss.detach()
+
+    def _loss(self, z1: Tensor, z2: Tensor, *chunked: Tensor) -> Tensor:
+        """L_InfoNCE, or L_CARE = L_InfoNCE + λ L_equi where there are views for it."""
+        loss = info_nce(z1, z2, self.values["temperature"])
+        if not chunked:
+            return loss
+        e1, e2 = chunked
+        return loss + self.values["care_weight"] * equivariance(e1, e2, self.values["chunks"])
 
     def _endless(self, data: PictureViews, batch: int) -> Iterator[list[Tensor]]:
         sampler = RandomSampler(data, replacement=True, num_samples=ENDLESS)

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from care.bench.clock import time_calls
-from care.methods import build_encoder
-from care.methods.build import view_plan
+from care.objective import build_encoder, positions_seen, view_plan
+from care.objective.registry import find
 from care.train import Config
 
 # Large enough that a product is bound by arithmetic, not by memory or by launching it.
@@ -25,10 +25,10 @@ def forward_flops(network: nn.Module, size: int) -> int:
 
 
 def step_flops(config: Config, size: int) -> int:
-    """3 × forward × views × batch, the encoder's alone; MoCo's keys go forward only."""
-    views = len(view_plan(config, config.batch_size).views)
-    keys = 1 if config.method == "mocov2" else 0
-    passes = PASSES_OF_TRAINING * (views - keys) + keys
+    """3 × forward × views × batch, the encoder's alone; what a teacher sees goes forward only."""
+    plan, method = view_plan(config, config.batch_size), find("method", config.method.name)
+    taught = method.teacher_views if method is not None else 0  # type: ignore[attr-defined]
+    passes = PASSES_OF_TRAINING * len(positions_seen(plan, method)) + taught
     return passes * config.batch_size * forward_flops(build_encoder(config, (size, size)), size)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from care.bench.clock import seconds_of, time_calls
+from care.objective import View, total
 from care.train.graph import CALLS_BEFORE_CAPTURE, Graph
 from care.train.step import Step
 
@@ -20,18 +21,18 @@ class Phases:
 
     def __init__(self, step: Step, images: Tensor) -> None:
         self.step, self.images, self.generator = step, images, torch.Generator(images.device)
-        self.views: list[Tensor] = []
+        self.views: tuple[View, ...] = ()
         self.loss = torch.zeros(())
 
     def draw(self) -> None:
         """Draw augmentations and apply them."""
-        batch, plan = self.step.config.batch_size, self.step.state.method.plan
+        batch, plan = self.step.config.batch_size, self.step.state.objective.plan
         rows = self.step.processes.rows(batch)
         self.views = plan.draw(self.images, batch, rows, self.generator, self.step.make)
 
     def forward(self) -> None:
         """From views to the loss."""
-        self.loss = self.step.state.method.loss.total(self.step._terms(self.views))
+        self.loss = total(self.step._terms(self.views))
 
     def backward(self) -> None:
         """From the loss to gradients."""
@@ -41,14 +42,14 @@ class Phases:
     def update(self) -> None:
         """Change the parameters, and what follows them."""
         self.step.state.optimizer.step()
-        self.step.state.method.after_step(self.step._momentum())
+        self.step.state.objective.after_step(self.step.progress)
 
     def until(self, last: str) -> None:
         """The step up to the end of a phase."""
         for name in PHASES[: PHASES.index(last) + 1]:
             getattr(self, name)()
-        getattr(self.step.state.method, "keys", []).clear()  # MoCo keeps them for an update that may not come
-        self.views, self.loss = [], torch.zeros(())
+        getattr(self.step.state.objective.method, "keys", []).clear()  # MoCo keeps them for an update that may not come
+        self.views, self.loss = (), torch.zeros(())
 
 
 def phase_seconds(step: Step, images: Tensor, whole: float, seconds: float) -> dict[str, float]:

@@ -32,12 +32,12 @@ def scaling(settings: Settings, meeting: str) -> dict[str, Any]:
     images = settings.random_images(batch)[processes.rows(batch)].to(processes.device)
     timing = time_calls(lambda: step([images], 0), processes.device, settings.seconds, warmup_calls(step), agree=_agree)
     width = precision(step.config, processes).itemsize
-    sent = traffic_of(step.state.method, count, batch, step.config.embedding, width)
+    sent = traffic_of(step.state.objective, count, batch, step.config.embedding_dim, width)
     found = {
         "samples_per_second": batch / timing.median,
         "ms_per_step": 1e3 * timing.median,
-        "gather_ms": _gather_ms(settings, step.config.embedding, processes),
-        "average_ms": _average_ms(settings, sum(p.numel() for p in step.state.method.parameters()), processes),
+        "gather_ms": _gather_ms(settings, step.config.embedding_dim, processes),
+        "average_ms": _average_ms(settings, sum(p.numel() for p in step.state.objective.parameters()), processes),
         **dataclasses.asdict(sent),
     }
     distributed.stop()

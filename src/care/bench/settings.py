@@ -9,12 +9,13 @@ from torch import Tensor
 
 from care.data import Samples
 from care.losses import mean_weight
-from care.methods import build_encoder
+from care.objective import build_encoder
 from care.train import Config
 from care.train.distributed import resolve_device
+from care.train.recipes import applicable
 
 # λ of the paper's CIFAR-10 experiment: 0.01 for the authors, on chunks of 16.
-CARE_SETTINGS: dict[str, Any] = {"equivariance": mean_weight(0.01, 16)}
+CARE_SETTINGS: dict[str, Any] = {"equivariance": "care", "care_weight": mean_weight(0.01, 16)}
 
 MOST_PROCESSES, LARGEST_STORE = 1024, 1 << 38  # bytes
 
@@ -23,7 +24,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "SimCLR": {},
     "CARE": CARE_SETTINGS,
     "CARE, joint BatchNorm": {**CARE_SETTINGS, "batchnorm": "joint"},
-    "MoCo-v2 + CARE": {**CARE_SETTINGS, "method": "mocov2", "temperature": 0.1},
+    "MoCo-v2 + CARE": {**CARE_SETTINGS, "method": "mocov2"},
 }
 
 
@@ -72,15 +73,15 @@ class Settings:
     def config(self, processes: int = 1, **chosen: Any) -> Config:
         """The configuration with which `care train` would train a method; a batch of `batch_size` per process."""
         batch = self.batch_size * processes
-        return Config(
+        sizes = {"chunks": self.chunks * processes, "queue": max(4096, batch)}
+        return Config.of(
             data="random",
             model=self.model,
             batch_size=batch,
             size=self.size,
-            chunks=self.chunks * processes,
-            queue=max(4096, batch),
             device=self.device,
             compile=self.compile,
+            **applicable(sizes, chosen),
             **chosen,
         )
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from care.methods import Method
+from care.objective import Objective
 
 FP32 = 4  # bytes of a gradient, and of BatchNorm's sums
-SIAMESE_VIEWS = 2
+GATHERED_VIEWS = 2
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def traffic(
     Gradients are P numbers. A BatchNorm of C channels sums 2 · groups · C + 1 numbers forward, and again backward.
     """
     ring = (processes - 1) / processes
-    gathered = SIAMESE_VIEWS * batch * dimension * embedding_width
+    gathered = GATHERED_VIEWS * batch * dimension * embedding_width
     sums = FP32 * sum(2 * groups * c + 1 for c in channels)
     return Traffic(
         embedding_bytes=round((1 + 2) * ring * gathered),
@@ -46,9 +46,11 @@ def traffic(
     )
 
 
-def traffic_of(method: Method, processes: int, batch: int, dimension: int, embedding_width: int = FP32) -> Traffic:
-    """The traffic of a method that sends all its views through one encoder."""
-    trained = sum(p.numel() for p in method.parameters() if p.requires_grad)
-    channels = [module.num_features for module in method.encoder.modules() if isinstance(module, _BatchNorm)]
-    groups = 1 if method.joint else len(method.plan.views)
+def traffic_of(
+    objective: Objective, processes: int, batch: int, dimension: int, embedding_width: int = FP32
+) -> Traffic:
+    """The traffic of an objective that sends all its views through one encoder."""
+    trained = sum(p.numel() for p in objective.parameters() if p.requires_grad)
+    channels = [module.num_features for module in objective.encoder.modules() if isinstance(module, _BatchNorm)]
+    groups = 1 if objective.joint else len(objective.seen)
     return traffic(processes, batch, dimension, trained, channels, groups, embedding_width)

@@ -23,6 +23,7 @@ from care.train.state import build_state
 from care.train.step import Step
 
 AUTHORS = "authors' way"
+STEPS = 1 << 40  # of an epoch: however fast a step is, training does not end while it is measured
 BASELINES: dict[str, dict[str, Any]] = {"SimCLR": {}, "CARE": CARE_SETTINGS}
 # Which loop, as people write it, does the same work.
 COMPARED_WITH = {"SimCLR": "SimCLR", "CARE": "CARE", "CARE, joint BatchNorm": "CARE"}
@@ -60,7 +61,7 @@ def build_step(settings: Settings, processes: Processes, **chosen: Any) -> Step:
     """The step of a method as `care train` sets it up, for the batches of `processes`."""
     config = settings.config(processes.count, **chosen)
     state = build_state(config, settings.random_samples(processes.count), processes)
-    return Step(state, config, processes, steps_per_epoch=1)
+    return Step(state, config, processes, STEPS)
 
 
 def warmup_calls(step: Step) -> int:

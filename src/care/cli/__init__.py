@@ -86,7 +86,7 @@ def load_command(name: str) -> Any:
     found: typer.Typer | Callable[..., Any] = getattr(import_module(f"care.cli.{module}"), attribute)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False, **STYLE)
-        alone.command(name)(found)
+        alone.command(name, cls=getattr(found, "command_class", None))(found)
         found = alone
     return typer.main.get_command(found)
 

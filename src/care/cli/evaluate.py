@@ -16,7 +16,7 @@ from care.cli.watching import watching
 from care.data import Samples, place
 from care.evaluate import Settings, Study, evaluate_model, figures, summary
 from care.geometry import form_named
-from care.methods import policy_for
+from care.objective import policy_for
 from care.pretrained import load_pretrained
 from care.train import Config, Run
 from care.train.distributed import resolve_device

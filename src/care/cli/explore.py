@@ -18,7 +18,7 @@ from care.cli.watching import watching
 from care.data import Samples, place
 from care.evaluate import Observer
 from care.explore import ExploreServer, Gallery, fill_bank
-from care.methods import policy_for
+from care.objective import policy_for
 from care.pretrained import PretrainedModel, load_pretrained, only, steerable
 from care.steer import Steering
 from care.tables import visible
@@ -127,7 +127,7 @@ def _samples(configs: Sequence[Config | None], name: str | None, split: str | No
 
 
 def _observer(guest: _Guest, samples: Samples, device: torch.device) -> Observer:
-    policy_name = guest.config.chunk_policy if guest.config else OTHER_POLICY
+    policy_name = guest.config.equivariance_policy if guest.config else OTHER_POLICY
     policy = policy_for(policy_name, guest.subject.size)
     check_study(guest.subject, samples, policy, policy_name, device)
     return Observer(only(guest.subject.embed, _output(guest)), samples, policy, policy_name, device)

@@ -17,7 +17,7 @@ from care.cli.watching import watching
 from care.data import place
 from care.evaluate import Observer, measure_observed
 from care.geometry import form_named
-from care.methods import policy_for
+from care.objective import policy_for
 from care.pretrained import load_pretrained
 from care.train.distributed import resolve_device
 

@@ -58,7 +58,7 @@ def retrieve(
     with users_input():
         changes = read_changes(make)
         config = load_trained(Path(model)).config if Path(model).is_dir() else None
-        views_of = policy or (config.chunk_policy if config else None)
+        views_of = policy or (config.equivariance_policy if config else None)
         study = study_of(model, config, name, split, views_of, torch.device(resolve_device(device)), batch_size)
         views = _image_policy(study)
         steering = _steering(steering_file or steering_folder(model, study) / "steering.safetensors", study, model)

@@ -18,7 +18,7 @@ from care.cli.watching import watching
 from care.data import Samples
 from care.evaluate import Observer, Study
 from care.geometry import Euclidean
-from care.methods import policy_for
+from care.objective import policy_for
 from care.pretrained import only, steerable
 from care.steer import (
     COLOR_PRODUCTS,
@@ -85,7 +85,7 @@ def steer(
             trained.config if trained else None,
             name,
             split,
-            policy or (trained.config.chunk_policy if trained else None),
+            policy or (trained.config.equivariance_policy if trained else None),
             torch.device(resolve_device(device)),
             batch_size,
         )
@@ -129,9 +129,9 @@ def steering_trained_with(trained: Trained) -> Steering | None:
     """The steering that was trained with the encoder, if one was: of the first coordinates of the head's output."""
     if trained.generators is None:
         return None
-    policy = policy_for(trained.config.chunk_policy, trained.config.size)
+    policy = policy_for(trained.config.equivariance_policy, trained.config.size)
     names = POINT_NAMES if isinstance(policy, PointPolicy) else IMAGE_NAMES
-    basis = torch.eye(trained.config.embedding, trained.generators.shape[1])
+    basis = torch.eye(trained.config.embedding_dim, trained.generators.shape[1])
     return Steering(names, getattr(policy, "center", 1.0), basis, trained.generators)
 
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from care.demo.lessons import APART
+from care.demo.lessons import SPLIT
 from care.demo.numbers import COLORS, COMPOSITION, GAMMA, HELDOUT, HUE, PROBE, Column
 from care.evaluate import paired_difference
 from care.evaluate.comparison.quantities import Quantity
@@ -44,9 +44,9 @@ CLAIMS = {
         Claim(HELDOUT, "the held-out ratio is lower", "better"),
         Claim(HUE, "the features tell the color of a shape better", "better"),
         Claim(PROBE, "the linear probe is not worse", "not worse"),
-        Claim(HUE, "the features tell the color better where hue turns coordinates of its own", "better", APART),
-        Claim(COLORS, "the held-out ratio of a change of colors is then at most half of SimCLR's", "halved", APART),
-        Claim(PROBE, "and the linear probe is not worse then", "not worse", APART),
+        Claim(HUE, "the features tell the color better where hue turns coordinates of its own", "better", SPLIT),
+        Claim(COLORS, "the held-out ratio of a change of colors is then at most half of SimCLR's", "halved", SPLIT),
+        Claim(PROBE, "and the linear probe is not worse then", "not worse", SPLIT),
     ),
     "chains": (
         Claim(HELDOUT, f"a rotation is nearly exact: the held-out ratio is below {NEARLY_EXACT}", "nearly exact"),
@@ -54,9 +54,9 @@ CLAIMS = {
         Claim(GAMMA, "γ_f is at most half of SimCLR's", "halved"),
         Claim(PROBE, "the linear probe is not worse", "not worse"),
         Claim(
-            HELDOUT, "a rotation is nearly exact where the losses have coordinates of their own", "nearly exact", APART
+            HELDOUT, "a rotation is nearly exact where the losses have coordinates of their own", "nearly exact", SPLIT
         ),
-        Claim(PROBE, "and the linear probe is not worse then", "not worse", APART),
+        Claim(PROBE, "and the linear probe is not worse then", "not worse", SPLIT),
     ),
 }
 

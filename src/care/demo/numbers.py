@@ -83,7 +83,7 @@ def value(shown: Shown, column: Column) -> Quantity | None:
 
 def named(name: str, shown: Shown) -> str:
     """How an encoder was trained, with its λ where it has one."""
-    weight = shown.config.equivariance
+    weight = shown.config.flat().get("care_weight")
     return f"{name}, λ = {weight:g}" if weight else name
 
 

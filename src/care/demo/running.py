@@ -55,9 +55,9 @@ def demonstrate(
 def _show(config: Config, run: Run, measures: Settings, words: str, watch: Watch) -> Shown:
     if (run.folder / "config.toml").exists():
         remove_folder(run.folder)
-    plan = prepare(config, run.folder)
-    train(plan, Watched(f"training {words}", watch))
-    study = run_study(run.folder, config, plan.samples.limit(min(BANK, len(plan.samples))), plan.heldout)
+    job = prepare(config, run.folder)
+    train(job, Watched(f"training {words}", watch))
+    study = run_study(run.folder, config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
 
     def measuring(stage: str, done: int, total: int) -> None:
         if stage == "augmentations":  # which takes nearly all of the time

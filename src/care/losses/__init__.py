@@ -1,4 +1,4 @@
-"""The losses of the paper, and the Siamese losses that can stand in for InfoNCE.
+"""The losses of the paper, and those of other methods that can stand in for InfoNCE.
 
 Each loss is a pure function of embeddings [n, d] and settings, and an `nn.Module` of the same name that keeps the
 settings. They know no ranks, no random state and no device; they never make the host wait for the GPU, so values that
@@ -7,7 +7,6 @@ autocast. Losses of the sphere put their inputs on the sphere first; points alre
 """
 
 from care.losses.barlow_twins import BarlowTwins, barlow_twins
-from care.losses.care import CARE
 from care.losses.equivariance import Equivariance, equivariance, mean_weight
 from care.losses.info_nce import InfoNCE, info_nce
 from care.losses.invariance import Invariance, invariance
@@ -26,7 +25,6 @@ from care.losses.vicreg import VICReg, vicreg
 
 __all__ = [
     "BYOL",
-    "CARE",
     "BarlowTwins",
     "Equivariance",
     "InfoNCE",

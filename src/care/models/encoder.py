@@ -1,11 +1,14 @@
 """The encoder f: backbone, projection head, and the normalization of the input that belongs to them."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.models.backbones import build_backbone
 from care.models.heads import projection_head
+from care.models.per_view import batchnorm_groups
 
 
 class Encoder(nn.Module):
@@ -28,7 +31,7 @@ class Encoder(nn.Module):
         cls,
         model: str,
         source: tuple[int, ...],
-        embedding: int = 128,
+        embedding_dim: int = 128,
         head_width: int = 512,
         head_depth: int = 2,
         head_batchnorm: bool = True,
@@ -37,7 +40,7 @@ class Encoder(nn.Module):
     ) -> "Encoder":
         """A new encoder, with weights from torch's global random state."""
         backbone, features = build_backbone(model, source)
-        head = projection_head(features, head_width, embedding, head_depth, head_batchnorm)
+        head = projection_head(features, head_width, embedding_dim, head_depth, head_batchnorm)
         return cls(backbone, head, mean, std)
 
     def features(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n features"]:
@@ -48,3 +51,20 @@ class Encoder(nn.Module):
     def forward(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n d"]:
         """The head's output; `Euclidean().embed` puts it on the sphere."""
         return self.head(self.features(x))
+
+    def encode(self, x: Float[Tensor, "n ..."]) -> tuple[Float[Tensor, "n features"], Float[Tensor, "n d"]]:
+        """(features, embedding) of one pass."""
+        features = self.features(x)
+        return features, self.head(features)
+
+    def encode_views(
+        self, views: Sequence[Float[Tensor, "n ..."]], joint: bool = False
+    ) -> list[tuple[Float[Tensor, "n features"], Float[Tensor, "n d"]]]:
+        """[encode(view) for view in views] in one pass; with `joint`, BatchNorm sees all views as one batch."""
+        with batchnorm_groups(self, 1 if joint else len(views)):
+            features, embeddings = self.encode(torch.cat(list(views)))
+        return list(zip(features.chunk(len(views)), embeddings.chunk(len(views)), strict=True))
+
+    def compile_encode(self) -> None:
+        """Compile `encode`, for batches of one shape. What is measured in between calls the network as it is."""
+        self.encode = torch.compile(self.encode, dynamic=False)  # type: ignore[method-assign]

@@ -64,7 +64,7 @@ def split_batchnorm(network: nn.Module, reduce: Reduce | None = None) -> nn.Modu
 
 def forward_views(network: nn.Module, views: Sequence[Tensor], joint: bool = False) -> list[Tensor]:
     """[network(view) for view in views] in one pass; with `joint`, BatchNorm sees all views as one batch."""
-    with _groups(network, 1 if joint else len(views)):
+    with batchnorm_groups(network, 1 if joint else len(views)):
         return list(network(torch.cat(list(views))).chunk(len(views)))
 
 
@@ -75,13 +75,14 @@ def forward_shuffled(network: nn.Module, view: Tensor, groups: int) -> Tensor:
     other images than its query.
     """
     order = torch.arange(len(view), device=view.device).view(-1, groups).mT.reshape(-1)
-    with _groups(network, groups):
+    with batchnorm_groups(network, groups):
         shuffled: Tensor = network(view[order])
     return torch.empty_like(shuffled).index_copy(0, order, shuffled)
 
 
 @contextmanager
-def _groups(network: nn.Module, groups: int) -> Iterator[None]:
+def batchnorm_groups(network: nn.Module, groups: int) -> Iterator[None]:
+    """Inside, every `PerView` of `network` sees its batch as `groups` parts, each normalized for itself."""
     layers = [module for module in network.modules() if isinstance(module, PerView)]
     for layer in layers:
         layer.groups = groups

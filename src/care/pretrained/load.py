@@ -66,7 +66,7 @@ def _trained_run(path: Path, channels: Channels | None) -> PretrainedModel:
         hint = "" if path.is_dir() else f"; weights of a model of timm are given as timm/NAME@{path}"
         raise ValueError(f"{error}{hint}") from error
     size = trained.source[0] if len(trained.source) == 2 else None
-    name, turned = visible(file.resolve().parent.name), trained.config.turned
+    name, turned = visible(file.resolve().parent.name), trained.config.equivariant_dim
     return PretrainedModel(name, trained.encoder, size, has_head=True, turned=turned)
 
 

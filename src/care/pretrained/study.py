@@ -7,7 +7,7 @@ import torch
 from care.data import Samples, place
 from care.evaluate import Study
 from care.geometry import form_named
-from care.methods import policy_for
+from care.objective import policy_for
 from care.pretrained.load import load_pretrained
 from care.train import Config
 

@@ -45,7 +45,7 @@ class Workshop:
 
     def how(self, config: Config) -> Config:
         """`config` as it is computed here."""
-        return dataclasses.replace(config, device=resolve_device(self.device), compile=self.compile)
+        return config.replace(device=resolve_device(self.device), compile=self.compile)
 
 
 def carry_out_all(trials: Sequence[Trial], workshop: Workshop, watch: Watch) -> list[Outcome]:
@@ -118,7 +118,7 @@ def _go_on_from_a_shorter(run: Run, config: Config, workshop: Workshop) -> None:
 
 def _study(run: Run, config: Config) -> Study:
     """The trained encoder on what its training held out, with its labeled training images to learn classes from."""
-    labeled = config if config.validation else dataclasses.replace(config, split="train")
+    labeled = config if config.validation else config.replace(split="train")
     split = "validation" if config.validation else "test"
     return run_study(run.folder, config, *load_samples(labeled), split=split)
 

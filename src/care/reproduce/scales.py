@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 from care.evaluate import Settings
 from care.reproduce.trial import Trial
 from care.train import Config, default_config
-from care.train.recipes import PAPER_WEIGHTS, recipe
+from care.train.recipes import PAPER_WEIGHTS, applicable, recipe
 
 ScaleName = Literal["smoke", "small", "long", "deep", "paper"]
 
@@ -29,10 +29,9 @@ class Scale:
     def config(self, data: str, seed: int = 0, **chosen: Any) -> Config:
         """The paper's settings for a data set at this scale, with what was chosen in their place."""
         images = data != "chains"
-        return default_config(
-            self.instead if images and self.instead else data,
-            **{**self.settings, **({} if images else self._clouds()), "seed": seed, **chosen},
-        )
+        usual = {**self.settings, **({} if images else self._clouds())}
+        where = self.instead if images and self.instead else data
+        return default_config(where, **{**applicable(usual, chosen), "seed": seed, **chosen})
 
     def trials(self, label: str, data: str, **chosen: Any) -> list[Trial]:
         """The trial with every seed."""
@@ -41,19 +40,19 @@ class Scale:
     def care(self, data: str, method: str = "simclr") -> dict[str, Any]:
         """What makes a method CARE on a data set: the paper's weight at the paper's scale, else what we chose."""
         if self.name != "paper" or data not in PAPER_WEIGHTS:
-            return {"equivariance": FOR_CLOUDS if data == "chains" else CHOSEN}
-        theirs = recipe(f"{data}-care-{method}")
-        return {"equivariance": theirs.equivariance, "chunks": theirs.chunks}
+            return {"equivariance": "care", "care_weight": FOR_CLOUDS if data == "chains" else CHOSEN}
+        theirs = recipe(f"{data}-care-{method}").flat()
+        return {name: theirs[name] for name in ("equivariance", "care_weight", "chunks")}
 
     def _clouds(self) -> dict[str, Any]:
         """Point clouds have a network of their own, which is small at every scale."""
-        return {"model": "deepset", "size": None, "embedding": 16, "head_width": 64}
+        return {"model": "deepset", "size": None, "embedding_dim": 16, "head_width": 64}
 
 
 SMOKE = Scale(
     "smoke",
     {
-        "model": "small_resnet", "size": 24, "embedding": 16, "head_width": 32, "limit": 192, "epochs": 2,
+        "model": "small_resnet", "size": 24, "embedding_dim": 16, "head_width": 32, "limit": 192, "epochs": 2,
         "batch_size": 32, "chunks": 4,
     },
     Settings(images=60, augmentations=2, probe_epochs=2, seeds=1),

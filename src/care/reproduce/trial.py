@@ -34,21 +34,21 @@ class Trial:
     @property
     def slug(self) -> str:
         """A name for its folder, the same wherever it runs: what is readable about it, and a digest of all of it."""
-        c = self.config
-        loss = c.method if c.equivariance == 0 else f"care-{c.method}-{c.equivariance:.3g}"
-        return f"{Path(c.data).name}-{c.model}-{loss}-{c.epochs}-seed{c.seed}-{self._digest()[:8]}"
+        c, values = self.config, self.config.flat()
+        choices = [choice.name for choice in (c.equivariance, c.method) if choice.name != "none"]
+        weight = [f"{values['care_weight']:.3g}"] if "care_weight" in values else []
+        words = (Path(c.data).name, c.model, *choices, *weight, str(c.epochs), f"seed{c.seed}", self._digest()[:8])
+        return "-".join(words)
 
     def _digest(self) -> str:
-        """Of what is not at its default: a setting that a later version adds does not make it another trial."""
-        what = {name: value for name, value in _chosen(self.config).items() if name not in HOW}
-        policy = self.config.measured_policy
-        under = {} if policy == self.config.chunk_policy else {"measured under": policy}
-        text = json.dumps({**what, **under, "measures": _chosen(self.measures)}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        """Of all settings, so that another default is another trial."""
+        return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode()).hexdigest()
 
-    def settings(self) -> dict[str, Any]:
-        """The configuration as far as it decides what is learned."""
-        return {name: value for name, value in dataclasses.asdict(self.config).items() if name not in HOW}
+    def record(self) -> dict[str, Any]:
+        """The settings of training, as far as they decide what is learned, and those of measuring, as JSON has them."""
+        settings = {name: value for name, value in self.config.flat().items() if name not in HOW}
+        measures = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self.measures).items()}
+        return {"settings": settings, "measures": measures}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,7 @@ class Outcome:
         """Keep everything but the arrays, as JSON."""
         make_folder(folder)
         record = {
-            "settings": self.trial.settings(),
-            "measures": dataclasses.asdict(self.trial.measures),
+            **self.trial.record(),
             "made": dict(self.made),
             "evaluation": self.evaluation.record,
             "log": self.log,
@@ -89,15 +88,13 @@ def find_outcome(trial: Trial, folder: Path, arrays: Mapping[str, Tensor]) -> Ou
         return None
     try:
         record = json.loads(file.read_bytes())
-        return Outcome(trial, Evaluation(record["evaluation"], arrays), record["log"], record["made"])
+        found = Outcome(trial, Evaluation(record["evaluation"], arrays), record["log"], record["made"])
+        kept = {part: record[part] for part in ("settings", "measures")}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file} is damaged: remove it, and the trial is carried out again") from error
-
-
-def _chosen(settings: Config | Settings) -> dict[str, Any]:
-    """The fields that are not at their default."""
-    fields = ((field, getattr(settings, field.name)) for field in dataclasses.fields(settings))
-    return {field.name: value for field, value in fields if value != field.default}
+    if kept != _short(trial.record()):
+        raise ValueError(f"{file} was made with other settings than its name says: remove it, or give it its own name")
+    return found
 
 
 def _short(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Training: configurations and recipes, the loop, run folders."""
 
 from care.train.config import Config
-from care.train.loop import Interrupted, Plan, prepare, train
+from care.train.loop import Interrupted, Job, prepare, train
 from care.train.progress import Progress, Several, TensorBoard, Terminal, Watched
 from care.train.recipes import default_config, keeping, recipe, recipes
 from care.train.runs import Run, load
@@ -9,7 +9,7 @@ from care.train.runs import Run, load
 __all__ = [
     "Config",
     "Interrupted",
-    "Plan",
+    "Job",
     "Progress",
     "Run",
     "Several",

@@ -1,85 +1,139 @@
-"""The configuration of a run: flat, typed, saved as TOML and read back the same."""
+"""The configuration of a run: typed, checked, saved as TOML and read back the same."""
 
 import dataclasses
 import difflib
 import json
-import math
 import tomllib
-import types
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal
 
-from care.methods import MethodSettings
+from care.objective import Choice, ObjectiveSettings, choose, setting
+from care.objective.build import Unchecked
+from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 
-Precision = Literal["auto", "bf16", "fp16", "fp32"]
-
-LARGEST_BATCH = 1 << 20
-LARGEST_RATE = 1e37  # steps of more than this do not fit into a float32
+DEFAULT_CHOICE: dict[Kind, str] = {"method": "simclr", "equivariance": NONE}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(MethodSettings):
-    """Everything that decides what a run computes. Where it is written, and how it is watched, is not part of it."""
+class Config(ObjectiveSettings):
+    """Everything that decides what a run computes. Where it is written, and how it is watched, is not part of it.
 
-    data: str
-    split: str = "train"
-    limit: int | None = None
-    validation: int = 0
-    epochs: int = 400
-    batch_size: int = 256
-    accumulate: int = 1
-    optimizer: Literal["adam", "adamw", "sgd", "lars"] = "adam"
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-6
-    sgd_momentum: float = 0.9
-    schedule: Literal["constant", "cosine", "cooldown"] = "constant"
-    warmup_epochs: int = 0
-    ema: float = 0.0
-    seed: int = 0
-    device: str = "auto"
-    precision: Precision = "auto"
-    compile: bool = False
-    graph: bool = True
-    deterministic: bool = False
-    evaluate_every: int = 1
+    `Config.of(data="shapes", method="mocov2", queue=1024)` takes the settings of the method and of the equivariance
+    beside all others, as the command line does.
+    """
+
+    data: str = setting(help="Data set: shapes, chains, cifar10, … (`care data list`), or the folder of a store.")
+    split: str = setting("train", "The split to train on.")
+    limit: int | None = setting(None, "Train on the first N samples only.", at_least=1)
+    validation: int = setting(
+        0,
+        "Cut this many samples per class from train (of all where there are no classes) and watch those instead of the "
+        "test split.",
+        at_least=0,
+    )
+    epochs: int = setting(400, "Epochs.", at_least=1)
+    batch_size: int = setting(256, "Samples per step, over all processes.", at_least=2, at_most=1 << 20)
+    accumulate: int = setting(1, "Micro-batches per step.", at_least=1)
+    optimizer: Literal["adam", "adamw", "sgd", "lars"] = setting("adam", "The optimizer.")
+    # steps of more than this do not fit into a float32
+    learning_rate: float = setting(1e-3, "The learning rate.", above=0, at_most=1e37)
+    weight_decay: float = setting(1e-6, "Weight decay.", at_least=0)
+    sgd_momentum: float = setting(0.9, "Momentum of sgd and lars.", at_least=0, below=1)
+    schedule: Literal["constant", "cosine", "cooldown"] = setting(
+        "constant", "The learning rate over training; cooldown is constant and falls to 0 over the last quarter."
+    )
+    warmup_epochs: int = setting(0, "Epochs in which the learning rate grows.", at_least=0)
+    ema: float = setting(
+        0.0, "Keep an exponential moving average of the encoder with this momentum. 0: none.", at_least=0, below=1
+    )
+    seed: int = setting(0, "The same seed gives the same run on a CPU.")
+    device: str = setting("auto", "auto, cpu, cuda.")
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = setting("auto", "auto is bf16 on a GPU and fp32 on a CPU.")
+    compile: bool = setting(False, "Compile the network with torch.compile: a minute at the first start, then faster.")
+    graph: bool = setting(True, "On one GPU, replay the whole step as a CUDA graph.")
+    deterministic: bool = setting(False, "On a GPU, too, the same seed gives the same bits; slower.")
+    evaluate_every: int = setting(1, "Measure after every so many epochs.", at_least=1)
+    measure_policy: str | None = setting(
+        None,
+        "Augmentations that the run is measured under. Default: those of the equivariance loss; with a split "
+        "embedding, or without an equivariance, the method's.",
+    )
 
     def __post_init__(self) -> None:
-        _check_types(self)
-        for name in ("epochs", "accumulate", "evaluate_every", "batch_size"):
-            _require(getattr(self, name) >= 1, f"{name} must be at least 1, got {getattr(self, name)}")
-        _require(self.batch_size >= 2, "batch_size must be at least 2: one image has nothing to be compared with")
-        _require(self.batch_size <= LARGEST_BATCH, f"batch_size must be at most {LARGEST_BATCH}, got {self.batch_size}")
-        _require(self.validation >= 0, f"validation must not be negative, got {self.validation}")
-        _require(self.limit is None or self.limit >= 1, f"limit must be at least 1, got {self.limit}")
-        _require(self.learning_rate > 0, f"learning_rate must be greater than 0, got {self.learning_rate}")
-        _require(self.learning_rate <= LARGEST_RATE, f"learning_rate must be at most 1e37, got {self.learning_rate}")
-        _require(self.weight_decay >= 0, f"weight_decay must not be negative, got {self.weight_decay}")
-        _require(0 <= self.sgd_momentum < 1, f"sgd_momentum must be in [0, 1), got {self.sgd_momentum}")
-        _require(0 <= self.warmup_epochs <= self.epochs, f"warmup_epochs must be in [0, {self.epochs}]")
-        _require(0 <= self.ema < 1, f"ema must be in [0, 1), got {self.ema}")
+        super().__post_init__()
+        _require(self.warmup_epochs <= self.epochs, f"warmup_epochs must be in [0, {self.epochs}]")
         _require(self.batch_size % self.accumulate == 0, f"accumulate must divide the batch of {self.batch_size}")
         _require(
             self.batch_size >= 2 * self.accumulate, f"accumulate must be at most {self.batch_size // 2}, half a batch"
         )
-        self.check(self.batch_size // self.accumulate)
+        _require(
+            self.optimizer in ("sgd", "lars") or self.sgd_momentum == 0.9,
+            f"sgd_momentum is of use to sgd and lars only, not to {self.optimizer}: leave it at 0.9",
+        )
+        if not any(isinstance(choice.settings, Unchecked) for choice in (self.method, self.equivariance)):
+            self.check(self.batch_size // self.accumulate)
+
+    @classmethod
+    def of(cls, **values: Any) -> "Config":
+        """The configuration with these values; ValueError, one sentence, for those that make no sense."""
+        chosen = {kind: values.pop(kind, default) for kind, default in DEFAULT_CHOICE.items()}
+        general = {field.name for field in dataclasses.fields(cls)}
+        choices: dict[str, Choice] = {}
+        for kind, name in chosen.items():
+            _require(isinstance(name, str), f"{kind} must be a name, got {name!r}")
+            theirs = setting_names(kind, name)
+            taken = sorted(set(theirs) & general)
+            _require(not taken, f"{name} has a setting {', '.join(taken)}, which every run has: call it otherwise")
+            choices[kind] = choose(kind, name, **{key: values.pop(key) for key in theirs if key in values})
+        for name in set(values) - general:
+            raise ValueError(_unknown(name, chosen, general))
+        _require("data" in values, "say what to train on: data is missing")
+        return cls(**values, **choices)  # type: ignore[arg-type]
+
+    def flat(self) -> dict[str, Any]:
+        """All values by name, with the settings of the method and of the equivariance beside the others."""
+        choices = {"method": self.method.name, "equivariance": self.equivariance.name}
+        return {**self._general(), **choices, **self.method.flat(), **self.equivariance.flat()}
+
+    def _general(self) -> dict[str, Any]:
+        names = [field.name for field in dataclasses.fields(self) if field.name not in DEFAULT_CHOICE]
+        return {name: getattr(self, name) for name in ("data", *names)}
+
+    def replace(self, **changes: Any) -> "Config":
+        """The configuration with some values changed; another method or equivariance begins with its own defaults."""
+        values = self.flat()
+        for kind, choice in (("method", self.method), ("equivariance", self.equivariance)):
+            if changes.get(kind, choice.name) != choice.name:
+                values = {name: value for name, value in values.items() if name not in choice.flat()}
+        return Config.of(**{**values, **changes})
 
     @property
     def measured_policy(self) -> str:
-        """The augmentations that a run is measured under unless others are asked for: those of the equivariance loss.
+        """The augmentations that a run is measured under unless others are asked for.
 
-        Where that has coordinates of its own, those of the contrast: then a run without them is measured alike.
+        Those of the equivariance loss; with a split embedding those of the method, as for a run without one.
         """
-        return self.policy if self.turned else self.chunk_policy
+        return self.measure_policy or (self.policy if self.equivariant_dim else self.equivariance_policy)
+
+    @property
+    def monitored_policy(self) -> str:
+        """The augmentations that it is measured under while it trains: those of the equivariance, if there is one."""
+        return self.measured_policy if self.equivariance.name == NONE else self.equivariance_policy
 
     def to_toml(self) -> str:
-        """One `name = value` per line, in the order of the fields; what is None is left out."""
-        values = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
-        return "".join(f"{name} = {_toml(value)}\n" for name, value in values if value is not None)
+        """`name = value` lines, then a table for the method and one for the equivariance; what is None is left out."""
+        choices = (("method", self.method), ("equivariance", self.equivariance))
+        tables = [f"\n[{kind}]\n{_lines({'name': choice.name, **choice.flat()})}" for kind, choice in choices]
+        return _lines(self._general()) + "".join(tables)
 
     @classmethod
-    def from_toml(cls, text: str, where: str = "the configuration") -> "Config":
-        """The configuration in `text`; unknown names and wrong types are a ValueError that says what to write."""
+    def from_toml(cls, text: str, where: str = "the configuration", unchecked: bool = False) -> "Config":
+        """The configuration in `text`; unknown names and wrong types are a ValueError that says what to write.
+
+        With `unchecked`, the settings of a method that is code outside of care are taken as they are: its code is not
+        run to load an encoder.
+        """
         try:
             values = tomllib.loads(text)
         except (
@@ -89,9 +143,28 @@ class Config(MethodSettings):
             raise ValueError(f"{where} is not valid TOML: {error}") from error
         _require("data" in values, f"{where} does not say what to train on: it needs data = NAME")
         try:
-            return cls(**known_names(values, where))
+            return cls._read(values, unchecked)
         except ValueError as error:
-            raise ValueError(str(error) if where in str(error) else f"{where}: {error}") from error
+            raise ValueError(f"{where}: {error}") from error
+
+    @classmethod
+    def _read(cls, values: dict[str, Any], unchecked: bool) -> "Config":
+        """The configuration in the tables of a TOML file."""
+        tables: dict[Kind, dict[str, Any]] = {}
+        for kind, default in DEFAULT_CHOICE.items():
+            table = values.pop(kind, default)
+            tables[kind] = {"name": table} if isinstance(table, str) else {"name": default, **_table(kind, table)}
+        names = {kind: table.pop("name") for kind, table in tables.items()}
+        if unchecked and any(_is_foreign(kind, name) for kind, name in names.items()):
+            choices = {kind: _choice(kind, name, tables[kind]) for kind, name in names.items()}
+            return cls(**values, **choices)  # type: ignore[arg-type]
+        for kind, name in names.items():
+            known = setting_names(kind, name)
+            for key in set(tables[kind]) - set(known):
+                raise ValueError(f"[{kind}]: {_unknown(key, {kind: name}, set())}")
+            for key in set(values) & set(known):
+                raise ValueError(f"{key} belongs below [{kind}]")
+        return cls.of(**values, **names, **tables["method"], **tables["equivariance"])
 
     @classmethod
     def read(cls, file: Path) -> "Config":
@@ -104,63 +177,50 @@ class Config(MethodSettings):
             ) from error
 
     def differences(self, other: "Config") -> list[str]:
-        """`name: ours, theirs` for each field in which two configurations differ."""
-        pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
-        return [f"{name}: {ours} instead of {theirs}" for name, ours, theirs in pairs if ours != theirs]
+        """`name: ours, theirs` for each value in which two configurations differ."""
+        ours, theirs = self.flat(), other.flat()
+        names = dict.fromkeys((*ours, *theirs))
+        pairs = ((name, ours.get(name, "nothing"), theirs.get(name, "nothing")) for name in names)
+        return [f"{name}: {mine} instead of {yours}" for name, mine, yours in pairs if mine != yours]
 
     def obstacles(self, started: "Config") -> list[str]:
         """What keeps a run that was started with another configuration from being gone on with as this one.
 
         More epochs do not, where nothing else depends on how many there are.
         """
-        longer = self.epochs > started.epochs and self.schedule == "constant" and self.method != "byol"
-        return self.differences(dataclasses.replace(started, epochs=self.epochs) if longer else started)
+        method = find("method", self.method.name)
+        depends = self.schedule != "constant" or bool(getattr(method, "depends_on_length", False))
+        longer = self.epochs > started.epochs and not depends
+        return self.differences(started.replace(epochs=self.epochs) if longer else started)
 
 
-def known_names(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """`values`, if every name in it is a field of the configuration."""
-    names = [field.name for field in dataclasses.fields(Config)]
-    for name in values:
-        if name not in names:
-            close = difflib.get_close_matches(name, names, 1)
-            raise ValueError(f"{where} has no setting {name!r}" + (f"; did you mean {close[0]!r}?" if close else ""))
-    return values
+def _unknown(name: str, chosen: dict[Any, str], general: set[str]) -> str:
+    """What to say of a setting that is not there: whose it is, or what was meant."""
+    if others := owners(name):
+        choices = " or ".join(f"{kind} {owner}" for kind, owner in others)
+        return f"{name} is a setting of {choices}, not of {' with '.join(chosen.values())}"
+    known = [*general, *(key for kind, choice in chosen.items() for key in setting_names(kind, choice))]
+    close = difflib.get_close_matches(name, known, 1)
+    return f"there is no setting {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
-def _check_types(config: Config) -> None:
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if isinstance(value, int) and not isinstance(value, bool) and field.type is float:
-            _require(abs(value) < 1 << 1000, f"{field.name} must be a finite number")
-            object.__setattr__(config, field.name, float(value))  # 3 means 3.0
-        elif not _fits(value, field.type):
-            raise ValueError(f"{field.name} must be {_in_words(field.type)}, got {value!r}")
+def _table(kind: str, table: Any) -> dict[str, Any]:
+    _require(isinstance(table, dict), f"{kind} must be a name or a table, got {table!r}")
+    _require(isinstance(table.get("name", ""), str), f"the name of the {kind} must be text, got {table.get('name')!r}")
+    return dict(table)
 
 
-def _fits(value: object, kind: Any) -> bool:
-    if get_origin(kind) is Literal:
-        return any(type(value) is type(option) and value == option for option in get_args(kind))  # True is no 1
-    if get_origin(kind) in (Union, types.UnionType):
-        return any(_fits(value, option) for option in get_args(kind))
-    if kind is float:
-        return isinstance(value, float) and math.isfinite(value)
-    if kind is str:
-        return _is_unicode(value)
-    return isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
+def _choice(kind: Kind, name: str, table: dict[str, Any]) -> Choice:
+    """A choice whose settings are checked, unless that takes code outside of care."""
+    return Choice(name, Unchecked(table)) if _is_foreign(kind, name) else choose(kind, name, **table)
 
 
-def _in_words(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(map(str, get_args(kind)))
-    if get_origin(kind) in (Union, types.UnionType):
-        return " or ".join(_in_words(option) for option in get_args(kind))
-    words = {int: "a whole number", float: "a finite number", str: "text in Unicode", bool: "true or false"}
-    return words.get(kind, "left out")
+def _is_foreign(kind: Kind, name: str) -> bool:
+    return name != NONE and name not in REGISTERED[kind]
 
 
-def _is_unicode(value: object) -> bool:
-    """Whether it is text that can be written: the name of a file may hold bytes that are none."""
-    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+def _lines(values: dict[str, Any]) -> str:
+    return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items() if value is not None)
 
 
 def _toml(value: object) -> str:

@@ -16,7 +16,7 @@ from care.atomic_files import Lock
 from care.data import Samples, batches, place
 from care.data.registry import heldout_split
 from care.geometry import form_named
-from care.methods import policy_for
+from care.objective import policy_for
 from care.randomness import epoch_order
 from care.train import checkpoint, distributed
 from care.train.arithmetic import ask_for_same_bits, fastest_convolutions, same_bits
@@ -39,7 +39,7 @@ class Interrupted(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class Job:
     """What does not change while training."""
 
     config: Config
@@ -67,7 +67,7 @@ class Plan:
         return self.config.batch_size // self.config.accumulate
 
 
-def prepare(config: Config, out: str | Path, resume: bool = False, save_minutes: float = SAVE_MINUTES) -> Plan:
+def prepare(config: Config, out: str | Path, resume: bool = False, save_minutes: float = SAVE_MINUTES) -> Job:
     """Check everything that can be wrong with what the user asked for, and make or find the run folder.
 
     `resume` goes on with the run in `out`, if there is one. A checkpoint is saved after every epoch, and within one
@@ -85,38 +85,39 @@ def prepare(config: Config, out: str | Path, resume: bool = False, save_minutes:
         raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
     check_network(config, samples.source)
     lock = distributed.by_first(processes, run.begin, config, resume)
-    return Plan(config, run, resume, processes, samples, heldout, save_minutes, lock)
+    return Job(config, run, resume, processes, samples, heldout, save_minutes, lock)
 
 
-def train(plan: Plan, progress: Progress | None = None) -> None:
+def train(job: Job, progress: Progress | None = None) -> None:
     """Train to the end, from the start or from the last checkpoint, and leave a finished run folder."""
     try:
-        _train(plan, progress or Progress())
+        _train(job, progress or Progress())
     finally:
-        if plan.lock is not None:
-            plan.lock.release()
+        if job.lock is not None:
+            job.lock.release()
 
 
-def _train(plan: Plan, progress: Progress) -> None:
-    config, run, processes = plan.config, plan.run, plan.processes
-    state = build_state(config, plan.samples, processes)
-    saved = checkpoint.load_latest(run.checkpoints) if plan.resume else None
+def _train(job: Job, progress: Progress) -> None:
+    config, run, processes = job.config, job.run, job.processes
+    state = build_state(config, job.samples, processes)
+    saved = checkpoint.load_latest(run.checkpoints) if job.resume else None
     if saved is not None:
         state.restore(saved, processes)
         progress.say(*saved.skipped, f"resumed after step {saved.step}")
-    elif plan.resume:
+    elif job.resume:
         progress.say("no checkpoint to resume from: from the start")
-    step = Step(state, config, processes, plan.steps_per_epoch)
-    policy, form = policy_for(config.chunk_policy, config.size), form_named(config.form)
-    monitor = Monitor(plan.samples, plan.heldout, policy, form, config.seed, config.turned)
-    samples, steps = place(plan.samples, processes.device), plan.steps_per_epoch
-    save_due = _clock(plan.save_minutes)
+    step = Step(state, config, processes, job.steps_per_epoch)
+    policy = policy_for(config.monitored_policy, view_source(config, job.samples.source)[0])
+    form, part = form_named(config.form), config.equivariant_dim
+    monitor = Monitor(job.samples, job.heldout, policy, form, config.seed, part)
+    samples, steps = place(job.samples, processes.device), job.steps_per_epoch
+    save_due = _clock(job.save_minutes)
 
     arithmetic = same_bits() if config.deterministic else fastest_convolutions()
     with _signals() as stop_wanted, arithmetic, Writer() as writer:
         for epoch in range(state.step // steps, config.epochs):
             started, first_step, end = time.perf_counter(), state.step, (epoch + 1) * steps
-            inputs = batches(samples, _indices(plan, epoch, state.step), processes.device)
+            inputs = batches(samples, _indices(job, epoch, state.step), processes.device)
             while state.step < end:
                 step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
@@ -124,22 +125,22 @@ def _train(plan: Plan, progress: Progress) -> None:
                 if wanted != GO_ON and state.step < end:  # at the end of an epoch, after its line in the log
                     step.finite.wait(state.sums, state.step)
                     state.save(run, config, processes, writer)
-                    save_due = _clock(plan.save_minutes)
+                    save_due = _clock(job.save_minutes)
                     if wanted == STOP:
                         _stop(processes, writer)
             step.finite.wait(state.sums, state.step)  # before anything is made of them; and now the clock is right
-            means = _means(state, plan)
+            means = _means(state, job)
             seconds = time.perf_counter() - started
-            state.log = [*state.log, _record(plan, state, means, monitor, epoch)]
+            state.log = [*state.log, _record(job, state, means, monitor, epoch)]
             state.clear()
             speed = _speed(epoch, seconds, (state.step - first_step) * config.batch_size)
             state.save(run, config, processes, writer, partial(_note, run, state.log, speed))
-            save_due = _clock(plan.save_minutes)
+            save_due = _clock(job.save_minutes)
             distributed.by_first(processes, progress.epoch, state.log[-1])
             if wanted == STOP:
                 _stop(processes, writer)
         distributed.by_first(processes, writer.wait)
-    distributed.by_first(processes, _finish, plan, state)
+    distributed.by_first(processes, _finish, job, state)
 
 
 def load_samples(config: Config) -> tuple[Samples, Samples]:
@@ -152,27 +153,27 @@ def load_samples(config: Config) -> tuple[Samples, Samples]:
     return (samples if config.limit is None else samples.limit(config.limit)), heldout
 
 
-def _indices(plan: Plan, epoch: int, step: int) -> Iterator[Tensor]:
+def _indices(job: Job, epoch: int, step: int) -> Iterator[Tensor]:
     """The rows of this process in every micro-batch that is left of the epoch after `step` steps of the run."""
-    order = epoch_order(len(plan.samples), plan.config.seed, epoch)[: plan.steps_per_epoch * plan.config.batch_size]
-    done = (step - epoch * plan.steps_per_epoch) * plan.config.accumulate
-    for micro_batch in order.split(plan.micro_batch)[done:]:
-        yield micro_batch[plan.processes.rows(plan.micro_batch)]
+    order = epoch_order(len(job.samples), job.config.seed, epoch)[: job.steps_per_epoch * job.config.batch_size]
+    done = (step - epoch * job.steps_per_epoch) * job.config.accumulate
+    for micro_batch in order.split(job.micro_batch)[done:]:
+        yield micro_batch[job.processes.rows(job.micro_batch)]
 
 
-def _means(state: State, plan: Plan) -> dict[str, float]:
+def _means(state: State, job: Job) -> dict[str, float]:
     """The terms of the loss, averaged over the epoch and all processes."""
-    steps = plan.processes.count * plan.steps_per_epoch
+    steps = job.processes.count * job.steps_per_epoch
     return {name: (distributed.total(value) / steps).item() for name, value in state.sums.items()}
 
 
-def _record(plan: Plan, state: State, means: dict[str, float], monitor: Monitor, epoch: int) -> dict[str, Any]:
+def _record(job: Job, state: State, means: dict[str, float], monitor: Monitor, epoch: int) -> dict[str, Any]:
     """The log's line for a finished epoch: the mean terms of the loss, and the measures."""
-    config = plan.config
+    config = job.config
     rate = float(state.optimizer.param_groups[0]["lr"])
     record: dict[str, Any] = {"epoch": epoch + 1, "step": state.step, **means, "learning_rate": rate}
-    if plan.processes.first and ((epoch + 1) % config.evaluate_every == 0 or epoch + 1 == config.epochs):
-        record |= monitor.measure(state.encoder, plan.processes.device)
+    if job.processes.first and ((epoch + 1) % config.evaluate_every == 0 or epoch + 1 == config.epochs):
+        record |= monitor.measure(state.encoder, job.processes.device)
     return record
 
 
@@ -186,11 +187,11 @@ def _note(run: Run, log: list[dict[str, Any]], speed: dict[str, int | float]) ->
     run.add_speed(speed)
 
 
-def _finish(plan: Plan, state: State) -> None:
+def _finish(job: Job, state: State) -> None:
     """What a finished run folder has; the log again, since a run killed at its end is resumed after its last epoch."""
-    plan.run.write_log(state.log)
-    source = view_source(plan.config, plan.samples.source)
-    plan.run.save_encoder(state.encoder, plan.config, source, state.generators())
+    job.run.write_log(state.log)
+    source = view_source(job.config, job.samples.source)
+    job.run.save_encoder(state.encoder, job.config, source, state.exported())
 
 
 def _stop(processes: Processes, writer: Writer) -> NoReturn:

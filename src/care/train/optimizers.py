@@ -15,34 +15,28 @@ def build_optimizer(
     name: Name,
     learning_rate: float | Tensor,
     weight_decay: float,
-    momentum: float = 0.9,
-    fused: bool | None = None,
-    exclude_norm_and_bias: bool | None = None,
+    sgd_momentum: float = 0.9,
 ) -> Optimizer:
     """The optimizer called `name` for the parameters, of a module or named, that want a gradient.
 
-    `momentum` is that of "sgd" and "lars", and β₁ of "adam" and "adamw". `fused` is on by default if all parameters are
-    on a GPU; LARS has no fused form. `exclude_norm_and_bias` frees parameters of one dimension from weight decay, and
-    from adaptation in LARS: by default in LARS only, since the paper's runs with Adam decay everything.
+    `sgd_momentum` is that of "sgd" and "lars"; "adam" and "adamw" have torch's β₁ = 0.9 and β₂ = 0.999. LARS frees
+    parameters of one dimension from weight decay and from adaptation; the paper's runs with Adam decay everything.
 
     A learning rate given as a tensor stays that tensor: a captured CUDA graph follows `set_learning_rate`.
     """
-    _check(learning_rate, weight_decay, momentum)
+    _check(learning_rate, weight_decay, sgd_momentum)
     named = _trainable(parameters)
-    exclude = name == "lars" if exclude_norm_and_bias is None else exclude_norm_and_bias
-    groups = _groups(named, weight_decay, exclude)
-    if fused is None:
-        fused = all(parameter.is_cuda for _, parameter in named)
+    groups = _groups(named, weight_decay, exclude=name == "lars")
+    # None, unlike False, lets torch choose the next best form.
+    fused = all(parameter.is_cuda for _, parameter in named) or None
     captured = isinstance(learning_rate, Tensor) and learning_rate.is_cuda
     match name:
         case "adam" | "adamw":
-            adam = Adam if name == "adam" else AdamW
-            # None, unlike False, lets torch choose the next best form.
-            return adam(groups, learning_rate, betas=(momentum, 0.999), fused=fused or None, capturable=captured)
+            return (Adam if name == "adam" else AdamW)(groups, learning_rate, fused=fused, capturable=captured)
         case "sgd":
-            return SGD(groups, learning_rate, momentum, fused=fused or None)
+            return SGD(groups, learning_rate, sgd_momentum, fused=fused)
         case "lars":
-            return LARS(groups, learning_rate, momentum)
+            return LARS(groups, learning_rate, sgd_momentum)
     raise ValueError(f'the optimizer must be "adam", "adamw", "sgd" or "lars", got {name!r}')
 
 
@@ -135,13 +129,13 @@ def _laid_out_as(parameter: Tensor, value: Tensor) -> Tensor:
     raise ValueError(f"the saved state has the shape {tuple(value.shape)}, its parameter {tuple(parameter.shape)}")
 
 
-def _check(learning_rate: float | Tensor, weight_decay: float, momentum: float) -> None:
+def _check(learning_rate: float | Tensor, weight_decay: float, sgd_momentum: float) -> None:
     if not isinstance(learning_rate, Tensor) and not learning_rate >= 0:
         raise ValueError(f"the learning rate must not be negative, got {learning_rate}")
     if not weight_decay >= 0:
         raise ValueError(f"the weight decay must not be negative, got {weight_decay}")
-    if not 0 <= momentum < 1:
-        raise ValueError(f"the momentum must be at least 0 and less than 1, got {momentum}")
+    if not 0 <= sgd_momentum < 1:
+        raise ValueError(f"the momentum must be at least 0 and less than 1, got {sgd_momentum}")
 
 
 def _trainable(parameters: nn.Module | Iterable[tuple[str, nn.Parameter]]) -> list[tuple[str, nn.Parameter]]:

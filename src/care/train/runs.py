@@ -12,7 +12,7 @@
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.atomic_files import Lock, make_folder, remove_leftovers, write_atomically
-from care.methods import build_encoder, policy_for
 from care.models import Encoder
+from care.objective import build_encoder, policy_for
 from care.train.checkpoint import load_weights, save_weights
 from care.train.config import Config
 
-GENERATORS = "steering.generators"  # beside the encoder's weights
+EQUIVARIANCE = "equivariance."  # begins the names of what is kept beside the weights of the encoder
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ class Run:
         write_atomically(file, (file.read_bytes() if file.exists() else b"") + _lines([record]))
 
     def save_encoder(
-        self, encoder: Encoder, config: Config, source: tuple[int, ...], generators: Tensor | None = None
+        self, encoder: Encoder, config: Config, source: tuple[int, ...], exported: dict[str, Tensor] | None = None
     ) -> None:
-        """Write the final weights, what is needed to build the encoder again, and the generators trained with it."""
-        metadata = {"format": "care encoder 1", "config": config.to_toml(), "source": json.dumps(source)}
-        beside = {GENERATORS: generators.detach().contiguous()} if generators is not None else {}
+        """Write the final weights, what is needed to build the encoder again, and what the equivariance exports."""
+        metadata = {"format": "care encoder 2", "config": config.to_toml(), "source": json.dumps(source)}
+        beside = {EQUIVARIANCE + name: tensor.contiguous() for name, tensor in (exported or {}).items()}
         save_weights(self.weights, encoder.state_dict() | beside, metadata)
 
 
@@ -106,13 +106,18 @@ class Run:
 class Trained:
     """What `model.safetensors` holds: the encoder, frozen, how it was trained, and the shape of a view it takes.
 
-    `generators` A_k turn the first m coordinates of the head's output, if the run was trained with --steering.
+    `exported` is what the equivariance keeps beside it.
     """
 
     encoder: Encoder
     config: Config
     source: tuple[int, ...]
-    generators: Float[Tensor, "k m m"] | None = None
+    exported: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def generators(self) -> Float[Tensor, "k m m"] | None:
+        """A_k of R(θ) on the first m coordinates of the embedding, if they were trained with the encoder."""
+        return self.exported.get("generators")
 
 
 def load(run: str | Path) -> Encoder:
@@ -128,15 +133,17 @@ def load_trained(path: Path) -> Trained:
     tensors, metadata = load_weights(file)
     if missing := [name for name in ("config", "source") if name not in metadata]:
         raise ValueError(f"{file} holds no encoder of care: it does not say its {' and '.join(missing)}")
-    config, source = Config.from_toml(metadata["config"], str(file)), tuple(json.loads(metadata["source"]))
-    generators = tensors.pop(GENERATORS, None)
+    config = Config.from_toml(metadata["config"], str(file), unchecked=True)
+    source = tuple(json.loads(metadata["source"]))
+    beside = [name for name in tensors if name.startswith(EQUIVARIANCE)]
+    exported = {name.removeprefix(EQUIVARIANCE): tensors.pop(name) for name in beside}
     channels = {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
     encoder = build_encoder(config, source, **channels)
     try:
         encoder.load_state_dict(tensors)
     except RuntimeError as error:
         raise ValueError(f"{file} does not fit its own configuration: {' '.join(str(error).split())}") from error
-    return Trained(encoder.eval().requires_grad_(False), config, source, generators)
+    return Trained(encoder.eval().requires_grad_(False), config, source, exported)
 
 
 def view_source(config: Config, source: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""How the learning rate and the momentum encoder change over training: pure functions of the step."""
+"""How the learning rate changes over training: a pure function of the step."""
 
 import math
 from typing import Literal, get_args
@@ -35,12 +35,6 @@ def learning_rate(
         case "cooldown":
             return base * min(1.0, (total_steps - step) / (COOLDOWN * total_steps))
     raise ValueError(f"the schedule must be one of {', '.join(get_args(Kind))}, got {kind!r}")
-
-
-def ema_momentum(step: int, total_steps: int, base: float) -> float:
-    """BYOL's momentum of step k of K: 1 − (1 − base) · (cos(πk/K) + 1)/2, from base up to 1."""
-    _check(step, total_steps)
-    return 1 - (1 - base) * (math.cos(math.pi * step / total_steps) + 1) / 2
 
 
 def _check(step: int, total_steps: int) -> None:

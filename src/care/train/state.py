@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from care.data import Samples
-from care.methods import Method, build_encoder, build_method
 from care.models import Encoder, split_batchnorm
+from care.objective import Objective, build_encoder, build_objective
+from care.objective.build import ROTATIONS
 from care.randomness import derive
 from care.train import checkpoint, distributed
 from care.train.config import Config
@@ -26,14 +27,14 @@ from care.train.writer import Writer
 class State:
     """What a checkpoint holds.
 
-    `sums` are the terms of the loss added up over the epoch so far on this process, `average` is the moving average of
-    what the run will keep (`kept_of`) if there is one, and `log` holds a record per finished epoch.
+    `sums` are the terms of the loss added up over the epoch so far on this process, `ema` is the exponential moving
+    average of what the run will keep (`kept_of`) if there is one, and `log` holds a record per finished epoch.
     """
 
-    method: Method
+    objective: Objective
     optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
-    average: nn.ModuleDict | None
+    ema: nn.ModuleDict | None
     step: int = 0
     sums: dict[str, Tensor] = field(default_factory=dict)
     log: list[dict[str, Any]] = field(default_factory=list)
@@ -43,13 +44,13 @@ class State:
         """The encoder to keep: the moving average where there is one."""
         return self._kept()["encoder"]  # type: ignore[return-value]
 
-    def generators(self) -> Tensor | None:
-        """The generators to keep, if a steering is trained: the moving average where there is one."""
+    def exported(self) -> dict[str, Tensor]:
+        """What to keep beside the encoder: of the moving average where there is one."""
         kept = self._kept()
-        return kept["generators"]() if "generators" in kept else None
+        return kept["equivariance"].exported() if "equivariance" in kept else {}  # type: ignore[operator]
 
     def _kept(self) -> nn.ModuleDict:
-        return self.average if self.average is not None else kept_of(self.method)
+        return self.ema if self.ema is not None else kept_of(self.objective)
 
     def add(self, terms: Mapping[str, Tensor], weight: float) -> None:
         """Add the terms of a loss to `sums`, in place: a CUDA graph does so again and again."""
@@ -79,10 +80,10 @@ class State:
         """A copy of everything as it is now goes to the writer, with the configuration that led to it."""
         tensors, rest = flatten_state(
             {
-                "method": dict(self.method.state_dict()),
+                "objective": dict(self.objective.state_dict()),
                 "optimizer": self.optimizer.state_dict(),
                 "scaler": self.scaler.state_dict(),
-                "average": None if self.average is None else dict(self.average.state_dict()),
+                "ema": None if self.ema is None else dict(self.ema.state_dict()),
                 "sums": sums,
             }
         )
@@ -92,11 +93,11 @@ class State:
     def restore(self, saved: checkpoint.Checkpoint, processes: Processes) -> None:
         """Become what was saved; a part that is missing or does not fit is an error."""
         parts = unflatten_state(saved.tensors, saved.state["rest"])
-        self.method.load_state_dict(parts["method"])
+        self.objective.load_state_dict(parts["objective"])
         load_optimizer_state(self.optimizer, parts["optimizer"])
         self.scaler.load_state_dict(parts["scaler"])
-        if self.average is not None:
-            self.average.load_state_dict(parts["average"])
+        if self.ema is not None:
+            self.ema.load_state_dict(parts["ema"])
         self.sums = {name: _share(value, processes).to(processes.device) for name, value in parts["sums"].items()}
         self.step, self.log = saved.step, saved.state["log"]
 
@@ -108,29 +109,29 @@ def _write(
     then()
 
 
-def kept_of(method: Method) -> nn.ModuleDict:
-    """What a run keeps of a method: the encoder, and the generators of a steering."""
-    generators = {} if method.generators is None else {"generators": method.generators}
-    return nn.ModuleDict({"encoder": method.encoder, **generators})
+def kept_of(objective: Objective) -> nn.ModuleDict:
+    """What a run keeps of an objective: the encoder, and the equivariance, if there is one."""
+    beside = {} if objective.equivariance is None else {"equivariance": objective.equivariance}
+    return nn.ModuleDict({"encoder": objective.encoder, **beside})
 
 
 def build_state(config: Config, samples: Samples, processes: Processes) -> State:
-    """A new method, its optimizer, and everything else at step 0, the same on every process."""
+    """A new objective, its optimizer, and everything else at step 0, the same on every process."""
     torch.manual_seed(derive(config.seed, "weights"))
     encoder = build_encoder(config, view_source(config, samples.source), **channel_statistics(samples))
-    method = build_method(config, encoder, config.batch_size // config.accumulate, processes.count)
-    method.gather = distributed.gather
-    split_batchnorm(method, distributed.total if processes.count > 1 else None)
-    method = method.to(processes.device)
+    objective = build_objective(config, encoder, config.batch_size // config.accumulate, processes.count)
+    objective.gather_by(distributed.gather)
+    split_batchnorm(objective, distributed.total if processes.count > 1 else None)
+    objective = objective.to(processes.device)
     if len(samples.source) == 2:
-        method = method.to(memory_format=torch.channels_last)  # what convolutions are fastest in, on a CPU too
+        objective = objective.to(memory_format=torch.channels_last)  # what convolutions are fastest in, on a CPU too
     # On a GPU the learning rate lives there, where a CUDA graph finds it.
     on_gpu = processes.device.type == "cuda"
     rate = torch.tensor(config.learning_rate, device=processes.device) if on_gpu else config.learning_rate
-    optimizer = build_optimizer(method, config.optimizer, rate, config.weight_decay, config.sgd_momentum)
+    optimizer = build_optimizer(objective, config.optimizer, rate, config.weight_decay, config.sgd_momentum)
     scaler = torch.amp.GradScaler(processes.device.type, enabled=precision(config, processes) == torch.float16)
-    average = copy.deepcopy(kept_of(method)).requires_grad_(False) if config.ema else None
-    return State(method, optimizer, scaler, average)
+    ema = copy.deepcopy(kept_of(objective)).requires_grad_(False) if config.ema else None
+    return State(objective, optimizer, scaler, ema)
 
 
 def check_unchanged(run: Run) -> None:
@@ -148,8 +149,8 @@ def check_unchanged(run: Run) -> None:
 def check_network(config: Config, source: tuple[int, ...]) -> None:
     """ValueError if there is no such network, or it does not fit the data. Its weights are not made."""
     clouds = len(source) == 1
-    for name in ("policy", "chunk_policy"):
-        if (getattr(config, name) == "rotations") != clouds:
+    for name in ("policy", "equivariance_policy", "measured_policy"):
+        if (getattr(config, name) == ROTATIONS) != clouds:
             wanted = "rotations, since it holds point clouds" if clouds else "one for images"
             raise ValueError(f"{name} {getattr(config, name)} cannot augment {config.data}: choose {wanted}")
     with torch.device("meta"):
@@ -163,7 +164,7 @@ def _share(values: Tensor, processes: Processes) -> Tensor:
 
 
 def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250) -> dict[str, tuple[float, ...]]:
-    """Mean and deviation of each channel over the first images, E x and √(E x² − (E x)²), of a few images at once.
+    """Mean and standard deviation of each channel over the first images, E x and √(E x² − (E x)²), a few at once.
 
     Clouds are already centered and of unit size.
     """
@@ -175,8 +176,8 @@ def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250
         x = block.double() / 255
         moments += torch.stack([x.sum((0, 2, 3)), x.square().sum((0, 2, 3))]).cpu()
     mean, square = moments / (images.numel() / 3)
-    deviation = (square - mean.square()).clamp_min(0).sqrt().clamp_min(1e-3)
-    return {"mean": tuple(mean.tolist()), "std": tuple(deviation.tolist())}
+    std = (square - mean.square()).clamp_min(0).sqrt().clamp_min(1e-3)
+    return {"mean": tuple(mean.tolist()), "std": tuple(std.tolist())}
 
 
 def precision(config: Config, processes: Processes) -> torch.dtype:

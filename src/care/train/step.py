@@ -7,8 +7,8 @@ import torch
 import torch._functorch.config
 from torch import Tensor
 
-from care.methods.method import average
-from care.methods.views import make_views
+from care.objective import Terms, View, teacher_update, total
+from care.objective.views import make_views
 from care.randomness import derive
 from care.train import distributed
 from care.train.config import Config
@@ -16,7 +16,7 @@ from care.train.distributed import Processes
 from care.train.finite import FiniteCheck
 from care.train.graph import Graph
 from care.train.optimizers import set_learning_rate
-from care.train.schedule import ema_momentum, learning_rate
+from care.train.schedule import learning_rate
 from care.train.state import State, kept_of, precision
 
 # How often a GPU is asked whether the loss is still finite.
@@ -38,27 +38,26 @@ class Step:
         self.state, self.config, self.processes = state, config, processes
         if config.compile:
             _keep_what_is_compiled()
-            state.method.encoder.compile(dynamic=False)
-        self.parallel = distributed.parallel(state.method, processes)
+            state.objective.encoder.compile_encode()
+        self.parallel = distributed.parallel(state.objective, processes)
         self.total_steps, self.warmup_steps = config.epochs * steps_per_epoch, config.warmup_epochs * steps_per_epoch
         self.make = torch.compile(make_views, dynamic=False) if config.compile else make_views
         self.generators = [torch.Generator(processes.device) for _ in range(config.accumulate)]
         self.graph = Graph(self._compute, self.generators) if _can_capture(state, config, processes) else None
-        # A graph reads what changes from step to step in memory; without one, the numbers are Python's.
-        self.momentum: Tensor | None = torch.zeros((), device=processes.device) if self.graph else None
+        # In memory, where a graph reads what changes from step to step.
+        self.progress = torch.zeros((), dtype=torch.float64, device=processes.device)
         self.finite = FiniteCheck(processes.device)
 
     def __call__(self, inputs: list[Tensor], epoch: int) -> None:
         """Train on the micro-batches `inputs`; FloatingPointError if the loss is, or lately was, not finite."""
         state, config = self.state, self.config
-        state.method.train()
+        state.objective.train()
         rate = learning_rate(state.step, self.total_steps, config.learning_rate, self.warmup_steps, config.schedule)
         set_learning_rate(state.optimizer, rate)
         torch.manual_seed(derive(config.seed, "network", state.step, self.processes.rank))  # of dropout
         for micro, generator in enumerate(self.generators):
             generator.manual_seed(derive(config.seed, "augment", epoch, state.step, micro))
-        if self.momentum is not None:
-            self.momentum.fill_(self._momentum())
+        self.progress.fill_(state.step / self.total_steps)
         (self.graph or self._compute)(*inputs)
         state.step += 1
         if self.processes.device.type != "cpu" and state.step % STEPS_BETWEEN_CHECKS == 0:
@@ -73,46 +72,40 @@ class Step:
 
     def _differentiate(self, *inputs: Tensor) -> None:
         """The gradient, and the terms of the loss and the norm of the gradient among the sums of the epoch."""
-        state, method = self.state, self.state.method
+        state, objective = self.state, self.state.objective
         state.optimizer.zero_grad(set_to_none=True)
         for micro, (batch, generator) in enumerate(zip(inputs, self.generators, strict=True)):
             micro_batch = self.config.batch_size // self.config.accumulate
             rows = self.processes.rows(micro_batch)
-            views = method.plan.draw(batch, micro_batch, rows, generator, self.make)
-            with self._averaged(last=micro == len(inputs) - 1):
+            views = objective.plan.draw(batch, micro_batch, rows, generator, self.make)
+            with self._synchronized(last=micro == len(inputs) - 1):
                 terms = self._terms(views)
-                loss = method.loss.total(terms)
+                loss = total(terms)
                 state.scaler.scale(loss / len(inputs)).backward()
-            state.add({"loss": loss, **terms}, 1 / len(inputs))
+            state.add({"loss": loss, **{name: term.value for name, term in terms.items()}}, 1 / len(inputs))
         if not state.scaler.is_enabled():  # which looks for itself, and leaves out the steps that overflow
-            gradients = [p.grad for p in method.parameters() if p.grad is not None]
+            gradients = [p.grad for p in objective.parameters() if p.grad is not None]
             state.add({"gradient_norm": torch.nn.utils.get_total_norm(gradients)}, 1.0)
 
     def _update(self) -> None:
         """Everything that a step changes."""
-        state, method = self.state, self.state.method
+        state = self.state
         state.scaler.step(state.optimizer)
         state.scaler.update()
         if state.scaler.is_enabled() and state.scaler.get_scale() < SMALLEST_SCALE:
             raise FloatingPointError(f"the gradient is not finite at step {state.step + 1}, however the loss is scaled")
-        method.after_step(self._momentum() if self.momentum is None else self.momentum)
-        if state.average is not None:
-            average(state.average, kept_of(method), self.config.ema)
+        state.objective.after_step(self.progress)
+        if state.ema is not None:
+            teacher_update(state.ema, kept_of(state.objective), self.config.ema, buffers=True)
 
-    def _terms(self, views: list[Tensor]) -> dict[str, Tensor]:
+    def _terms(self, views: tuple[View, ...]) -> Terms:
         dtype = precision(self.config, self.processes)
-        with torch.autocast(views[0].device.type, dtype, enabled=dtype != torch.float32):
-            terms: dict[str, Tensor] = self.parallel(*views)
+        with torch.autocast(views[0].inputs.device.type, dtype, enabled=dtype != torch.float32):
+            terms: Terms = self.parallel(views)
         return terms
 
-    def _momentum(self) -> float:
-        """BYOL's grows over training."""
-        if self.config.method != "byol":
-            return self.config.momentum
-        return ema_momentum(self.state.step, self.total_steps, self.config.momentum)
-
     @contextmanager
-    def _averaged(self, last: bool) -> Iterator[None]:
+    def _synchronized(self, last: bool) -> Iterator[None]:
         """Gradients are averaged over processes once a step, with the last micro-batch."""
         with nullcontext() if last or self.processes.count == 1 else self.parallel.no_sync():  # type: ignore[operator]
             yield

@@ -16,7 +16,7 @@ from care.reproduce.studies import (
     pairs,
     proteins,
     sensitivity,
-    turned_sweep,
+    split_sweep,
 )
 from care.reproduce.trial import Outcome, Trial
 
@@ -50,9 +50,7 @@ STUDIES = {
         Reproduction(
             "keeping-color", "not in the paper: hue left to CARE", keeping_color.trials, keeping_color.present
         ),
-        Reproduction(
-            "turned-sweep", "not in the paper: coordinates that turn", turned_sweep.trials, turned_sweep.present
-        ),
+        Reproduction("split-sweep", "not in the paper: coordinates that turn", split_sweep.trials, split_sweep.present),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )
 }

@@ -36,7 +36,7 @@ def trials(scale: Scale) -> list[Trial]:
     care = scale.care("cifar10")
     chosen: dict[str, dict[str, Any]] = {
         "invariance": {"method": "invariance"},
-        "equivariance": {"method": "equivariance", **care, "equivariance": 1.0},
+        "equivariance": {"method": "none", **care, "care_weight": 1.0},
         "uniformity": {"method": "uniformity"},
         "uniformity + equivariance": {"method": "uniformity", **care},
         "InfoNCE": {},

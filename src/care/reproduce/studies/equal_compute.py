@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from care.objective import view_plan
 from care.report import bar_figure
 from care.reproduce.presentation import (
     GAMMA,
@@ -27,9 +28,9 @@ def trials(scale: Scale) -> list[Trial]:
     care, epochs = scale.care("cifar10"), scale.config("cifar10").epochs
     chosen: dict[str, dict[str, Any]] = {
         "SimCLR": {},
-        TWO: {**care, "views": 2},
+        TWO: {**care, "equivariance_views": "shared"},
         "CARE": care,
-        "CARE, one pair for the batch": {**care, "shared_by": "batch"},
+        "CARE, one pair for the batch": {**care, "augmentation_per": "batch"},
         TWICE: {"epochs": 2 * epochs},
     }
     return [trial for label, settings in chosen.items() for trial in scale.trials(label, "cifar10", **settings)]
@@ -55,4 +56,4 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
 def _views(outcome: Outcome) -> int:
     """How many augmented images went through the encoder."""
     config, steps = outcome.trial.config, int(outcome.log[-1]["step"])
-    return steps * config.batch_size * (4 if config.equivariance > 0 and config.views == 4 else 2)
+    return steps * config.batch_size * len(view_plan(config, config.batch_size).views)

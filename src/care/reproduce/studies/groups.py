@@ -34,7 +34,7 @@ SHARED = {"schedule": "cosine", "learning_rate": 3e-3, "batch_size": 128}
 # A minute of one CPU core each.
 SMALL: dict[str, dict[str, Any]] = {
     "shapes": {
-        "model": "small_resnet", "size": 24, "embedding": 32, "head_width": 256, "temperature": 0.2,
+        "model": "small_resnet", "size": 24, "embedding_dim": 32, "head_width": 256, "temperature": 0.2,
         "limit": 5000, "epochs": 3, "evaluate_every": 3, "chunks": 4,
     },
     "chains": {"limit": 4000, "epochs": 4, "evaluate_every": 2, "chunks": 8},
@@ -54,7 +54,10 @@ def trials(scale: Scale) -> list[Trial]:
     for data, weights in WEIGHTS.items():
         shared = {} if scale.name == "smoke" else {**SHARED, **SMALL[data]}
         chosen: dict[str, dict[str, Any]] = {"SimCLR": {}}
-        chosen |= {_care(form): {"form": form, "equivariance": weight} for form, weight in weights.items()}
+        chosen |= {
+            _care(form): {"equivariance": "care", "form": form, "care_weight": weight}
+            for form, weight in weights.items()
+        }
         for name, settings in chosen.items():
             configs = [scale.config(data, seed, **{**shared, **settings}) for seed in SEEDS]
             found += [Trial(f"{data}: {name}", config, measures) for config in configs]

@@ -26,7 +26,7 @@ from care.reproduce.presentation import (
 )
 from care.reproduce.scales import Scale
 from care.reproduce.studies.sensitivity import r2_by_output
-from care.reproduce.studies.turned_sweep import BEFORE, COLOR_RATIO, MRR, UNEXPLAINED
+from care.reproduce.studies.split_sweep import BEFORE, COLOR_RATIO, MRR, UNEXPLAINED
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 
@@ -54,16 +54,17 @@ COLUMNS = {
 def trials(scale: Scale) -> list[Trial]:
     """SimCLR and CARE as always and turned apart, with all seeds; with the color kept, with the first. All are measured
     under the paper's policy."""
-    care, kept = scale.care("cifar10"), {"policy": "color_kept"}
-    embedding = scale.config("cifar10").embedding
+    usual = scale.config("cifar10")
+    care, kept = scale.care("cifar10"), {"policy": "color_kept", "measure_policy": usual.policy}
+    for_chunks = {**care, **kept, "equivariance_policy": usual.policy}
     chosen: dict[str, dict[str, Any]] = {
         BASE: {},
         "CARE": care,
         KEPT: kept,
-        CARE_KEPT: {**care, **kept},
-        STEERED: {**care, **kept, "steering": 1.0},
-        COLORS: keeping("colors", embedding),
-        HUES: keeping("hue", embedding),
+        CARE_KEPT: for_chunks,
+        STEERED: {**for_chunks, "equivariance": "steering"},
+        COLORS: keeping("photometric", usual.embedding_dim),
+        HUES: keeping("hue", usual.embedding_dim),
     }
     return [
         Trial(label, scale.config("cifar10", seed, **settings), scale.measures)

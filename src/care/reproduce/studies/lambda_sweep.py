@@ -15,10 +15,10 @@ PANELS = {"probe": PROBE, "kNN-200": KNN, "γ_f": GAMMA, "held-out ratio": RATIO
 VARIANTS: dict[str, dict[str, Any]] = {
     "4 chunks": {"chunks": 4},
     "64 chunks": {"chunks": 64},
-    "one pair for the batch": {"shared_by": "batch"},
-    "a and a' the identity half of the time each": {"identity": 0.5},
-    "two views, both per chunk": {"views": 2, "chunked_views": 2},
-    "two views, one per chunk": {"views": 2, "chunked_views": 1},
+    "one pair for the batch": {"augmentation_per": "batch"},
+    "a and a' the identity half of the time each": {"identity_probability": 0.5},
+    "two views, both per chunk": {"equivariance_views": "shared"},
+    "two views, one per chunk": {"equivariance_views": "mixed"},
 }
 # How fast to learn, of SimCLR and of CARE with the middle λ: all others here have the cosine schedule from 10⁻³.
 RATES: dict[str, dict[str, Any]] = {
@@ -30,7 +30,7 @@ RATES: dict[str, dict[str, Any]] = {
 HEADS: dict[str, dict[str, Any]] = {
     "head of three layers": {"head_depth": 3},
     "head 2,048 wide": {"head_width": 2048},
-    "embedding of 512": {"embedding": 512},
+    "embedding of 512": {"embedding_dim": 512},
 }
 SHORT = {"epochs": 40, "evaluate_every": 10, "schedule": "cosine"}
 PER_CLASS = 500
@@ -40,8 +40,8 @@ def trials(scale: Scale) -> list[Trial]:
     """SimCLR, CARE with every λ, and the variants."""
     smoke = scale.name == "smoke"
     shared = {"validation": 5} if smoke else {**SHORT, "validation": PER_CLASS}
-    chosen: dict[str, dict[str, Any]] = {"SimCLR": {}, **{f"λ = {w:g}": {"equivariance": w} for w in WEIGHTS}}
-    middle = {"equivariance": WEIGHTS[len(WEIGHTS) // 2]}
+    chosen: dict[str, dict[str, Any]] = {"SimCLR": {}, **{f"λ = {weight:g}": _care(weight) for weight in WEIGHTS}}
+    middle = _care(WEIGHTS[len(WEIGHTS) // 2])
     chosen |= {name: {**middle, **variant} for name, variant in VARIANTS.items()}
     tuned = RATES | {f"constant 0.001, {name}": {"schedule": "constant", **head} for name, head in HEADS.items()}
     chosen |= {f"SimCLR, {name}": setting for name, setting in tuned.items()}
@@ -60,10 +60,18 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     panels = {}
     for title, quantity in PANELS.items():
         found = {label: mean(group, quantity) for label, group in groups.items()}
-        weights = {group[0].trial.config.equivariance: found[label] for label, group in groups.items() if "λ" in label}
+        weights = {_weight(group[0]): found[label] for label, group in groups.items() if "λ" in label}
         others = {label: found[label] for label in found if "λ" not in label and label != "SimCLR"}
         panels[title] = (weights, found.get("SimCLR"), others)
     best = max(groups, key=lambda label: mean(groups[label], PROBE))
     remark = f"The best probe on the validation images: {best}, {100 * mean(groups[best], PROBE):.2f} %."
     header, rows = measured_table(outcomes)
     return Presentation(header, rows, {"lambda-sweep": sweep_figure(panels)}, (remark,))
+
+
+def _care(weight: float) -> dict[str, Any]:
+    return {"equivariance": "care", "care_weight": weight}
+
+
+def _weight(outcome: Outcome) -> float:
+    return float(outcome.trial.config.flat()["care_weight"])

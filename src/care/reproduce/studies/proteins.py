@@ -18,12 +18,13 @@ COLUMNS = {"held-out ratio": RATIO, "composition": COMPOSITION, "γ_f": GAMMA, "
 
 def trials(scale: Scale) -> list[Trial]:
     """SimCLR, CARE, the equivariance loss with uniformity alone, and beside InfoNCE in coordinates of its own."""
-    care, d = scale.care("chains"), scale.config("chains").embedding
+    care, d = scale.care("chains"), scale.config("chains").embedding_dim
+    split = {**care, "equivariance": "split", "embedding_dim": 2 * d, "equivariant_dim": d, "equivariant_weight": 1.0}
     chosen = {
         "SimCLR": {},
         "CARE": care,
         "uniformity + equivariance": {**care, "method": "uniformity"},
-        APART: {**care, "embedding": 2 * d, "turned": d},
+        APART: split,
     }
     return [trial for label, settings in chosen.items() for trial in scale.trials(label, "chains", **settings)]
 

@@ -22,7 +22,7 @@ from care.reproduce.scales import Scale
 from care.reproduce.studies.lambda_sweep import PER_CLASS, SHORT
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
-from care.train.recipes import turned_apart
+from care.train.recipes import split_embedding
 
 BASE = "SimCLR"
 KAPPAS = (0.03, 0.1, 0.3, 1.0)
@@ -54,8 +54,8 @@ def trials(scale: Scale) -> list[Trial]:
     usual, smoke = scale.config("cifar10"), scale.name == "smoke"
     shared = {"validation": 5} if smoke else {**SHORT, "validation": PER_CLASS, "schedule": "constant"}
     chosen: dict[str, dict[str, Any]] = {BASE: {}, "CARE": scale.care("cifar10")}
-    chosen |= {_named(k): {**keeping("colors", usual.embedding), "turning": k} for k in KAPPAS}
-    chosen[EVERYTHING] = turned_apart(usual.embedding, 1.0)
+    chosen |= {_named(k): {**keeping("photometric", usual.embedding_dim), "equivariant_weight": k} for k in KAPPAS}
+    chosen[EVERYTHING] = split_embedding(usual.embedding_dim, equivariant_weight=1.0)
     if smoke:
         chosen = {name: chosen[name] for name in (BASE, _named(KAPPAS[0]), EVERYTHING)}
     measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), seeds=2)
@@ -74,7 +74,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
         panels[title] = (kappas, found.get(BASE), others)
     remarks = [compared(outcomes, BASE, label, PROBE, "Linear probe") for label in groups if label != BASE]
     header, rows = measured_table(outcomes, COLUMNS)
-    return Presentation(header, rows, {"turned-sweep": sweep_figure(panels, variable="κ")}, remarks)
+    return Presentation(header, rows, {"split-sweep": sweep_figure(panels, variable="κ")}, remarks)
 
 
 def _named(kappa: float) -> str:

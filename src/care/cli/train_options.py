@@ -1,0 +1,131 @@
+"""Options of `care train`: one for every setting of a run, of every method, and of a method of the user's own."""
+
+import dataclasses
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from care.cli.mistakes import users_input
+from care.objective.registry import REGISTERED, Kind, find, load, names
+from care.train import Config
+
+CHOICES: dict[Kind, str] = {
+    "method": "What to train with",
+    "equivariance": "What is added so that augmentations act on the embedding",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """A setting as an option. `of` are the methods that have it, none for those of every run."""
+
+    name: str
+    kind: Any
+    help: str
+    of: tuple[str, ...] = ()
+
+
+def with_all_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for every setting in place of its keywords."""
+
+    class TrainCommand(TyperCommand):
+        """Loads `--method mine.py:Mine` before it reads the other options: the class says which there are."""
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            with users_input():
+                foreign = [(kind, name) for kind in CHOICES for name in _given(f"--{kind}", args) if ":" in name]
+                for kind, name in foreign:
+                    load(kind, name)
+            if foreign:
+                app = typer.Typer(add_completion=False)
+                app.command()(_with_options(command, _options(foreign)))
+                again = typer.main.get_command(app)
+                self.params, self.callback = again.params, again.callback
+            return super().parse_args(ctx, args)
+
+    found = _with_options(command, _options())
+    found.command_class = TrainCommand  # type: ignore[attr-defined]
+    return found
+
+
+def _options(foreign: list[tuple[Kind, str]] | None = None) -> list[Option]:
+    """Data first, then what every run has, then what methods have, shared settings once."""
+    general = [option for option in _of(Config) if option.name not in CHOICES]
+    choices = [
+        Option(kind, str, f"{what}: {', '.join(names(kind))}, or mine.py:Class.") for kind, what in CHOICES.items()
+    ]
+    registered = [(kind, name) for kind in REGISTERED for name in REGISTERED[kind]]
+    found: dict[str, Option] = {}
+    for kind, name in registered + (foreign or []):
+        cls = find(kind, name)
+        for option in _of(cls.Settings, name) if cls is not None else ():  # type: ignore[attr-defined]
+            first = found.setdefault(option.name, option)
+            found[option.name] = dataclasses.replace(first, of=tuple(dict.fromkeys((*first.of, name))))
+    general.sort(key=lambda option: option.name != "data")
+    return [general[0], *choices, *found.values(), *general[1:]]
+
+
+def _of(settings: type, name: str = "") -> Iterator[Option]:
+    kinds = get_type_hints(settings)
+    for field in dataclasses.fields(settings):
+        kind = kinds[field.name]
+        options = f" One of {', '.join(map(str, get_args(kind)))}." if get_origin(kind) is Literal else ""
+        help = field.metadata.get("help") or field.name.replace("_", " ").capitalize() + "."
+        yield Option(field.name, kind, help + options, (name,) if name else ())
+
+
+def _with_options(command: Callable[..., None], options: list[Option]) -> Callable[..., None]:
+    """A copy of the command whose signature, which is what typer reads, has these options in place of its keywords."""
+
+    @functools.wraps(command)
+    def with_options(**values: Any) -> None:
+        command(**values)
+
+    fixed = [p for p in inspect.signature(command).parameters.values() if p.kind != inspect.Parameter.VAR_KEYWORD]
+    settings = [
+        inspect.Parameter(
+            option.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                _plain(option.kind) | None, typer.Option(help=_help(option), rich_help_panel=_panel(option))
+            ],
+        )
+        for option in options
+    ]
+    with_options.__signature__ = inspect.Signature([*fixed, *settings])  # type: ignore[attr-defined]
+    with_options.__annotations__ = {p.name: p.annotation for p in (*fixed, *settings)} | {"return": None}
+    return with_options
+
+
+def _given(option: str, args: list[str]) -> Iterator[str]:
+    """The values that an option has in a command line."""
+    for word, following in zip(args, [*args[1:], ""], strict=True):
+        if word == option:
+            yield following
+        elif word.startswith(f"{option}="):
+            yield word.partition("=")[2]
+
+
+def _panel(option: Option) -> str:
+    if not option.of:
+        return "Every run" if option.name not in CHOICES else "What to train"
+    return "Methods" if option.of[0] in REGISTERED["method"] else "Equivariance"
+
+
+def _help(option: Option) -> str:
+    return option.help + (f" [dim]({', '.join(option.of)})[/dim]" if option.of else "")
+
+
+def _plain(kind: Any) -> Any:
+    """The type of an option: text for a choice of words, the number for a choice of numbers."""
+    if get_origin(kind) is Literal:
+        return type(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return next(option for option in get_args(kind) if option is not type(None))
+    return kind

@@ -1,0 +1,47 @@
+"""BYOL (Grill et al., 2020): predict the teacher's embedding of the other view."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from care.losses import byol
+from care.models import Encoder, projection_head
+from care.objective import Context, EncodedView, Method, Settings, Term, Terms, setting, teacher_update
+
+
+@dataclass(frozen=True, kw_only=True)
+class BYOLSettings(Settings):
+    """Settings of BYOL."""
+
+    teacher_momentum: float = setting(
+        0.99, "m of θ_teacher ← m θ_teacher + (1 − m) θ at the start; it grows to 1.", at_least=0, below=1
+    )
+
+
+class BYOL(Method):
+    """L = E ‖p̂1 − sg ẑ2‖² + E ‖p̂2 − sg ẑ1‖², p = predictor(f(a x)), z = f_teacher(a x), both on the sphere."""
+
+    Settings = BYOLSettings
+    gathered = False
+    teacher_views = 2
+    depends_on_length = True
+
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__(settings, encoder, context)
+        self.predictor = projection_head(context.invariant_dim, context.head_width, context.invariant_dim)
+        self.teacher = copy.deepcopy(encoder).requires_grad_(False)
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """The loss of both predictions."""
+        predictions = self.forward_views(self.predictor, [view.z for view in views])
+        with torch.no_grad():
+            targets = self.forward_views(self.teacher, [view.inputs for view in views])
+        return {"byol": Term(byol(*predictions, *(z[:, : self.context.invariant_dim] for z in targets)))}
+
+    def after_step(self, encoder: Encoder, progress: Tensor) -> None:
+        """Move the teacher, the less the longer it has trained: m = 1 − (1 − m_0) · (cos(π · progress) + 1)/2."""
+        momentum = 1 - (1 - self.settings.teacher_momentum) * (torch.cos(torch.pi * progress) + 1) / 2
+        teacher_update(self.teacher, encoder, momentum)

@@ -1,0 +1,101 @@
+"""CARE (Gupta, Robinson, Lim, Villar and Jegelka, 2023): an augmentation keeps the angles between embeddings.
+
+By the theorem behind Wahba's problem it then acts on all of them as one orthogonal map.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from care.geometry import form_named
+from care.losses import equivariance
+from care.objective import (
+    Context,
+    EncodedView,
+    Equivariance,
+    Method,
+    Settings,
+    Term,
+    Terms,
+    ViewPlan,
+    ViewSpec,
+    setting,
+)
+from care.objective.views import Policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class CARESettings(Settings):
+    """Settings of CARE."""
+
+    care_weight: float = setting(3.0, "λ, the weight of the equivariance loss, which is a mean over pairs.", above=0)
+    chunks: int = setting(16, "In how many chunks a batch falls; the images of a chunk share an augmentation.")
+    form: Literal["euclidean", "minkowski", "symplectic"] = setting(
+        "euclidean", "The bilinear form that augmentations should preserve."
+    )
+    equivariance_policy: str | None = setting(None, "Augmentations of the equivariance loss. Default: --policy.")
+    equivariance_views: Literal["own", "shared", "mixed"] = setting(
+        "own",
+        "own: two more views, drawn per chunk (the paper). shared: the method's two views serve both losses, drawn per "
+        "chunk. mixed: they do, one drawn per chunk and one per sample.",
+    )
+    augmentation_per: Literal["chunk", "batch"] = setting(
+        "chunk", "Who shares an augmentation: a chunk (the paper), or the batch (the authors' program)."
+    )
+    identity_probability: float = setting(
+        0.0, "Probability that an augmentation of a chunk is the identity, for a and a' each.", at_least=0, at_most=1
+    )
+
+
+class CARE(Equivariance):
+    """L_CARE = L_method + λ L_equi, L_equi = E_a E_{x≠x'} [B(f(a x), f(a x')) − B(f(a' x), f(a' x'))]²."""
+
+    Settings: ClassVar[type[CARESettings]] = CARESettings
+
+    def __init__(self, settings: Any, context: Context) -> None:
+        super().__init__(settings, context)
+        self.chunks, self.form = settings.chunks // context.processes, form_named(settings.form)
+
+    @classmethod
+    def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
+        """Chunks divide the batch, and views that are shared are those of a method that draws two."""
+        check_chunks(settings.chunks, context)
+        if settings.form == "symplectic" and context.embedding_dim % 2:
+            raise ValueError("the symplectic form needs an even embedding_dim")
+        if settings.equivariance_views == "own":
+            return
+        if method is None:
+            raise ValueError(f"equivariance_views {settings.equivariance_views} needs a method to share views with")
+        for name in ("equivariance_policy", "augmentation_per", "identity_probability"):
+            default = next(field.default for field in dataclasses.fields(settings) if field.name == name)
+            if getattr(settings, name) != default:
+                raise ValueError(f"{name} is of use to views of its own only: leave it out, or equivariance_views own")
+
+    @classmethod
+    def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
+        """Algorithm 1: two views per chunk beside the method's, or in their place."""
+        draws = settings.chunks if settings.augmentation_per == "chunk" else 1
+        chunked = ViewSpec(dataclasses.replace(policy, identity=settings.identity_probability), draws)
+        n = len(views)
+        if settings.equivariance_views == "own":
+            return ViewPlan((*views, chunked, chunked), tuple(range(n)), (n, n + 1))
+        if n != 2:
+            raise ValueError(f"equivariance_views {settings.equivariance_views} needs a method with two views, not {n}")
+        return ViewPlan((chunked, chunked if settings.equivariance_views == "shared" else views[1]), (0, 1), (0, 1))
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """L_equi of the two views."""
+        a, b = views
+        return {"equivariance": Term(equivariance(a.z, b.z, self.chunks, self.form), self.settings.care_weight)}
+
+
+def check_chunks(chunks: int, context: Context) -> None:
+    """ValueError unless so many chunks divide a batch into at least 2 images each, and processes hold whole ones."""
+    batch, processes = context.batch, context.processes
+    good = [c for c in range(processes, batch // 2 + 1, processes) if batch % c == 0]
+    if chunks not in good:
+        raise ValueError(
+            f"chunks must divide a batch of {batch} into at least 2 images each"
+            + (f" and be a multiple of {processes} processes" if processes > 1 else "")
+            + f": {chunks} does not; these do: {', '.join(map(str, good)) or 'none'}"
+        )

@@ -1,0 +1,86 @@
+"""MoCo-v2 (Chen, Fan, Girshick and He, 2020): keys from a slowly moving teacher, negatives from a queue."""
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from care.geometry import Euclidean
+from care.losses import queue_info_nce
+from care.models import Encoder, forward_shuffled
+from care.objective import Context, EncodedView, Method, Settings, Term, Terms, setting, teacher_update
+
+# Keys are normalized by BatchNorm in groups of about this many, interleaved, over all processes: a key and its query
+# meet different images there.
+KEYS_PER_GROUP = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoCoSettings(Settings):
+    """Settings of MoCo-v2."""
+
+    temperature: float = setting(0.1, "τ of InfoNCE.", above=0)
+    queue: int = setting(4096, "How many keys of earlier batches are the negatives.", at_least=1, at_most=1 << 24)
+    teacher_momentum: float = setting(0.99, "m of θ_teacher ← m θ_teacher + (1 − m) θ.", at_least=0, below=1)
+
+
+class MoCo(Method):
+    """L = E_i [−log( e^{q_i·k_i/τ} / (e^{q_i·k_i/τ} + Σ_j e^{q_i·queue_j/τ}) )], q = f(a x), k = f_teacher(a' x).
+
+    The current keys enter the queue after the step, when the loss no longer needs it: they are never negatives of their
+    own batch. The queue starts as random points of the sphere, which the first batches replace.
+    """
+
+    Settings = MoCoSettings
+    gathered = False
+    encoded = (0,)
+    teacher_views = 1
+    queue: Tensor
+
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__(settings, encoder, context)
+        self.groups = key_groups(context)
+        self.teacher = copy.deepcopy(encoder).requires_grad_(False)
+        start = torch.randn(settings.queue, context.invariant_dim, generator=torch.Generator().manual_seed(0))
+        self.register_buffer("queue", Euclidean().embed(start))
+        self.keys: list[Tensor] = []
+
+    @classmethod
+    def check(cls, settings: Any, context: Context) -> None:
+        """The queue holds a batch, and a batch falls into groups of keys."""
+        if settings.queue < context.batch:
+            raise ValueError(f"the queue of {settings.queue} is smaller than a batch of {context.batch}")
+        key_groups(context)
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """InfoNCE of the queries with their keys and the queue."""
+        query, key = views
+        with torch.no_grad():
+            keys = forward_shuffled(self.teacher, key.inputs, self.groups)[:, : self.context.invariant_dim]
+        self.keys.append(keys)
+        return {"info_nce": Term(queue_info_nce(query.z, keys, self.queue, self.settings.temperature))}
+
+    @torch.no_grad()
+    def after_step(self, encoder: Encoder, progress: Tensor) -> None:
+        """Move the teacher, and let this step's keys of all processes replace the oldest in the queue."""
+        teacher_update(self.teacher, encoder, self.settings.teacher_momentum)
+        keys = Euclidean().embed(self.gather(torch.cat(self.keys)).to(self.queue.dtype))
+        self.queue.copy_(torch.cat([keys, self.queue])[: len(self.queue)])
+        self.keys.clear()
+
+
+def key_groups(context: Context) -> int:
+    """In how many groups of about `KEYS_PER_GROUP` keys are normalized; each process has as many keys of each.
+
+    ValueError where there would be but one: keys would be normalized with the very images of their queries.
+    """
+    share = context.batch // context.processes
+    possible = [groups for groups in range(2, share + 1) if share % groups == 0 and context.batch // groups > 1]
+    if not possible:
+        raise ValueError(
+            f"mocov2 normalizes keys in groups, and a batch of {context.batch} cannot be parted: choose another"
+        )
+    return min(possible, key=lambda groups: abs(math.log(context.batch / groups / KEYS_PER_GROUP)))

@@ -1,0 +1,62 @@
+"""A split embedding: the method sees the invariant part, CARE the equivariant part. Not in the paper.
+
+A contrastive loss asks that augmentations change nothing, CARE that they rotate the embedding. Of one embedding both
+cannot hold for long; of two parts they can. The words are those of SIE (Garrido, Najman and LeCun, 2023), which has a
+predictor in place of these losses.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from care.losses import orbit_uniformity, slice_uniformity
+from care.methods.care import CARE, CARESettings
+from care.objective import Context, EncodedView, Method, Term, Terms, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitSettings(CARESettings):
+    """Settings of a split embedding. λ and κ were chosen on CIFAR-10 (`care reproduce split-sweep`).
+
+    Few coordinates: in many dimensions all embeddings are nearly orthogonal, and L_equi is small without a rotation.
+    """
+
+    care_weight: float = setting(10.0, "λ, the weight of the equivariance loss, which is a mean over pairs.", above=0)
+    form: Literal["euclidean"] = setting("euclidean", "The equivariant part is on a sphere.")
+    equivariant_dim: int = setting(16, "How many coordinates, the last ones, are the equivariant part.", at_least=2)
+    equivariant_weight: float = setting(0.1, "κ, the weight of all losses of the equivariant part.", above=0)
+    orbit_weight: float = setting(
+        1.0, "ω, how strongly views of one image are kept apart in the equivariant part.", at_least=0
+    )
+
+
+class Split(CARE):
+    """L = L_method(c) + κ (L_slice(r) + ω L_orbit(r) + λ L_equi(r)) of an embedding z = (c, r).
+
+    Two kinds of r have an L_equi of 0 and are of no use. L_slice keeps r from being one point for each augmentation,
+    L_orbit from being one point for each image.
+    """
+
+    Settings: ClassVar[type[CARESettings]] = SplitSettings
+
+    @classmethod
+    def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
+        """Something is left for the method, and there is one."""
+        super().check(settings, context, method)
+        if method is None:
+            raise ValueError("a split embedding needs a method, for its invariant part: choose one, or care")
+        if context.invariant_dim < 2:
+            most, d = context.embedding_dim - 2, context.embedding_dim
+            raise ValueError(
+                f"equivariant_dim must be at most {most} for an embedding_dim of {d}, got {settings.equivariant_dim}"
+            )
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """The losses of the equivariant part."""
+        s, (a, b) = self.settings, views
+        kappa = s.equivariant_weight
+        orbit = Term(orbit_uniformity(a.z, b.z, self.chunks), kappa * s.orbit_weight) if s.orbit_weight else None
+        return {
+            "equivariance": Term(super().terms(*views)["equivariance"].value, kappa * s.care_weight),
+            "slice": Term(slice_uniformity(a.z, b.z, self.chunks), kappa),
+            **({"orbit": orbit} if orbit else {}),
+        }

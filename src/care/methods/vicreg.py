@@ -1,0 +1,26 @@
+"""VICReg (Bardes, Ponce and LeCun, 2022): variance, invariance and covariance regularization."""
+
+from dataclasses import dataclass
+
+from care.losses import vicreg
+from care.objective import EncodedView, Method, Settings, Term, Terms, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class VICRegSettings(Settings):
+    """Settings of VICReg."""
+
+    invariance_weight: float = setting(25.0, "Weight of the mean squared distance of the views.", at_least=0)
+    variance_weight: float = setting(25.0, "Weight of the hinge on the standard deviations.", at_least=0)
+    covariance_weight: float = setting(1.0, "Weight of the off-diagonal covariances.", at_least=0)
+
+
+class VICReg(Method):
+    """L = 25 · mean (z1 − z2)² + 25 · (V(z1) + V(z2))/2 + C(z1) + C(z2), V and C as in `care.losses.vicreg`."""
+
+    Settings = VICRegSettings
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """The loss of both views, over the images of all processes."""
+        (a, b), s = views, self.settings
+        return {"vicreg": Term(vicreg(a.z, b.z, s.invariance_weight, s.variance_weight, s.covariance_weight))}

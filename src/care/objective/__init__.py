@@ -1,0 +1,40 @@
+"""How a method is put together, whichever it is: its settings, its views, its loss, and what is added to it."""
+
+from care.objective.build import (
+    Choice,
+    ObjectiveSettings,
+    build_encoder,
+    build_objective,
+    choose,
+    policy_for,
+    view_plan,
+)
+from care.objective.method import Context, Equivariance, Method, Term, Terms, teacher_update, total
+from care.objective.objective import Objective, positions_seen
+from care.objective.settings import Settings, setting
+from care.objective.views import EncodedView, View, ViewPlan, ViewSpec
+
+__all__ = [
+    "Choice",
+    "Context",
+    "EncodedView",
+    "Equivariance",
+    "Method",
+    "Objective",
+    "ObjectiveSettings",
+    "Settings",
+    "Term",
+    "Terms",
+    "View",
+    "ViewPlan",
+    "ViewSpec",
+    "build_encoder",
+    "build_objective",
+    "choose",
+    "policy_for",
+    "positions_seen",
+    "setting",
+    "teacher_update",
+    "total",
+    "view_plan",
+]

@@ -1,0 +1,164 @@
+"""From settings to an objective, and what cannot go together."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from care.augment import PRESETS, PointPolicy, policy_named
+from care.models import Encoder, split_batchnorm
+from care.objective.method import Context, Equivariance, Method
+from care.objective.objective import Objective
+from care.objective.registry import NONE, Kind, find
+from care.objective.settings import Settings, setting, settings_as_dict
+from care.objective.views import Policy, ViewPlan
+
+ROTATIONS = "rotations"  # the policy for point clouds
+
+
+class Unchecked(dict[str, Any]):
+    """Settings of code outside of care, as they were read: enough to load the encoder that was trained with it."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(name) from error
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method, or an equivariance, by name, with its settings."""
+
+    name: str
+    settings: Any = None
+
+    def flat(self) -> dict[str, Any]:
+        """The settings by name."""
+        return dict(self.settings or {}) if _is_mapping(self.settings) else settings_as_dict(self.settings)
+
+
+def choose(kind: Kind, name: str, **values: Any) -> Choice:
+    """The choice of `name` with these settings; ValueError for a name or a setting that is not there."""
+    found = find(kind, name)
+    return Choice(name, None if found is None else found.Settings(**values))  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveSettings(Settings):
+    """An encoder, a method, and an equivariance: all that decides what is learned from a batch."""
+
+    method: Choice = dataclasses.field(default_factory=lambda: choose("method", "simclr"))
+    equivariance: Choice = dataclasses.field(default_factory=lambda: choose("equivariance", NONE))
+    policy: str = setting("cifar10", "Augmentations of the method's views.")
+    size: int | None = setting(None, "Side of the views in pixels, if not the policy's own.", at_least=8, at_most=4096)
+    model: str = setting("resnet18", "Any timm model, small_resnet for small pictures, or deepset for point clouds.")
+    embedding_dim: int = setting(
+        128, "Dimension of the embedding, with the equivariant part of a split one; 2 is the circle.",
+        at_least=2, at_most=1 << 16,
+    )  # fmt: skip
+    head_width: int = setting(512, "Width of the projection head.", at_least=1, at_most=1 << 16)
+    head_depth: int = setting(2, "Layers of the projection head.", at_least=1, at_most=64)
+    head_batchnorm: bool = setting(True, "BatchNorm between the layers of the projection head.")
+    batchnorm: Literal["view", "joint"] = setting(
+        "view", "Statistics of each view for itself (the authors' program), or of all views together."
+    )
+
+    @property
+    def equivariant_dim(self) -> int:
+        """How many coordinates are the equivariant part of a split embedding; 0: it is not split."""
+        return int(getattr(self.equivariance.settings, "equivariant_dim", 0))
+
+    @property
+    def equivariance_policy(self) -> str:
+        """The augmentations of the equivariance, which are the method's unless others were chosen."""
+        return getattr(self.equivariance.settings, "equivariance_policy", None) or self.policy
+
+    @property
+    def form(self) -> str:
+        """The bilinear form that augmentations should preserve."""
+        return str(getattr(self.equivariance.settings, "form", "euclidean"))
+
+    def context(self, batch: int, processes: int = 1) -> Context:
+        """What the method is built for."""
+        return Context(
+            batch,
+            self.embedding_dim,
+            self.equivariant_dim,
+            processes,
+            self.head_width,
+            joint=self.batchnorm == "joint",
+            clouds=self.policy == ROTATIONS,
+        )
+
+    def check(self, batch: int, processes: int = 1) -> None:
+        """ValueError, one sentence, for settings that make no sense together."""
+        for name in (self.policy, self.equivariance_policy):
+            if name not in (*PRESETS, ROTATIONS):
+                policy_named(name)  # says which there are
+        if batch % processes:
+            raise ValueError(f"{processes} processes cannot share a batch of {batch} evenly: choose a multiple")
+        method, equivariance = find("method", self.method.name), find("equivariance", self.equivariance.name)
+        if method is None and equivariance is None:
+            raise ValueError("there is nothing to train: both method and equivariance are none")
+        context = self.context(batch, processes)
+        if method is not None:
+            method.check(self.method.settings, context)  # type: ignore[attr-defined]
+        if equivariance is not None:
+            equivariance.check(self.equivariance.settings, context, method)  # type: ignore[attr-defined]
+        view_plan(self, batch)
+
+
+def policy_for(name: str, size: int | None = None) -> Policy:
+    """A preset for images by name, at its own size or another, or `rotations` for point clouds."""
+    if name == ROTATIONS:
+        return PointPolicy()
+    return policy_named(name) if size is None else policy_named(name).resized(size)
+
+
+def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
+    """Which views a step draws. All of them have the size of the method's."""
+    policy = policy_for(settings.policy, settings.size)
+    method, equivariance = _classes(settings)
+    views = () if method is None else method.views(settings.method.settings, policy, batch)
+    if equivariance is None:
+        return ViewPlan(views, method=tuple(range(len(views))))
+    theirs = policy_for(settings.equivariance_policy, getattr(policy, "size", None))
+    plan = equivariance.plan(settings.equivariance.settings, views, theirs, batch)
+    return dataclasses.replace(plan, theta=equivariance.uses_theta)
+
+
+def build_objective(settings: ObjectiveSettings, encoder: Encoder, batch: int, processes: int = 1) -> Objective:
+    """The objective that `settings` describe, around `encoder`, for batches of `batch` over all processes."""
+    settings.check(batch, processes)
+    context, (method, equivariance) = settings.context(batch, processes), _classes(settings)
+    objective = Objective(
+        encoder,
+        None if method is None else method(settings.method.settings, encoder, context),
+        None if equivariance is None else equivariance(settings.equivariance.settings, context),
+        view_plan(settings, batch),
+        settings.equivariant_dim,
+        context.joint,
+    )
+    split_batchnorm(objective)
+    return objective
+
+
+def build_encoder(settings: ObjectiveSettings, source: tuple[int, ...], **normalization: Any) -> Encoder:
+    """The encoder that `settings` describe, for views of shape `source`."""
+    return Encoder.build(
+        settings.model,
+        source,
+        settings.embedding_dim,
+        settings.head_width,
+        settings.head_depth,
+        settings.head_batchnorm,
+        **normalization,
+    )
+
+
+def _is_mapping(settings: Any) -> bool:
+    return settings is None or isinstance(settings, Unchecked)
+
+
+def _classes(settings: ObjectiveSettings) -> tuple[type[Method] | None, type[Equivariance] | None]:
+    return find("method", settings.method.name), find("equivariance", settings.equivariance.name)

@@ -1,0 +1,162 @@
+"""What a method is: the base classes that every file of `care.methods` fills in, and that a method of your own does.
+
+There are two axes. A `Method` (SimCLR, MoCo-v2, BYOL, …) trains an encoder by itself. An `Equivariance` (CARE, a split
+embedding, steering) adds what makes augmentations act on the embedding. Any of one goes with any of the other, unless
+its `check` says why not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.models import Encoder, forward_views
+from care.objective.settings import Settings
+from care.objective.views import EncodedView, Policy, ViewPlan, ViewSpec
+
+Gather = Callable[[Tensor], Tensor]
+
+
+class Term(NamedTuple):
+    """A term of the loss, which counts `weight` times. The log shows its value."""
+
+    value: Float[Tensor, ""]
+    weight: float = 1.0
+
+
+Terms = dict[str, Term]
+
+
+def total(terms: Terms) -> Float[Tensor, ""]:
+    """Σ weight · value."""
+    return torch.stack([weight * value for value, weight in terms.values()]).sum()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a method is built for: batches of `batch` samples over all `processes`, which are images or `clouds` of
+    points, and embeddings of which the last `equivariant_dim` coordinates are the equivariant part, if any are.
+
+    `head_width` is that of the projection head. With `joint`, BatchNorm sees all views as one batch.
+    """
+
+    batch: int
+    embedding_dim: int
+    equivariant_dim: int = 0
+    processes: int = 1
+    head_width: int = 512
+    joint: bool = False
+    clouds: bool = False
+
+    @property
+    def invariant_dim(self) -> int:
+        """How many coordinates the method receives: all of them, unless the embedding is split."""
+        return self.embedding_dim - self.equivariant_dim
+
+
+class Method(nn.Module):
+    """A self-supervised method. A subclass says what its loss is (`terms`) and, where they differ from the usual ones,
+    its settings, the views that it wants, its own modules and buffers (in `__init__`), and what happens after a step.
+
+    `gathered`: its loss compares images with each other, so embeddings come from all processes, with gradients.
+    `encoded`: the positions of the views that the encoder sees; None means all of them.
+    `teacher_views`: how many views go through a teacher, which costs a forward pass each.
+    `depends_on_length`: whether what it does at a step depends on how long training will be.
+    """
+
+    Settings: ClassVar[type[Settings]] = Settings
+    gathered: ClassVar[bool] = True
+    encoded: ClassVar[tuple[int, ...] | None] = None
+    teacher_views: ClassVar[int] = 0
+    depends_on_length: ClassVar[bool] = False
+
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__()
+        self.settings, self.context = settings, context
+        self.gather: Gather = on_one_process
+
+    @classmethod
+    def check(cls, settings: Any, context: Context) -> None:
+        """ValueError, one sentence, for settings that make no sense for such batches; before anything is allocated."""
+
+    @classmethod
+    def views(cls, settings: Any, policy: Policy, batch: int) -> tuple[ViewSpec, ...]:
+        """The views that it wants: two, each sample with an augmentation of its own."""
+        return (ViewSpec(policy, batch), ViewSpec(policy, batch))
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """The terms of the loss, from the views in the order in which they were asked for."""
+        raise TypeError(f"{type(self).__name__} does not say what its loss is: define terms(self, *views)")
+
+    def after_step(self, encoder: Encoder, progress: Float[Tensor, ""]) -> None:
+        """What it does after a step of the optimizer; `progress` goes from 0 to 1 over training."""
+
+    def forward_views(self, network: nn.Module, views: list[Tensor]) -> list[Tensor]:
+        """[network(view) for view in views] in one pass, with BatchNorm as it is in the encoder."""
+        return forward_views(network, views, self.context.joint)
+
+
+class Equivariance(nn.Module):
+    """What is added to a method so that augmentations act on the embedding.
+
+    `uses_theta`: whether its views come with the coordinates θ of their augmentations. Its loss is of the samples of a
+    process alone, which hold whole chunks.
+
+    Three settings mean the same wherever they occur: `equivariant_dim`, the number of coordinates, the last ones, that
+    are the equivariant part of a split embedding; `equivariance_policy`, the augmentations that it draws, if not those
+    of the method; and `form`, the bilinear form that augmentations should preserve.
+    """
+
+    Settings: ClassVar[type[Settings]] = Settings
+    uses_theta: ClassVar[bool] = False
+
+    def __init__(self, settings: Any, context: Context) -> None:
+        super().__init__()
+        self.settings, self.context = settings, context
+        self.gather: Gather = on_one_process
+
+    @classmethod
+    def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
+        """ValueError, one sentence, for settings that make no sense with such batches or with this method."""
+
+    @classmethod
+    def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
+        """The views of a step, where the method alone would draw `views`; `policy` is that of the equivariance."""
+        raise TypeError(f"{cls.__name__} does not say which views it wants: define plan")
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """The terms of the loss, from the views that `plan` gives to the equivariance."""
+        raise TypeError(f"{type(self).__name__} does not say what its loss is: define terms(self, *views)")
+
+    def exported(self) -> dict[str, Tensor]:
+        """Tensors that a finished run keeps beside the weights of the encoder."""
+        return {}
+
+
+def on_one_process(x: Tensor) -> Tensor:
+    """What gathering over all processes is when there is one."""
+    return x
+
+
+def teacher_update(teacher: nn.Module, student: nn.Module, momentum: float | Tensor, buffers: bool = False) -> None:
+    """θ_teacher ← m θ_teacher + (1 − m) θ_student.
+
+    A teacher that sees images has BatchNorm statistics of its own. One that sees none takes the `buffers`, too.
+    """
+    _move(list(teacher.parameters()), list(student.parameters()), momentum)
+    if buffers:
+        ours, theirs = ([b for b in network.buffers() if b.is_floating_point()] for network in (teacher, student))
+        _move(ours, theirs, momentum)
+
+
+@torch.no_grad()
+def _move(ours: list[Tensor], theirs: list[Tensor], momentum: float | Tensor) -> None:
+    if not ours:
+        return
+    ours, theirs = ([tensor.detach() for tensor in tensors] for tensors in (ours, theirs))
+    way = list(torch._foreach_sub(theirs, ours))
+    torch._foreach_mul_(way, 1 - (momentum.to(ours[0].dtype) if isinstance(momentum, Tensor) else momentum))
+    torch._foreach_add_(ours, way)

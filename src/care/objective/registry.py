@@ -1,0 +1,103 @@
+"""Methods and equivariances by name. A line registers one; it is imported when it is asked for."""
+
+import dataclasses
+import difflib
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Literal
+
+from care.objective.method import Equivariance, Method
+
+Kind = Literal["method", "equivariance"]
+NONE = "none"
+
+REGISTERED: dict[Kind, dict[str, str]] = {
+    "method": {
+        "simclr": "care.methods.simclr:SimCLR",
+        "mocov2": "care.methods.mocov2:MoCo",
+        "byol": "care.methods.byol:BYOL",
+        "simsiam": "care.methods.simsiam:SimSiam",
+        "barlow_twins": "care.methods.barlow_twins:BarlowTwins",
+        "vicreg": "care.methods.vicreg:VICReg",
+        "invariance": "care.methods.invariance:Invariance",
+        "uniformity": "care.methods.uniformity:Uniformity",
+    },
+    "equivariance": {
+        "care": "care.methods.care:CARE",
+        "split": "care.methods.split:Split",
+        "steering": "care.methods.steering:Steering",
+    },
+}
+BASES: dict[Kind, type] = {"method": Method, "equivariance": Equivariance}
+
+_loaded: dict[tuple[Kind, str], type] = {}
+
+
+def find(kind: Kind, name: str) -> type | None:
+    """The class that is registered, or was loaded, under `name`; None for "none". ValueError if there is none.
+
+    Code outside this package is never imported from here: a configuration that names some must not run it.
+    """
+    if name == NONE:
+        return None
+    if (kind, name) in _loaded:
+        return _loaded[kind, name]
+    if name in REGISTERED[kind]:
+        return load(kind, name, REGISTERED[kind][name])
+    if ":" in name:
+        raise ValueError(f"{name} is code outside of care: it is run only if --{kind} {name} asks for it")
+    close = difflib.get_close_matches(name, REGISTERED[kind], 1)
+    hint = f"; did you mean {close[0]}?" if close else f", or a class of your own, mine.py:{BASES[kind].__name__}"
+    raise ValueError(f"{kind} must be one of {', '.join(names(kind))}, got {name}{hint}")
+
+
+def setting_names(kind: Kind, name: str) -> list[str]:
+    """What can be set of the one called `name`."""
+    found = find(kind, name)
+    return [] if found is None else [field.name for field in dataclasses.fields(found.Settings)]  # type: ignore[attr-defined]
+
+
+def owners(setting: str) -> list[tuple[Kind, str]]:
+    """Which of all that is registered have a setting of that name."""
+    return [(kind, name) for kind in REGISTERED for name in REGISTERED[kind] if setting in setting_names(kind, name)]
+
+
+def names(kind: Kind) -> list[str]:
+    """All that can be chosen by a word."""
+    return [*REGISTERED[kind], NONE]
+
+
+def load(kind: Kind, name: str, where: str | None = None) -> type:
+    """Import the class at `where`, `mine.py:Mine` or `package.module:Mine`, and know it by `name` from then on."""
+    module_name, _, attribute = (where or name).rpartition(":")
+    module = _module(module_name) if where is None else importlib.import_module(module_name)
+    found = getattr(module, attribute, None)
+    if not isinstance(found, type) or not issubclass(found, BASES[kind]):
+        base = f"care.objective.{BASES[kind].__name__}"
+        raise ValueError(f"{name}: {module_name} has no class {attribute!r} that is a {base}")
+    _loaded[kind, name] = found
+    return found
+
+
+def _module(name: str) -> ModuleType:
+    """A file or an installed module; what goes wrong in there is told in a sentence."""
+    try:
+        return _file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+    except Exception as error:  # code of somebody else fails in any way it likes
+        raise ValueError(f"{name or 'a class'} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    known_as = f"care_method_{path.stem}"
+    spec = importlib.util.spec_from_file_location(known_as, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[known_as] = module  # type hints of its dataclasses are looked up there
+    spec.loader.exec_module(module)
+    return module

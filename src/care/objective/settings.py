@@ -1,0 +1,97 @@
+"""Settings: fields with a help text and a range. Options of the command line, TOML and checks follow from them."""
+
+import dataclasses
+import math
+import types
+from dataclasses import dataclass
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+
+def setting(
+    default: Any = dataclasses.MISSING,
+    help: str = "",
+    *,
+    above: int | float | None = None,
+    at_least: int | float | None = None,
+    at_most: int | float | None = None,
+    below: int | float | None = None,
+) -> Any:
+    """A field of `Settings`: its default, what it means, and the range that it must be in."""
+    bounds = {"above": above, "at_least": at_least, "at_most": at_most, "below": below}
+    known = {name: bound for name, bound in bounds.items() if bound is not None}
+    return dataclasses.field(default=default, metadata={"help": help, "bounds": known})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What can be chosen about something: a dataclass of `setting`s, which are checked when it is made."""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+def check_settings(settings: Any) -> None:
+    """ValueError, one sentence, for a value of the wrong type or outside its range; 3 is taken for 3.0."""
+    kinds = get_type_hints(type(settings))
+    for field in dataclasses.fields(settings):
+        value, kind = getattr(settings, field.name), kinds[field.name]
+        if isinstance(value, int) and not isinstance(value, bool) and kind is float:
+            _require(abs(value) < 1 << 1000, f"{field.name} must be a finite number")
+            value = float(value)
+            object.__setattr__(settings, field.name, value)
+        _require(_fits(value, kind), f"{field.name} must be {in_words(kind)}, got {value!r}")
+        if value is not None:
+            _check_range(field.name, value, field.metadata.get("bounds", {}))
+
+
+def settings_as_dict(settings: Any) -> dict[str, Any]:
+    """The values by name, not copied."""
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+
+
+def in_words(kind: Any) -> str:
+    """A type as a sentence has it."""
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(str, get_args(kind)))
+    if get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(in_words(option) for option in get_args(kind))
+    words = {int: "a whole number", float: "a finite number", str: "text in Unicode", bool: "true or false"}
+    return words.get(kind, "left out")
+
+
+def _check_range(name: str, value: Any, bounds: dict[str, int | float]) -> None:
+    inside = {
+        "above": lambda bound: value > bound,
+        "at_least": lambda bound: value >= bound,
+        "at_most": lambda bound: value <= bound,
+        "below": lambda bound: value < bound,
+    }
+    words = {"above": "greater than", "at_least": "at least", "at_most": "at most", "below": "less than"}
+    wanted = " and ".join(f"{words[side]} {_number(bound)}" for side, bound in bounds.items())
+    _require(all(inside[side](bound) for side, bound in bounds.items()), f"{name} must be {wanted}, got {value}")
+
+
+def _number(bound: int | float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+
+
+def _fits(value: object, kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return any(type(value) is type(option) and value == option for option in get_args(kind))  # True is no 1
+    if get_origin(kind) in (Union, types.UnionType):
+        return any(_fits(value, option) for option in get_args(kind))
+    if kind is float:
+        return isinstance(value, float) and math.isfinite(value)
+    if kind is str:
+        return _is_unicode(value)
+    return isinstance(value, kind) and not (isinstance(value, bool) and kind is not bool)
+
+
+def _is_unicode(value: object) -> bool:
+    """Whether it is text that can be written: the name of a file may hold bytes that are none."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

@@ -1,0 +1,90 @@
+"""The method that the docs write: it is short, it trains, and it keeps to the contract."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import care
+from care.cli import app
+from care.objective import registry
+from care.train import Run
+
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+SIZES = "--epochs 2 --limit 64 --batch-size 16 --embedding-dim 8 --head-width 16 --device cpu --evaluate-every 2"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    (tmp_path / "mine.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_loaded", {})
+    return tmp_path
+
+
+def run(*words):
+    result = CliRunner().invoke(app, ["train", "--data", "shapes", *SIZES.split(), *map(str, words)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_it_has_at_most_forty_lines(folder):
+    assert len((folder / "mine.py").read_text().splitlines()) <= 40
+
+
+def test_it_trains_resumes_and_is_measured_without_its_code(folder, monkeypatch):
+    mine = ["--method", "mine.py:DCL", "--dcl-temperature", 0.2, "--out", "run"]
+    assert re.search(r"epoch 2  loss \d\S+  dcl \d", run(*mine, "--equivariance", "care", "--chunks", 4))
+    config = Run(Path("run")).config()
+    assert config.method.settings.dcl_temperature == 0.2
+    assert "already finished" in run("--resume", *mine)
+    monkeypatch.setattr(registry, "_loaded", {})
+    result = CliRunner().invoke(app, ["train", "--resume", "--out", "run"])
+    assert (result.exit_code, "only if --method mine.py:DCL asks for it" in result.stderr) == (2, True)
+    Path("mine.py").unlink()
+    assert care.load("run")(torch.rand(2, 3, 32, 32)).shape == (2, 8)
+
+
+def test_its_loss_is_its_formula(folder, generator):
+    registry.load("method", "mine.py:DCL")
+    from objective.small import build, drawn, noise
+
+    objective = build(method="mine.py:DCL", dcl_temperature=0.3)
+    views = drawn(objective, noise())
+    with torch.no_grad():
+        z = [torch.nn.functional.normalize(z) for _, z in objective.encoder.encode_views([v.inputs for v in views])]
+    n, total = 8, 0.0
+    for v in range(2):
+        for i in range(n):
+            negatives = [z[v][i] @ z[w][j] / 0.3 for w in range(2) for j in range(n) if j != i]
+            total += -(z[v][i] @ z[1 - v][i]) / 0.3 + torch.stack(negatives).exp().sum().log()
+    torch.testing.assert_close(objective(views)["dcl"].value, total / (2 * n))
+
+
+def test_its_options_are_part_of_the_help(folder):
+    words = [sys.executable, "-m", "care", "train", "--method", "mine.py:DCL", "--help"]
+    text = subprocess.run(words, capture_output=True, text=True, check=True, env={"COLUMNS": "200", "PATH": ""}).stdout
+    assert "--dcl-temperature" in text
+    assert "τ of the decoupled loss." in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--method", "nowhere.py:DCL"], "there is no file nowhere.py"),
+        (["--method", "mine.py:Missing"], "has no class 'Missing'"),
+        (["--method=mine.py:DCL", "--dcl-temperature", "0"], "dcl_temperature must be greater than 0"),
+        (["--dcl-temperature", "1"], "No such option"),
+    ],
+)
+def test_mistakes_are_one_line(words, message, folder):
+    command = [sys.executable, "-m", "care", "train", "--data", "shapes", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,47 @@
+"""Small objectives: every registered method and equivariance, and how they are built for a test."""
+
+import torch
+
+from care.objective import build_encoder, build_objective
+from care.objective.registry import REGISTERED
+from care.train import Config
+from care.train.recipes import applicable
+
+BATCH = 8
+SIZES = {
+    "model": "test_resnet", "embedding_dim": 8, "head_width": 16, "batch_size": BATCH, "chunks": 4, "queue": 16,
+    "equivariant_dim": 3, "steering_rank": 6,
+}  # fmt: skip
+METHODS, EQUIVARIANCES = list(REGISTERED["method"]), list(REGISTERED["equivariance"])
+
+# Every method alone, and with every equivariance; CARE without a method.
+COMBINATIONS = {
+    **{name: {"method": name} for name in METHODS},
+    **{f"{name} + {other}": {"method": name, "equivariance": other} for name in METHODS for other in EQUIVARIANCES},
+    "care alone": {"method": "none", "equivariance": "care"},
+}
+# What each axis has, once.
+REGISTERED_ONCE = {
+    **{name: {"method": name, "equivariance": "care"} for name in METHODS},
+    **{name: {"equivariance": name} for name in EQUIVARIANCES if name != "care"},
+}
+
+
+def small(**chosen):
+    return Config.of(**{"data": "shapes", **applicable(SIZES, chosen), **chosen})
+
+
+def build(processes=1, **chosen):
+    torch.manual_seed(0)
+    config = small(**chosen)
+    encoder = build_encoder(config, (32, 32)).double()
+    return build_objective(config, encoder, config.batch_size, processes).double()
+
+
+def drawn(objective, images, batch=BATCH, rows=slice(None), seed=0):
+    """What a step draws of these images."""
+    return objective.plan.draw(images, batch, rows, torch.Generator().manual_seed(seed))
+
+
+def noise(n=BATCH, seed=1):
+    return torch.rand(n, 3, 32, 32, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
