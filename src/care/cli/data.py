@@ -15,7 +15,8 @@ from rich.text import Text
 from care.cli.mistakes import users_input
 from care.data import registry
 from care.data.readers.download import fetch
-from care.data.store import Header, open_store, write_store
+from care.data.store import Header, open_store
+from care.data.store_writer import write_store
 from care.tables import visible
 
 LINE_EVERY = 10_000  # pictures between two lines where there is no terminal to draw a bar on

@@ -17,25 +17,14 @@ from torch import Tensor
 from care.atomic_files import (
     BLANK,
     is_sealed,
+    make_folder,
     remove_folder,
     remove_leftovers,
     seal,
     write_atomically,
-    write_folder_atomically,
+    writing_atomically,
 )
-from care.train.state_tree import PLAIN, flatten_state, unflatten_state
-
-__all__ = [
-    "Checkpoint",
-    "flatten_state",
-    "load_latest",
-    "load_weights",
-    "save",
-    "save_weights",
-    "snapshot",
-    "unflatten_state",
-    "write_atomically",
-]
+from care.train.state_tree import PLAIN
 
 FORMAT = 1
 NAME = re.compile(r"step-(\d{8,})(?:-(\d+))?")
@@ -72,8 +61,12 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
     _check_json(dict(state), "state")
     data = _encode(tensors)
     path = _free_path(folder, step)
+    make_folder(folder)
     remove_leftovers(folder)
-    write_folder_atomically(path, {TENSORS: data, STATE: _describe(step, data, state)})
+    with writing_atomically(path) as temporary:
+        temporary.mkdir()
+        (temporary / TENSORS).write_bytes(data)
+        (temporary / STATE).write_bytes(_describe(step, data, state))
     _remove_others(path, keep)
     return path
 
