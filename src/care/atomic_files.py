@@ -24,9 +24,9 @@ SEAL = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 
 
 class Lock:
-    """A file that one holder at a time has: BlockingIOError if there is another.
+    """An exclusive lock on a file, which is created for it; BlockingIOError if another process holds it.
 
-    The system takes it back when the process ends, however it ends, so there is nothing to clean up: the file stays.
+    The system releases it when the process ends, however it ends. The file stays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,7 @@ class Lock:
             raise
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
@@ -88,7 +88,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and the folders above it, durably."""
+    """Make a folder and its parents, durably."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -127,7 +127,7 @@ def is_sealed(data: bytes) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock an open file. Some network disks have no locks (ENOLCK, ENOTSUP, …), nor has Windows: there, nobody does."""
+    """Lock an open file. Without effect on Windows and on network disks without locks (ENOLCK, ENOTSUP, …)."""
     if sys.platform == "win32":
         return
     try:

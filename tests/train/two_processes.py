@@ -41,8 +41,10 @@ def gradients(method, wrapped, images):
 def check_a_sum_of_gathered_views(processes):
     """∇ of Σ (x + y)², where the sum of two gathered tensors hands both the same gradient."""
     x, y = (torch.full((2, 3), value, dtype=torch.float64, requires_grad=True) for value in (1.0, 2.0))
-    (distributed.gather(x) + distributed.gather(y)).square().sum().backward()
-    expected = torch.full((2, 3), 2 * (1.0 + 2.0) * processes.count, dtype=torch.float64)  # of every process's loss
+    (distributed.all_gather(x) + distributed.all_gather(y)).square().sum().backward()
+    expected = torch.full(
+        (2, 3), 2 * (1.0 + 2.0) * processes.world_size, dtype=torch.float64
+    )  # of every process's loss
     torch.testing.assert_close(x.grad, expected)
     torch.testing.assert_close(y.grad, expected)
 
@@ -58,20 +60,19 @@ def main():
         theta = torch.randn(2, 4, 12, generator=generator, dtype=torch.float64)[: 2 * alone.plan.steered]
         expected, state = gradients(alone, alone, [*images[:views], *theta])
         shared = build(settings, 2)
-        shared.gather = distributed.gather
-        split_batchnorm(shared, distributed.total)
+        shared.gather = distributed.all_gather
+        split_batchnorm(shared, distributed.all_reduce)
         mine = [*images[:views, processes.rows(BATCH)], *theta[:, processes.rows(4)]]
         found, shared_state = gradients(shared, distributed.parallel(shared, processes), mine)
         worst = max((found[key] - expected[key]).abs().max().item() for key in expected)
         buffers = [key for key in state if state[key].is_floating_point()]
         drift = max((shared_state[key] - state[key]).abs().max().item() for key in buffers)
         assert found.keys() == expected.keys()
-        if processes.first:
+        if processes.is_rank_0:
             print(f"{name} {worst:.2e} {drift:.2e}", flush=True)
         assert worst < 1e-10, (name, worst)
         assert drift < 1e-10, (name, drift)
     dist.barrier()
-    distributed.stop()
 
 
 if __name__ == "__main__":

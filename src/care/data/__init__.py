@@ -1,4 +1,4 @@
-"""Data: what encoders are trained and measured on."""
+"""Data sets: generated, or read from image stores."""
 
 from care.data.batches import batches, place
 from care.data.chains import generate_chains
