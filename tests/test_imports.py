@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "randomness": set(),
     "geometry": set(),
     "augment": set(),
-    "data": {"randomness", "geometry"},
+    "data": {"atomic_files", "randomness", "geometry"},
     "models": set(),
     "losses": {"geometry"},
     "methods": {"geometry", "losses", "augment", "models"},
@@ -34,7 +34,7 @@ MAY_IMPORT = {
         "methods",
         "evaluate",
     },
-    "export": {"models", "train"},
+    "export": {"atomic_files", "models", "train"},
     "pretrained": {"tables", "geometry", "data", "models", "methods", "evaluate", "train"},
     "demo": {
         "atomic_files",

@@ -1,15 +1,16 @@
-"""Files that are either whole or not there, and files that notice when a byte of them has changed.
+"""Files and folders that are complete or absent, and files that notice when a byte of them has changed.
 
-Writing is: temporary name in the same folder, flush, fsync, rename, fsync of the folder. Once a call has returned, what
-it wrote survives a power cut; until then, what was there before does. One writer at a time: two that write the same
-path share its temporary name.
+Everything is written under a temporary name in the same folder, flushed to the disk (fsync) and renamed, and the folder
+is flushed too. Once a write has returned, it survives a power cut; until then, what was there before does. Every write
+has a temporary name of its own: of two processes that write the same path, the last one wins.
 """
 
 import os
 import re
+import secrets
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -17,15 +18,15 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-INCOMPLETE = ".incomplete-"  # begins the name of everything that is not yet, or no longer, to be read
+INCOMPLETE = ".incomplete-"  # prefix of temporary names: of what is being written, or being removed
 BLANK = b"0" * 64
 SEAL = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 
 
 class Lock:
-    """A file that one holder at a time has: BlockingIOError if there is another.
+    """An exclusive lock on a file, which is created for it; BlockingIOError if another process holds it.
 
-    The system takes it back when the process ends, however it ends, so there is nothing to clean up: the file stays.
+    The system releases it when the process ends, however it ends. The file stays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +38,7 @@ class Lock:
             raise
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
@@ -47,45 +48,47 @@ class Lock:
             self.release()
 
 
+@contextmanager
+def writing_atomically(path: Path) -> Iterator[Path]:
+    """A temporary path, at which the block writes a file or makes a folder; it becomes `path` when the block has ended.
+
+    By then all of it is on the disk. If the block or the disk fails, what was at `path` is still there and the
+    temporary one is not. An OSError about these files says that `path` could not be written.
+    """
+    temporary = _temporary(path)
+    try:
+        yield temporary
+        _sync(temporary)
+        _move(temporary, path)
+    except BaseException as error:
+        _remove(temporary)
+        if isinstance(error, OSError) and _concerns(error, path):
+            reason = error.strerror or str(error)
+            raise OSError(error.errno, f"{path} could not be written: {reason}", error.filename) from error
+        raise
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Put `data` at `path`, durably, or raise OSError and leave there what was there, with nothing beside it."""
-    temporary = path.with_name(INCOMPLETE + path.name)
-    with _clean_failure(path, temporary):
-        _write_durably(temporary, data)
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-
-
-def write_folder_atomically(path: Path, files: Mapping[str, bytes]) -> None:
-    """Make the folder `path`, which must not exist, with these files: durably and all of them, or OSError and none."""
-    temporary = path.with_name(INCOMPLETE + path.name)
-    with _clean_failure(path, temporary):
-        make_folder(path.parent)
-        _remove(temporary)
-        temporary.mkdir()
-        for name, data in files.items():
-            _write_durably(temporary / name, data)
-        sync_folder(temporary)
-        os.rename(temporary, path)
-        sync_folder(path.parent)
+    with writing_atomically(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def remove_folder(path: Path) -> None:
-    """Take a folder away as a whole: a process killed halfway leaves `path` complete or gone."""
-    temporary = path.with_name(INCOMPLETE + path.name)
-    _remove(temporary)
+    """Remove a folder as a whole: a process killed halfway leaves `path` complete or gone."""
+    temporary = _temporary(path)
     os.rename(path, temporary)
-    _remove(temporary)  # what cannot be removed now is a left-over like any other
+    _remove(temporary)  # what cannot be removed now stays under its temporary name, for `remove_leftovers`
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes began to write, or to remove, in `folder`."""
+    """Remove what killed processes left in `folder` under temporary names. Nothing else may be writing there."""
     for path in folder.glob(INCOMPLETE + "*"):
         _remove(path)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and the folders above it, durably."""
+    """Make a folder and its parents, durably."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -93,7 +96,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable, where the system can (Windows cannot open folders)."""
+    """Flush the names in a folder to the disk, where the system can (Windows cannot open folders)."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -124,7 +127,7 @@ def is_sealed(data: bytes) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Lock an open file. Some network disks have no locks (ENOLCK, ENOTSUP, …), nor has Windows: there, nobody does."""
+    """Lock an open file. Without effect on Windows and on network disks without locks (ENOLCK, ENOTSUP, …)."""
     if sys.platform == "win32":
         return
     try:
@@ -135,28 +138,49 @@ def _lock(descriptor: int) -> None:
         return
 
 
-def _write_durably(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _temporary(path: Path) -> Path:
+    """A name of its own, with the same suffix: some programs choose the format of a file by it."""
+    return path.with_name(f"{INCOMPLETE}{secrets.token_hex(4)}-{path.name}")
 
 
-@contextmanager
-def _clean_failure(path: Path, temporary: Path) -> Iterator[None]:
-    """On any failure nothing stays under the temporary name; those of the system say what could not be written."""
+def _sync(path: Path) -> None:
+    """Flush a file, or a folder and the files in it, to the disk."""
+    if path.is_dir():
+        for file in path.iterdir():
+            _sync(file)
+        sync_folder(path)
+    else:
+        with path.open("r+b") as opened:
+            os.fsync(opened.fileno())
+
+
+def _move(temporary: Path, path: Path) -> None:
+    """Rename `temporary` to `path`, durably.
+
+    Files are replaced in one step. No system call replaces a folder: the old one is renamed first, so that a kill right
+    then leaves neither, and comes back if the new one cannot be renamed.
+    """
+    old = _temporary(path)
+    if temporary.is_dir() and path.exists():
+        os.rename(path, old)
     try:
-        yield
-    except BaseException as error:
-        _remove(temporary)
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            raise OSError(error.errno, f"{path} could not be written: {reason}", error.filename) from error
+        os.replace(temporary, path)
+    except BaseException:
+        if old.exists():
+            os.rename(old, path)
         raise
+    sync_folder(path.parent)
+    _remove(old)
+
+
+def _concerns(error: OSError, path: Path) -> bool:
+    """Whether the error is about `path`, its folders or its temporary files, and not about another file being read."""
+    file = error.filename
+    return file is None or path.is_relative_to(file) or Path(file).is_relative_to(path.parent)
 
 
 def _remove(path: Path) -> None:
-    """Remove a file or folder if that can be done; the failure that matters is reported by whoever needs the space."""
+    """Remove a file or folder if there is one and it can be removed."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,8 +1,7 @@
-"""A trained encoder in the formats of others, each checked against the original before it is kept."""
+"""Export a trained encoder to timm, ONNX or TorchScript; the file is written only if it computes the same."""
 
 import importlib.util
 import json
-import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +14,14 @@ from safetensors.torch import save
 from timm import is_model
 from torch import Tensor, nn
 
+from care.atomic_files import writing_atomically
 from care.models import Encoder, build_backbone
 from care.train.runs import load_trained
 
 Format = Literal["timm", "onnx", "torchscript"]
 FILES = {"timm": "backbone.safetensors", "onnx": "encoder.onnx", "torchscript": "encoder.pt"}
 
-# Other programs add in another order; a relative error beyond this is another function.
+# The largest relative difference of the features. Other programs sum in another order, which gives less than this.
 TOLERANCE = 1e-4
 
 
@@ -38,10 +38,10 @@ class Features(nn.Module):
 
 
 def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[Path, float]:
-    """Write the encoder of a finished run as `to`; returns (the file, the largest relative difference of its output).
+    """Write the encoder of a finished run in the format `to`; returns (file, ‖f − f_exported‖ / ‖f‖ on four inputs).
 
-    "timm":        the backbone's weights under timm's names, as safetensors; its metadata say how images in [0, 1] are
-                   to be normalized ("mean", "std") and of which size they were ("size")
+    "timm":        the backbone's weights under timm's names, as safetensors; its metadata hold the "mean" and "std"
+                   that normalize images in [0, 1], and the "size" of the training views
     "onnx":        the features of images in [0, 1], for any batch size
     "torchscript": the same
     """
@@ -54,16 +54,17 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
     shape = (*source, 3) if len(source) == 1 else (3, *source)
     example = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
     file = Path(out) if out else Path(run) / FILES[to]
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        made = Path(folder) / file.name
+    with writing_atomically(file) as temporary:
         if to == "timm":
-            again = _write_timm(encoder, made, config.model, source)
+            exported = _write_timm(encoder, temporary, config.model, source)
         else:
-            again = {"onnx": _write_onnx, "torchscript": _write_torchscript}[to](Features(encoder), made, example)
-        difference = _difference(encoder.features(example), again(example))
+            write = {"onnx": _write_onnx, "torchscript": _write_torchscript}[to]
+            exported = write(Features(encoder), temporary, example)
+        difference = _difference(encoder.features(example), exported(example))
         if not difference <= TOLERANCE:
-            raise RuntimeError(f"the exported encoder differs from the original by {difference:.1e}; nothing was kept")
-        made.replace(file)
+            raise RuntimeError(
+                f"the exported encoder differs from the original by {difference:.1e}: no file is written"
+            )
     return file, difference
 
 

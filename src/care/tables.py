@@ -8,16 +8,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-WIDE = 400  # a table is as wide as it needs to be; whoever prints it may wrap it
+WIDE = 400  # columns: tables are not wrapped here
 
 
 def visible(text: str) -> str:
-    """`text` as a terminal can show it and not obey it: what is no printable character is written out, as \\x1b."""
+    """`text` without control characters, which a terminal would obey: they are escaped, as in \\x1b."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def text_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is to the left and all others to the right."""
+    """A table whose first column is aligned left and all others right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column, name in enumerate(header):
         table.add_column(Text(visible(name)), justify="left" if column == 0 else "right", no_wrap=True)

@@ -235,7 +235,7 @@ MISTAKES = {
     "data prepare new --from file": "file is not a folder",
     "data prepare new --from one --size 100000000": "--size must be from 1 to 4096",
     "data prepare new --from one --skip -1": "'--skip'",
-    "data prepare new --from one --root file": "file/new: a file is where a folder should be",
+    "data prepare new --from one --root file": "file: a file of that name is in the way",
     "data prepare a/b --from one": "'a/b' cannot be a name",
     "data check cifar10": "cifar10 is not prepared in .*care data list",
     "data check ../x": "'../x' cannot be a name",

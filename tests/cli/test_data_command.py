@@ -56,7 +56,7 @@ def test_a_flipped_byte_is_found_by_check(cifar, root):
     run("prepare", "cifar10", "--from", cifar)
     file = root / "cifar10" / "train" / "images.bin"
     file.write_bytes(b"\1" + file.read_bytes()[1:])
-    assert f"{file} is not usable: its checksum is not the one it was written with" in run("check", "cifar10", code=2)
+    assert f"{file} is not usable: its checksum is not the one in store.json" in run("check", "cifar10", code=2)
 
 
 def test_list_says_what_is_prepared(cifar, root, photos):

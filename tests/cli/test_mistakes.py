@@ -1,6 +1,6 @@
-"""What a user gets wrong is told in one line that names the culprit, with exit code 2, before anything is made.
+"""A user's mistake is printed in one line that names the culprit, with exit code 2, before anything is written.
 
-What we get wrong keeps its traceback.
+A bug keeps its traceback.
 """
 
 import os

@@ -7,10 +7,10 @@ from scipy.stats import kstest
 from torchvision.transforms.v2.functional import InterpolationMode, rotate
 
 from care.data import generate_shapes
-from care.data.shapes import CLASSES, FACTORS, LOOKS, render
+from care.data.shapes import CLASSES, FACTORS, NUISANCE_FACTORS, render
 from care.data.silhouettes import SILHOUETTES
 
-MIDDLE = {name: (low + high) / 2 for name, (low, high) in (FACTORS | LOOKS).items()}
+MIDDLE = {name: (low + high) / 2 for name, (low, high) in (FACTORS | NUISANCE_FACTORS).items()}
 # White shapes on black: what is left is how much of each pixel is covered.
 WHITE = {"saturation": 0.0, "value": 1.0, "contrast": 0.0, "ground value": 0.0}
 
@@ -124,7 +124,10 @@ def test_the_colorful_pixels_of_the_picture_are_the_shape(shapes):
 
 
 def mean_hue(images, weights):
-    """The circular mean hue in turns: the argument of R + G exp(2πi/3) + B exp(4πi/3), within 0.004 turns of HSV's."""
+    """The circular mean hue, as a fraction of the hue circle, within 0.004 of HSV's.
+
+    It is the argument of R + G exp(2πi/3) + B exp(4πi/3).
+    """
     red, green, blue = (images * weights[:, None]).mean((2, 3)).unbind(1)
     return torch.atan2(math.sqrt(0.75) * (green - blue), red - (green + blue) / 2) / (2 * math.pi)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from care.atomic_files import seal
 from care.data import open_store, write_store
 from care.data.readers import Example, Source
 from data.by_hand import CLASSES
@@ -18,7 +19,11 @@ def test_the_files_are_what_the_documentation_says(store, images):
     assert (store / "images.bin").read_bytes() == images.numpy().tobytes()
     assert (store / "labels.bin").read_bytes() == np.array([0, 1, 0, -1, 1, 0], "<i8").tobytes()
     header = json.loads((store / "store.json").read_text())
-    assert header["sha256"]["images.bin"] == hashlib.sha256(images.numpy().tobytes()).hexdigest()
+    assert header["images_sha256"] == hashlib.sha256(images.numpy().tobytes()).hexdigest()
+    assert header["labels_sha256"] == hashlib.sha256((store / "labels.bin").read_bytes()).hexdigest()
+    text = (store / "store.json").read_bytes()
+    blank = text.replace(header["sha256"].encode(), b"0" * 64)
+    assert header["sha256"] == hashlib.sha256(blank).hexdigest()
     assert {key: header[key] for key in ("name", "split", "count", "height", "width", "classes", "skipped")} == {
         "name": "pets", "split": "train", "count": 6, "height": 4, "width": 5, "classes": ["cat", "dog"], "skipped": [],
     }  # fmt: skip
@@ -38,8 +43,7 @@ def test_images_are_mapped_and_not_read(tmp_path):
     folder = tmp_path / "big"
     write_store(folder, "big", "train", Source("", (), 1, 1, 1, iter([Example(np.zeros((3, 1, 1), np.uint8), -1)])))
     labels = np.full(1000, -1, "<i8").tobytes()
-    sums = {"images.bin": "", "labels.bin": hashlib.sha256(labels).hexdigest()}
-    change_header(folder, count=1000, height=1024, width=341, sha256=sums)
+    change_header(folder, count=1000, height=1024, width=341, labels_sha256=hashlib.sha256(labels).hexdigest())
     os.truncate(folder / "images.bin", 1000 * 3 * 1024 * 341)
     (folder / "labels.bin").write_bytes(labels)
     tracemalloc.start()
@@ -50,22 +54,21 @@ def test_images_are_mapped_and_not_read(tmp_path):
 
 
 def change_header(store, **changes):
-    """A header with other entries, and without its own checksum: somebody made it so."""
-    header = json.loads((store / "store.json").read_text())
-    header["sha256"].pop("store.json", None)
-    header |= changes
-    (store / "store.json").write_text(json.dumps({key: value for key, value in header.items() if value != "ABSENT"}))
+    """A header with other fields and a checksum that is right: somebody made it so."""
+    header = json.loads((store / "store.json").read_text()) | {"sha256": "0" * 64} | changes
+    present = {key: value for key, value in header.items() if value != "ABSENT"}
+    (store / "store.json").write_bytes(seal(json.dumps(present, separators=(",", ":")).encode()))
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
         *((key, "ABSENT") for key in ("format", "version", "name", "split", "count", "height", "width", "classes")),
-        *((key, "ABSENT") for key in ("sha256", "source", "skipped")),
-        ("version", 2), ("format", "zip"), ("name", 3), ("width", None), ("height", -4), ("height", 2**40),
+        *((key, "ABSENT") for key in ("images_sha256", "labels_sha256", "source", "skipped")),
+        ("version", 1), ("format", "zip"), ("name", 3), ("width", None), ("height", -4), ("height", 2**40),
         ("count", -1), ("count", 0), ("count", 10**30), ("count", 2**32), ("count", 7), ("count", 6.0), ("count", True),
         ("count", "6"), ("classes", ["cat"]), ("classes", "cat"), ("classes", [1, 2]),
-        ("sha256", {}), ("sha256", "ab"), ("skipped", {}),
+        ("images_sha256", {}), ("labels_sha256", "ab"), ("skipped", {}),
     ],
 )  # fmt: skip
 def test_a_header_that_is_wrong_is_refused_before_anything_is_allocated(store, key, value):
@@ -127,10 +130,20 @@ def test_pictures_are_not_read_for_their_checksum_unless_asked_to(store, images)
     assert open_store(store).inputs.sum() == 0
 
 
-def test_headers_without_a_checksum_of_their_own_are_read(store):
-    """As the first version wrote them."""
-    change_header(store)
-    assert len(open_store(store, verify=True)) == 6
+@pytest.mark.parametrize("damage", [{"sha256": "ab" * 32}, {"sha256": {}}, {"source": "elsewhere"}, {}])
+def test_a_header_without_its_checksum_is_refused(store, damage):
+    header = json.loads((store / "store.json").read_text()) | damage
+    if not damage:
+        del header["sha256"]
+    (store / "store.json").write_text(json.dumps(header, indent=1, separators=(",", ":")))
+    with pytest.raises(ValueError, match=r"store\.json is not usable: its checksum does not match"):
+        open_store(store)
+
+
+def test_a_header_of_another_version_says_so(store):
+    (store / "store.json").write_text('{"format": "care image store", "version": 1}')
+    with pytest.raises(ValueError, match="it is not a care image store of version 2; prepare the data again"):
+        open_store(store)
 
 
 def test_labels_out_of_range_are_refused_without_checksums_too(store):

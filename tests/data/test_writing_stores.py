@@ -1,9 +1,12 @@
-"""Writing a store: all of it or nothing, and what was left out is told."""
+"""Writing a store: all of it or nothing, and what was left out is recorded."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +15,7 @@ from care.data.readers import Example, Source
 from care.data.registry import prepared_names, prepared_splits
 from care.data.store import read_header
 from data.by_hand import CLASSES, source_of
+from train.small import mounted
 
 
 def test_a_store_is_replaced_only_on_request(store, images):
@@ -34,12 +38,59 @@ def test_an_error_leaves_the_old_store_and_nothing_else(store, images):
     assert [folder.name for folder in store.parent.iterdir()] == ["train"]
 
 
+def test_a_store_that_cannot_be_replaced_is_still_there(store, images, monkeypatch):
+    """The old folder is renamed, the new one cannot be, and the old one comes back."""
+
+    def failing(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(OSError, match="train could not be written: Input/output error"):
+        write_store(store, "pets", "train", source_of(images[:2], [0, 1]), overwrite=True)
+    assert len(open_store(store, verify=True)) == 6
+    assert [folder.name for folder in store.parent.iterdir()] == ["train"]
+
+
+def test_two_at_once_do_not_mix(store, images):
+    """While one store is written, another process replaces it: the last one to finish wins, and both are complete."""
+
+    def examples():
+        yield Example(images[0].numpy(), 0)
+        write_store(store, "pets", "train", source_of(images[:3], [0, 1, 0]), overwrite=True)
+        assert len(open_store(store, verify=True)) == 3
+        yield Example(images[1].numpy(), 1)
+
+    write_store(store, "pets", "train", Source("", CLASSES, 4, 5, 2, examples()), overwrite=True)
+    assert torch.equal(open_store(store, verify=True).inputs, images[:2])
+    assert [folder.name for folder in store.parent.iterdir()] == ["train"]
+
+
+def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
+    blank = (Example(np.zeros((3, 300, 300), np.uint8), -1) for _ in range(10))
+    with mounted(tmp_path / "disk", megabytes=1):
+        with pytest.raises(OSError, match="pets/train could not be written: No space left") as caught:
+            write_store(tmp_path / "disk" / "pets" / "train", "pets", "train", Source("", (), 300, 300, 10, blank))
+        assert caught.value.errno == errno.ENOSPC
+        assert list((tmp_path / "disk" / "pets").iterdir()) == []
+
+
+def test_a_source_that_cannot_be_read_keeps_its_own_error(tmp_path):
+    def examples():
+        yield Example(np.zeros((3, 4, 5), np.uint8), 0)
+        (tmp_path / "missing" / "batch.bin").open("rb")
+
+    with pytest.raises(FileNotFoundError, match=r"^\[Errno 2\] No such file or directory: .*batch\.bin"):
+        write_store(tmp_path / "stores" / "train", "pets", "train", Source("", CLASSES, 4, 5, 2, examples()))
+    assert list((tmp_path / "stores").iterdir()) == []
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
 from care.data.readers import Example, Source
-import care.data.store as store
+from care import atomic_files
+from care.data import write_store
 
 def examples(moment):
     for i in range(100):
@@ -49,9 +100,9 @@ def examples(moment):
 
 def prepare(moment):
     if moment == "complete":  # the last moment: everything is written, nothing is renamed
-        store._flush_to_disk = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+        atomic_files._sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
     folder = Path(sys.argv[1]) / moment / "train"
-    store.write_store(folder, moment, "train", Source("", ("cat",), 4, 5, 100, examples(moment)))
+    write_store(folder, moment, "train", Source("", ("cat",), 4, 5, 100, examples(moment)))
 
 for moment in ("reading", "complete"):
     if (child := os.fork()) == 0:
@@ -103,7 +154,7 @@ def test_what_does_not_belong_is_not_written(tmp_path, images):
         "label 2, but there are 2 classes": source_of(images[:1], [2]),
         "label -2": source_of(images[:1], [-2]),
         r"uint8 \(3, 4, 4\) instead of uint8 \(3, 4, 5\)": source_of(images[:1, :, :, :4], [0]),
-        "not a single picture": source_of(images[:0], []),
+        "not a single image": source_of(images[:0], []),
     }
     for message, source in wrong.items():
         with pytest.raises(ValueError, match=message):

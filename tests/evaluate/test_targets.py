@@ -8,7 +8,7 @@ import torch
 from care.augment import ImagePolicy, PointPolicy
 from care.augment.points import augment_points
 from care.data import Samples, generate_shapes
-from care.data.shapes import LOOKS, render
+from care.data.shapes import NUISANCE_FACTORS, render
 from care.data.silhouettes import SILHOUETTES
 from care.evaluate.decoding.targets import factor_targets, parameter_targets
 
@@ -74,7 +74,7 @@ def test_other_augmentations_are_refused(unchecked):
 def test_shapes_show_their_targets():
     """Pictures whose targets agree look alike, whatever the numbers behind them: a turn by the symmetry, a full hue."""
     labels = torch.arange(10).repeat_interleave(2)
-    values = {name: torch.full((20,), (low + high) / 2) for name, (low, high) in LOOKS.items()}
+    values = {name: torch.full((20,), (low + high) / 2) for name, (low, high) in NUISANCE_FACTORS.items()}
     values |= {
         "x": torch.full((20,), 0.1),
         "y": torch.zeros(20),

@@ -166,7 +166,7 @@ def test_every_byte_of_the_texts(world, pattern, capsys):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_damaged_log_is_told_by_its_line_and_mended_by_resuming(world):
+def test_a_damaged_log_is_named_by_its_line_and_written_again_by_resuming(world):
     """The log is for reading: what counts is in the checkpoint, from which --resume writes it again."""
     folder, config = world
     file = folder / "run" / "log.jsonl"

@@ -45,7 +45,7 @@ def stopped(config, folder, rank):
     ends = [ending(run, config, folder / "stopped", False, StopAfter(2, signal.SIGTERM) if rank == 1 else None)]
     if rank == 0:
         shutil.copytree(folder / "stopped", folder / "two to one")
-    distributed.any_process(False)  # both have come here
+    distributed.any_rank(False)  # both have come here
     ends += [ending(run, config, folder / "stopped", True, StopAfter(1, signal.SIGINT) if rank == 0 else None)]
     return [*ends, ending(run, config, folder / "stopped", True)]
 

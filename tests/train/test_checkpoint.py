@@ -8,7 +8,8 @@ import torch
 from saved import at, equal, holds, names
 from torch import nn
 
-from care.train.checkpoint import flatten_state, load_latest, save, unflatten_state
+from care.train.checkpoint import load_latest, save
+from care.train.state_tree import flatten_state, unflatten_state
 
 
 def test_every_kind_of_tensor_survives(tmp_path, generator):

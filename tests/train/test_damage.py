@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 from saved import at, equal, holds
 
-from care import durable
+from care.atomic_files import remove_folder, seal
 from care.train.checkpoint import load_latest, load_weights, save, save_weights
 
 MASKS = (0x01, 0x20, 0xFF)  # 0x20 turns a into A and space into NUL
@@ -103,7 +103,7 @@ def planted(path, data, text=None):
     record = {"sha256": "0" * 64, "format": 1, "step": 7, "tensor_bytes": len(data), "state": {}}
     record["tensor_sha256"] = sha256(data).hexdigest()
     (path / "tensors.safetensors").write_bytes(data)
-    (path / "state.json").write_bytes(text or durable.seal(json.dumps(record, separators=(",", ":")).encode()))
+    (path / "state.json").write_bytes(text or seal(json.dumps(record, separators=(",", ":")).encode()))
 
 
 def test_a_pickle_never_runs(tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_pickle_never_runs(tmp_path, monkeypatch):
         planted(tmp_path / "step-00000007", data)
         with pytest.raises(ValueError, match="not a safetensors file"):
             load_latest(tmp_path)
-        durable.remove_folder(tmp_path / "step-00000007")
+        remove_folder(tmp_path / "step-00000007")
     assert not (tmp_path / "ran").exists()
     pickle.loads(bomb)
     assert (tmp_path / "ran").exists(), "the bomb is a dud and the test shows nothing"
@@ -133,6 +133,6 @@ def test_a_pickle_never_runs(tmp_path, monkeypatch):
     ids=["empty", "format", "keys", "deep", "json", "utf-8"],
 )
 def test_states_made_by_others_are_refused(rest, tmp_path):
-    planted(tmp_path / "step-00000007", b"", durable.seal(b'{"sha256":"' + b"0" * 64 + b'"' + rest))
+    planted(tmp_path / "step-00000007", b"", seal(b'{"sha256":"' + b"0" * 64 + b'"' + rest))
     with pytest.raises(ValueError, match=r"step-00000007/state\.json"):
         load_latest(tmp_path)

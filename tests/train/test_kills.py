@@ -6,14 +6,15 @@ import random
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 import torch
 from saved import at, holds, names
 from small import mounted
 
-from care import durable
-from care.train.checkpoint import load_latest, save, save_weights, write_atomically
+from care.atomic_files import write_atomically
+from care.train.checkpoint import load_latest, save, save_weights
 
 # The children that are killed are forks of the test process, which has threads; they only write small files.
 forks = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -34,7 +35,7 @@ def calls_of_save(monkeypatch, act):
 
     for name in ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir"):
         monkeypatch.setattr(os, name, watched(getattr(os, name), name))
-    monkeypatch.setattr(durable, "_write_durably", watched(durable._write_durably, "write"))
+    monkeypatch.setattr(Path, "write_bytes", watched(Path.write_bytes, "write"))
 
 
 def survives(folder, step):

@@ -144,7 +144,7 @@ def test_what_the_first_process_cannot_do_stops_both(reports):
     assert "checkpoints" in reports[0]["blocked"]
     assert "another run is writing to" in reports[0]["held"]
     for end in ("blocked", "held"):
-        assert reports[1][end] == "OSError: the first process had to stop; it says why"
+        assert reports[1][end] == "OSError: rank 0 had to stop: its error says why"
 
 
 def worker(launcher, rank):

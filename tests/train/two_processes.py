@@ -27,8 +27,10 @@ def gradients(objective, wrapped, views):
 def check_a_sum_of_gathered_views(processes):
     """∇ of Σ (x + y)², where the sum of two gathered tensors hands both the same gradient."""
     x, y = (torch.full((2, 3), value, dtype=torch.float64, requires_grad=True) for value in (1.0, 2.0))
-    (distributed.gather(x) + distributed.gather(y)).square().sum().backward()
-    expected = torch.full((2, 3), 2 * (1.0 + 2.0) * processes.count, dtype=torch.float64)  # of every process's loss
+    (distributed.all_gather(x) + distributed.all_gather(y)).square().sum().backward()
+    expected = torch.full(
+        (2, 3), 2 * (1.0 + 2.0) * processes.world_size, dtype=torch.float64
+    )  # of every process's loss
     torch.testing.assert_close(x.grad, expected)
     torch.testing.assert_close(y.grad, expected)
 
@@ -41,20 +43,19 @@ def main():
         alone = build(**settings)
         expected, state = gradients(alone, alone, drawn(alone, images))
         shared = build(processes=2, **settings)
-        shared.gather_by(distributed.gather)
-        split_batchnorm(shared, distributed.total)
+        shared.gather_by(distributed.all_gather)
+        split_batchnorm(shared, distributed.all_reduce)
         mine = drawn(shared, images[rows], rows=rows)
         found, shared_state = gradients(shared, distributed.parallel(shared, processes), mine)
         worst = max((found[key] - expected[key]).abs().max().item() for key in expected)
         buffers = [key for key in state if state[key].is_floating_point()]
         drift = max((shared_state[key] - state[key]).abs().max().item() for key in buffers)
         assert found.keys() == expected.keys()
-        if processes.first:
+        if processes.is_rank_0:
             print(f"{name} {worst:.2e} {drift:.2e}", flush=True)
         assert worst < 1e-10, (name, worst)
         assert drift < 1e-10, (name, drift)
     dist.barrier()
-    distributed.stop()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from care.data import Samples, batches, open_store, write_store
 from care.data.readers import Example, Source
 from care.randomness import epoch_order
 from care.train import distributed
-from care.train.arithmetic import fastest_convolutions
+from care.train.arithmetic import cudnn_benchmark
 
 STAGES = 4
 NOTES = (
@@ -45,7 +45,7 @@ def measure_loader(settings: Settings, watch: Watch) -> Table:
         rows[1]["own_memory_growth_mb"] = _growth(before)
         watch("loader", 3, STAGES)
         if settings.on_gpu:
-            with fastest_convolutions():
+            with cudnn_benchmark():
                 rows[1]["waiting_share"] = _waiting_share(samples, settings)
         watch("loader", 4, STAGES)
     size = samples.inputs.nbytes / 1e6

@@ -15,7 +15,7 @@ from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.traffic import traffic_of
 from care.bench.training import build_step, warmup_calls
 from care.train import distributed
-from care.train.arithmetic import fastest_convolutions
+from care.train.arithmetic import cudnn_benchmark
 from care.train.distributed import Processes
 from care.train.state import precision
 
@@ -33,20 +33,18 @@ def scaling(settings: Settings, meeting: str) -> dict[str, Any]:
     timing = time_calls(lambda: step([images], 0), processes.device, settings.seconds, warmup_calls(step), agree=_agree)
     width = precision(step.config, processes).itemsize
     sent = traffic_of(step.state.objective, count, batch, step.config.embedding_dim, width)
-    found = {
+    return {
         "samples_per_second": batch / timing.median,
         "ms_per_step": 1e3 * timing.median,
         "gather_ms": _gather_ms(settings, step.config.embedding_dim, processes),
         "average_ms": _average_ms(settings, sum(p.numel() for p in step.state.objective.parameters()), processes),
         **dataclasses.asdict(sent),
     }
-    distributed.stop()
-    return found
 
 
 def _gather_ms(settings: Settings, dimension: int, processes: Processes) -> float | None:
     """Both views' embeddings, from all processes and their gradients back."""
-    if processes.count == 1:
+    if processes.world_size == 1:
         return None
     dtype = torch.bfloat16 if settings.on_gpu else torch.float32
     shape = (2, settings.batch_size, dimension)
@@ -54,14 +52,14 @@ def _gather_ms(settings: Settings, dimension: int, processes: Processes) -> floa
 
     def gather() -> None:
         for view in z:
-            distributed.gather(view).sum().backward()
+            distributed.all_gather(view).sum().backward()
 
     return 1e3 * time_calls(gather, processes.device, settings.seconds / 4, agree=_agree).median
 
 
 def _average_ms(settings: Settings, parameters: int, processes: Processes) -> float | None:
     """A sum of as many numbers as there are parameters, over all processes."""
-    if processes.count == 1:
+    if processes.world_size == 1:
         return None
     gradient = torch.zeros(parameters, device=processes.device)
     return (
@@ -101,7 +99,7 @@ def main(task: str, encoded: str, argument: str) -> None:
     """Print what `task` finds, as JSON on the last line."""
     values = json.loads(encoded)
     settings = Settings(**{**values, "processes": tuple(values["processes"])})
-    with fastest_convolutions():
+    with cudnn_benchmark():
         found = scaling(settings, argument) if task == "scaling" else start(settings, float(argument))
     print(json.dumps(found), flush=True)
 

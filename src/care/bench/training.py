@@ -16,7 +16,7 @@ from care.bench.phases import phase_seconds
 from care.bench.results import Row, Table, Watch
 from care.bench.settings import CARE_SETTINGS, METHODS, Settings
 from care.train import Config, distributed
-from care.train.arithmetic import fastest_convolutions
+from care.train.arithmetic import cudnn_benchmark
 from care.train.distributed import Processes
 from care.train.graph import CALLS_BEFORE_CAPTURE
 from care.train.state import build_state
@@ -43,7 +43,7 @@ def measure_training(settings: Settings, watch: Watch) -> Table:
     processes = distributed.start(settings.device)
     rows: dict[str, Row] = {}
     total = len(METHODS) + len(BASELINES)
-    with fastest_convolutions():
+    with cudnn_benchmark():
         peak = peak_flops(processes.device, min(settings.seconds, 1.0))
         for name, chosen in METHODS.items():
             rows[name] = {"name": name, **_ours(settings, processes, peak, chosen)}
@@ -59,8 +59,8 @@ def measure_training(settings: Settings, watch: Watch) -> Table:
 
 def build_step(settings: Settings, processes: Processes, **chosen: Any) -> Step:
     """The step of a method as `care train` sets it up, for the batches of `processes`."""
-    config = settings.config(processes.count, **chosen)
-    state = build_state(config, settings.random_samples(processes.count), processes)
+    config = settings.config(processes.world_size, **chosen)
+    state = build_state(config, settings.random_samples(processes.world_size), processes)
     return Step(state, config, processes, STEPS)
 
 

@@ -1,4 +1,4 @@
-"""The command line. Commands live in a file each; this one puts them together."""
+"""The command line. Each command has a file of its own; this one collects them."""
 
 import sys
 from collections.abc import Callable
@@ -9,10 +9,10 @@ import typer
 from typer.core import TyperGroup
 
 import care
-from care.cli.mistakes import MISTAKE, tell
+from care.cli.mistakes import MISTAKE, print_error
 
-# Command → where it is, and what `care --help` says of it. Only the one that is called is imported: it takes seconds to
-# load torch, and help, mistakes and the completion of a shell should not have to wait for that.
+# Command → (module and attribute, line in `care --help`). Only the command that is called is imported: torch takes
+# seconds to load, and help, errors and shell completion should not wait for it.
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "demo.demo",
@@ -71,17 +71,17 @@ STYLE: dict[str, Any] = {"rich_markup_mode": "rich", "context_settings": {"help_
 
 
 class Commands(TyperGroup):
-    """Commands of which only the name and a line are known until one is called."""
+    """A group whose commands are imported when they are called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is called, imported."""
+        """Import the command that is called."""
         if args and args[0] in COMMANDS:
             self.commands[args[0]] = load_command(args[0])
         return super().resolve_command(ctx, args)
 
 
 def load_command(name: str) -> Any:
-    """Import a command as what typer calls."""
+    """Import a command and wrap it for typer."""
     module, _, attribute = COMMANDS[name][0].partition(".")
     found: typer.Typer | Callable[..., Any] = getattr(import_module(f"care.cli.{module}"), attribute)
     if not isinstance(found, typer.Typer):
@@ -121,14 +121,14 @@ def _command(error: Exception) -> str:
 
 
 def main() -> None:
-    """Run the command line. A misspelt option or a wrong value is told in one line, with exit code 2."""
+    """Run the command line. A misspelt option or a wrong value is printed in one line, with exit code 2."""
     try:
         code = app(standalone_mode=False, prog_name="care")
     except Exception as error:
-        # The errors of click, which typer may bring along under another name, know how to put themselves.
+        # Usage errors of click, of which typer may have a copy, have a method for their message.
         if not hasattr(error, "format_message"):
             raise
-        if message := error.format_message():  # a command group alone has printed its help instead
-            tell(f"{message.rstrip('.')}; {_command(error)} --help lists what there is")
+        if message := error.format_message():  # empty for a group without a command, which has printed its help
+            print_error(f"{message.rstrip('.')}; {_command(error)} --help lists what there is")
         sys.exit(MISTAKE)
     sys.exit(code or 0)

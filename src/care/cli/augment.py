@@ -1,4 +1,4 @@
-"""`care augment`: look at what a policy does."""
+"""`care augment`: draw pictures under the augmentations of a policy."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +24,7 @@ def augment(
 ) -> None:
     """Draw augmentations and show pictures under each of them.
 
-    Rows are pictures, 16 of them at most, columns are augmentations: one augmentation hits all pictures alike.
+    Rows are pictures, at most 16, and columns are augmentations: all pictures of a column have the same one.
 
     Example: [bold]care augment photos/ --policy imagenet100 --out grid.png[/bold]
     """

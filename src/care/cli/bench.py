@@ -8,8 +8,8 @@ import typer
 from care.atomic_files import make_folder, write_atomically
 from care.bench import chosen_parts, default_settings, measure_speed
 from care.cli.mistakes import users_input
+from care.cli.progress import progress_bars
 from care.cli.saving import claim_file
-from care.cli.watching import watching
 
 
 def bench(
@@ -58,7 +58,7 @@ def bench(
         settings.check()
         make_folder(out.absolute().parent)
         claim_file(out)
-    with watching() as watch:
+    with progress_bars() as watch:
         report = measure_speed(names, settings, watch)
     with users_input():
         write_atomically(out, report.to_json().encode())

@@ -8,8 +8,8 @@ import typer
 
 from care.atomic_files import write_atomically
 from care.cli.mistakes import users_input
+from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
-from care.cli.watching import watching
 from care.evaluate import Evaluation, compare_evaluations, figures
 from care.evaluate.comparison.compare import check_paired
 from care.report import differences_figure
@@ -39,7 +39,7 @@ def compare(
         logs = {name: Run(run).log() for name, run in zip(names, runs, strict=True)}
         check_paired(evaluations)
         claim_folder(out)
-    with watching() as watch:
+    with progress_bars() as watch:
         comparison = compare_evaluations(evaluations, watch)
         pictures = figures(evaluations, logs)
         for name in names[1:]:

@@ -1,4 +1,4 @@
-"""`care data`: bring data sets into image stores, list them, check them."""
+"""`care data`: convert data sets to image stores, list them, check them."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,7 +15,8 @@ from rich.text import Text
 from care.cli.mistakes import users_input
 from care.data import registry
 from care.data.readers.download import fetch
-from care.data.store import Header, open_store, write_store
+from care.data.store import Header, open_store
+from care.data.store_writer import write_store
 from care.tables import visible
 
 LINE_EVERY = 10_000  # pictures between two lines where there is no terminal to draw a bar on
@@ -28,7 +29,7 @@ Name = Annotated[str, typer.Argument(help=f"{', '.join(registry.DATA_SETS)}, or 
 
 @app.command("list")
 def list_data(root: Root = None) -> None:
-    """List all data sets: those that care knows, and those that you prepared."""
+    """List the data sets that care can read or generate, and those that you prepared."""
     console = Console()
     table = Table(title=Text(visible(f"Stores are in {registry.data_root(root)}")))
     for column in ("name", "what it is", "splits", "prepared"):
@@ -50,10 +51,10 @@ def prepare(
     download: Annotated[bool, typer.Option("--download", help="Get the files from their authors' page.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace stores that are there.")] = False,
 ) -> None:
-    """Bring a data set into a store per split.
+    """Convert a data set to a store per split.
 
-    A name that care does not know stands for a folder of pictures: FOLDER/train/CLASS/… and FOLDER/val/CLASS/…, or
-    FOLDER/CLASS/…. Pictures that are in no folders of classes, in FOLDER/train/ or FOLDER, have no class.
+    Any name that is not in the list stands for a folder of pictures: FOLDER/train/CLASS/… and FOLDER/val/CLASS/…, or
+    FOLDER/CLASS/…. Pictures directly in FOLDER/train/ or FOLDER, without folders of classes, have no class.
 
     Example: [bold]care data prepare cifar10 --from downloads/[/bold]
     """
@@ -96,7 +97,7 @@ def _row(name: str, root: Path | None) -> tuple[str, str, str, str]:
 
 @contextmanager
 def _files(name: str, files: Path | None, download: bool, root: Path | None, console: Console) -> Iterator[Path]:
-    """Where the files of the data set are, for as long as they are needed. There is no other use of the network."""
+    """The path of the data set's files while they are needed: `--from`, or a download, which is deleted afterwards."""
     known = registry.published(name)
     if name not in registry.DATA_SETS:
         _say(console, f"{name} is none of {', '.join(registry.DATA_SETS)}: read as a folder of pictures")
@@ -121,7 +122,7 @@ def _files(name: str, files: Path | None, download: bool, root: Path | None, con
 
 @contextmanager
 def _ticking(console: Console, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal; elsewhere a line now and then."""
+    """A progress bar on a terminal; elsewhere a line every 10,000 pictures."""
     if console.is_terminal:
         with Progress(console=console) as progress:
             task = progress.add_task(what, total=total)
@@ -147,5 +148,5 @@ def _report(console: Console, folder: Path, header: Header) -> None:
 
 
 def _say(console: Console, line: str) -> None:
-    """Plain text in one line: brackets in the name of a file are not markup, and a path can be copied."""
+    """Print a line without markup or wrapping: file names may hold brackets, and paths can be copied."""
     console.print(Text(visible(line)), soft_wrap=True)

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from care import demo as show
 from care.atomic_files import make_folder, write_atomically
-from care.cli.ending import told_in_a_line
+from care.cli.ending import ending_in_one_line
 from care.cli.mistakes import users_input
-from care.cli.watching import watching
+from care.cli.progress import progress_bars
 from care.report import page
 
 
@@ -33,7 +33,7 @@ def demo(
     with users_input():
         make_folder(out)
     again = "`care demo` starts again from the beginning"
-    with told_in_a_line(again, "another --seed may do better"), watching() as watch:
+    with ending_in_one_line(again, "another --seed may do better"), progress_bars() as watch:
         found = show.demonstrate(out, seed, show.LESSONS, show.MEASURES, watch)
     report = out / "report.html"
     write_atomically(report, show.story(found, time.perf_counter() - started).html().encode())

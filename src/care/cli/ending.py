@@ -1,4 +1,4 @@
-"""How a training can end other than well: one line, and an exit code of its own."""
+"""How a training command ends when it does not finish: one line on the error stream, and an exit code of its own."""
 
 import signal
 from collections.abc import Iterator
@@ -6,27 +6,30 @@ from contextlib import contextmanager
 
 import typer
 
-from care.cli.mistakes import tell
+from care.cli.mistakes import print_error, sentence_of
 from care.train import Interrupted
 
 NOT_WRITTEN = 1
 NOT_FINITE = 3
-STOPPED = 75  # asked to stop, and everything is saved
+STOPPED = 75  # by a signal, after a checkpoint was saved
 
 
 @contextmanager
-def told_in_a_line(again: str, not_finite: str) -> Iterator[None]:
-    """Around a training: `again` says what goes on after a stop, `not_finite` what to do about a loss that is none."""
+def ending_in_one_line(resuming: str, not_finite: str) -> Iterator[None]:
+    """Around a training: print one line and exit if it is stopped, its loss is not finite, or a file cannot be written.
+
+    `resuming` is how the user goes on afterwards, `not_finite` what to do about a loss that is not finite.
+    """
     try:
         yield
     except Interrupted:
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)  # torchrun passes on what this process got itself: it is heard
-        typer.echo(f"stopped; {again}", err=True)
+            signal.signal(number, signal.SIG_IGN)  # torchrun forwards signals to processes that already have them
+        typer.echo(f"stopped; {resuming}", err=True)
         raise typer.Exit(STOPPED) from None
     except FloatingPointError as error:
-        tell(f"{error}; {not_finite}")
+        print_error(f"{error}; {not_finite}")
         raise typer.Exit(NOT_FINITE) from error
     except OSError as error:
-        tell(f"{error.strerror or error}; once that is mended, {again}")
+        print_error(f"{sentence_of(error)}; once that is fixed, {resuming}")
         raise typer.Exit(NOT_WRITTEN) from error

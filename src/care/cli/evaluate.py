@@ -10,9 +10,9 @@ import typer
 from care import data
 from care.augment import PRESETS
 from care.cli.mistakes import users_input
+from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
 from care.cli.studies import check_study, heldout_samples, is_cut
-from care.cli.watching import watching
 from care.data import Samples, place
 from care.evaluate import Settings, Study, evaluate_model, figures, summary
 from care.geometry import form_named
@@ -79,7 +79,7 @@ def evaluate(
         logs = {study.model: Run(Path(model)).log()} if config else {}
         folder = out or (Path(model) / "evaluation" if config else Path(f"evaluation-{study.model}"))
         claim_folder(folder)
-    with watching() as watch:
+    with progress_bars() as watch:
         evaluation = evaluate_model(study, settings, watch)
         evaluation.save(folder)
         save_figures(figures({study.model: evaluation}, logs), folder, watch)

@@ -13,8 +13,8 @@ import typer
 
 from care import steer
 from care.cli.mistakes import users_input
+from care.cli.progress import progress_bars
 from care.cli.studies import check_study, heldout_samples
-from care.cli.watching import watching
 from care.data import Samples, place
 from care.evaluate import Observer
 from care.explore import ExploreServer, Gallery, fill_bank
@@ -86,7 +86,7 @@ def _gallery(
         raise ValueError(f"care explore shows images, and {samples.name} holds point clouds: care steer measures these")
     samples = place(samples.limit(min(images, len(samples))), device)
     observers = [_observer(guest, samples, device) for guest in guests]
-    with watching() as watch:
+    with progress_bars() as watch:
         banks = [
             fill_bank(guest.name, observer, guest.steering, guest.note, watch)
             for guest, observer in zip(guests, observers, strict=True)

@@ -1,4 +1,4 @@
-"""`care export`: hand an encoder to another program."""
+"""`care export`: write the encoder of a run for another program."""
 
 from pathlib import Path
 from typing import Annotated

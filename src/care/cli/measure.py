@@ -11,9 +11,9 @@ import typer
 from care.atomic_files import write_atomically
 from care.augment import PRESETS
 from care.cli.mistakes import users_input
+from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
 from care.cli.studies import check_study, config_of, heldout_samples
-from care.cli.watching import watching
 from care.data import place
 from care.evaluate import Observer, measure_observed
 from care.geometry import form_named
@@ -73,7 +73,7 @@ def measure(
         observer = Observer(subject.embed, samples, views, policy, where, batch_size, forms)
         folder = out or Path("measure-" + _word(model, subject.name))
         claim_folder(folder)
-    with watching() as watch:
+    with progress_bars() as watch:
         found = measure_observed(observer, augmentations, families, seed=seed, watch=watch)
         record = {output: measured.to_json() for output, measured in found.items()}
         write_atomically(folder / "measurement.json", json.dumps(record, indent=1, allow_nan=False).encode())

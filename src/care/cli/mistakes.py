@@ -1,4 +1,4 @@
-"""A user's mistake is told in one line, with exit code 2. Everything else is ours and keeps its traceback."""
+"""A user's mistake is printed in one line, with exit code 2. Every other error is a bug and keeps its traceback."""
 
 import errno
 import sys
@@ -13,7 +13,7 @@ from care.tables import visible
 
 MISTAKE = 2
 
-# What the system's errors mean for somebody who gave a path, and what to do about it.
+# What the errors of the system mean to a user who gave a path, and what to do about them.
 IN_WORDS = {
     errno.ENOENT: "it is not there, or the folder it should be in is not: check the path",
     errno.EEXIST: "a file of that name is in the way: choose another name, or remove it",
@@ -30,22 +30,22 @@ IN_WORDS = {
 
 @contextmanager
 def users_input() -> Iterator[None]:
-    """Around the code that reads what the user gave, and only that code: its errors are the user's to mend."""
+    """Around the code that reads what the user gave, and only that code: a ValueError or OSError there is a mistake."""
     try:
         yield
     except (ValueError, OSError) as error:
-        tell(_sentence(error))
+        print_error(sentence_of(error))
         raise typer.Exit(MISTAKE) from error
 
 
-def tell(sentence: str) -> None:
-    """Print one line on the error stream, whatever the sentence holds."""
+def print_error(sentence: str) -> None:
+    """Print `care: sentence` in one line on the error stream; line breaks and control characters do not get through."""
     line = Text.assemble(("care:", "red"), " ", visible(" ".join(sentence.split("\n"))))
     Console(file=sys.stderr).print(line, soft_wrap=True)
 
 
-def _sentence(error: ValueError | OSError) -> str:
-    """The message, without Python's way of putting the errors of the system."""
+def sentence_of(error: ValueError | OSError) -> str:
+    """The message of an error; those of the system, which Python writes as `[Errno 2] …`, as the path and a hint."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     if error.filename is None or "could not be written" in error.strerror:

@@ -9,10 +9,10 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from care.cli.ending import told_in_a_line
+from care.cli.ending import ending_in_one_line
 from care.cli.mistakes import users_input
+from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder
-from care.cli.watching import watching
 from care.reproduce import STUDIES, Reproduction, Scale, Trial, Workshop, carry_out_all, scale_named, study_named
 from care.reproduce import write_reproduction as write
 from care.tables import text_table
@@ -112,7 +112,7 @@ def reproduce(
             load_samples(workshop.how(config))
         claim_folder(out)
     leave_out = "leave that trial out by naming the others with --part"
-    with told_in_a_line("the same command goes on", leave_out), watching() as watch:
+    with ending_in_one_line("the same command goes on", leave_out), progress_bars() as watch:
         for name, trials in studies.items():
             outcomes = carry_out_all(trials, workshop, watch)
             presented = study_named(name).present(outcomes)

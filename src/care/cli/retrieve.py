@@ -13,9 +13,9 @@ from care.atomic_files import write_atomically
 from care.augment import CHANGES, PRESETS, ImageParameters, ImagePolicy, apply, read_changes
 from care.cli.evaluate import study_of
 from care.cli.mistakes import users_input
+from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
 from care.cli.steer import steerable_outputs, steered_observer, steering_folder
-from care.cli.watching import watching
 from care.data import Samples
 from care.data.readers.pictures import read_pictures
 from care.data.readers.source import Unreadable
@@ -69,7 +69,7 @@ def retrieve(
             raise ValueError(f"--k must be less than the {len(study.test)} images that there are to find, got {k}")
         folder = out or (Path(model) / "retrieval" if config else Path(f"retrieval-{study.model}"))
         claim_folder(folder)
-    with watching() as watch:
+    with progress_bars() as watch:
         bank = bank_of(observer, output)
         watch("images embedded", 1, 1)
         rows = some_rows(bank, queries, seed)

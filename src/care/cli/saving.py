@@ -1,4 +1,4 @@
-"""Where results go: asked for before the work begins, written after it."""
+"""Output paths, which are checked before the work begins, and figures."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def claim_folder(folder: Path) -> None:
-    """Make the folder; OSError now, and not after hours of work, if nothing can be written there."""
+    """Make the folder; OSError, before hours of work, if nothing can be written there."""
     make_folder(folder)
     with tempfile.TemporaryFile(dir=folder):
         pass
@@ -32,7 +32,7 @@ def claim_file(file: Path) -> None:
 
 
 def save_figures(figures: Mapping[str, "Figure"], folder: Path, watch: Watch) -> None:
-    """Write every figure twice into `folder`: as PNG, to look at, and as SVG, to print."""
+    """Write every figure into `folder` as PNG and as SVG."""
     folder.mkdir(parents=True, exist_ok=True)
     for i, (name, figure) in enumerate(figures.items(), start=1):
         figure.savefig(folder / f"{name}.png", dpi=120)

@@ -13,8 +13,8 @@ from care.augment import PRESETS, PointPolicy, apply
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
 from care.cli.evaluate import study_of
 from care.cli.mistakes import users_input
+from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
-from care.cli.watching import watching
 from care.data import Samples
 from care.evaluate import Observer, Study
 from care.geometry import Euclidean
@@ -95,7 +95,7 @@ def steer(
         output = _output(study, of)
         folder = out or steering_folder(model, study)
         claim_folder(folder)
-    with watching() as watch:
+    with progress_bars() as watch:
         few = (samples.limit(min(images, len(samples))) for samples in (study.train, study.test))
         fitted, unseen = (steered_observer(study, samples, output) for samples in few)
         evidence = gather(fitted, output, steered_families(study.policy, augmentations), rank, seed, watch)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from care.cli.ending import told_in_a_line
+from care.cli.ending import ending_in_one_line
 from care.cli.mistakes import users_input
 from care.cli.train_options import with_all_settings
 from care.tables import text_table
@@ -68,20 +68,20 @@ def train(
         folder = out or Path("runs") / (recipe_name or _name(settings))
         job = prepare(settings, folder, resume, save_minutes)
         counted = Counted()
-        watchers: list[Progress] = [Terminal(console), counted] if job.processes.first else []
-        if tensorboard and job.processes.first:
+        watchers: list[Progress] = [Terminal(console), counted] if job.processes.is_rank_0 else []
+        if tensorboard and job.processes.is_rank_0:
             watchers.append(TensorBoard(folder / "tensorboard"))
-    if job.processes.first:
+    if job.processes.is_rank_0:
         console.print(settings.to_toml(), highlight=False, markup=False)
-    with told_in_a_line(
+    with ending_in_one_line(
         f"`care train --resume --out {folder}` goes on", f"the last checkpoint in {folder} is from before"
     ):
         run_training(job, Several(*watchers))
-        if job.processes.first:
+        if job.processes.is_rank_0:
             from care.report import curves_figure  # matplotlib takes a while to load: not before the first epoch
 
             curves_figure(job.run.log()).savefig(folder / "curves.png", dpi=120)
-    if job.processes.first:
+    if job.processes.is_rank_0:
         if counted.steps == 0:
             console.print(f"already finished: {settings.epochs} epoch{'s' * (settings.epochs > 1)}", highlight=False)
         typer.echo(str(folder))

@@ -1,14 +1,14 @@
-"""Data: what encoders are trained and measured on."""
+"""Data sets: generated, or read from image stores."""
 
 from care.data.batches import batches, place
-from care.data.chains import Chains, generate_chains
+from care.data.chains import generate_chains
 from care.data.registry import load
 from care.data.samples import Samples
 from care.data.shapes import generate_shapes
-from care.data.store import open_store, write_store
+from care.data.store import open_store
+from care.data.store_writer import write_store
 
 __all__ = [
-    "Chains",
     "Samples",
     "batches",
     "generate_chains",

@@ -1,7 +1,7 @@
-"""Batches: samples gathered by index, on the device where they are needed.
+"""Batches: samples gathered by index, on the device.
 
-Samples that fit on the device are put there once and gathered there. Others are gathered in the memory of the host by a
-thread that is two batches ahead, and copied while the device computes. Both give the same batches.
+Samples that fit into the device's memory are copied there once and gathered there. Others are gathered on the host by a
+thread that prefetches two batches and copies them while the device computes. Both give the same batches.
 """
 
 from collections import deque
@@ -29,9 +29,9 @@ def batches(
 ) -> Iterator[Shaped[Tensor, "_ ..."]]:
     """`samples.inputs[indices]` on `device` for each tensor of indices in `order`.
 
-    `resident` says whether all inputs are first put on the device; None leaves it to `place`. That copy is made by each
-    call: to go through the samples many times, `place` them once and give what it returns. Indices may be on the host
-    or on the device; those on the host are checked.
+    `resident` says whether all inputs are first copied to the device; None leaves it to `place`. Every call makes that
+    copy: for several epochs, `place` the samples once and pass the result. Indices may be on the host or on the device;
+    those on the host are checked.
     """
     device = _resolved(device)
     placed = place(samples, device, resident)
@@ -41,10 +41,10 @@ def batches(
 
 
 def place(samples: Samples, device: torch.device | str, resident: bool | None = None) -> Samples:
-    """The samples on the device if they are to be resident there, or else as they are.
+    """The samples on the device if `resident`, or else unchanged.
 
-    By default they are to be if their inputs take less than half of a GPU's free memory. On the host they stay where
-    they are, in memory or mapped from a file.
+    The default is resident if the inputs take less than half of a GPU's free memory. On the host they stay where they
+    are, in memory or memory-mapped.
     """
     device = _resolved(device)
     if resident is None:
@@ -59,12 +59,12 @@ def _fits(inputs: Tensor, device: torch.device) -> bool:
 
 
 def _resolved(device: torch.device | str) -> torch.device:
-    """With its number: "cuda" means the GPU that is current now, and another thread has another one."""
+    """The device with its index: "cuda" is the current GPU, which another thread may have another of."""
     return torch.empty(0, device=device).device
 
 
 def _gather_there(inputs: Tensor, indices: Int64[Tensor, " batch"]) -> Tensor:
-    """Gather where the inputs are. The host does not wait: indices go through pinned memory."""
+    """Gather on the device of the inputs. The host does not wait: indices go through pinned memory."""
     if indices.device.type == "cpu":
         _check(indices, len(inputs))
         if inputs.device.type == "cuda":
@@ -73,9 +73,9 @@ def _gather_there(inputs: Tensor, indices: Int64[Tensor, " batch"]) -> Tensor:
 
 
 def _stream(inputs: Tensor, order: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
-    """One thread gathers and starts copies; closing the iterator waits for the batch at hand and ends it."""
+    """A thread gathers batches and starts their copies; closing the iterator waits for the current one and ends it."""
     side = torch.cuda.Stream(device) if device.type == "cuda" else None
-    # A new thread would make its pinned memory known to the first GPU, whichever one this process uses.
+    # A new thread would otherwise register its pinned memory with GPU 0, whichever one this process uses.
     start = partial(torch.cuda.set_device, device) if side else None
     with ThreadPoolExecutor(1, "care-batches", initializer=start) as thread:
         requests = (thread.submit(_gather_here, inputs, indices.cpu(), device, side) for indices in order)
@@ -92,10 +92,10 @@ def _stream(inputs: Tensor, order: Iterable[Tensor], device: torch.device) -> It
 def _gather_here(
     inputs: Tensor, indices: Int64[Tensor, " batch"], device: torch.device, side: torch.cuda.Stream | None
 ) -> tuple[Tensor, torch.cuda.Event | None]:
-    """Gather on the host and send the batch off; the event says when it has arrived."""
+    """Gather on the host and start the copy to the device; the event is recorded behind it."""
     _check(indices, len(inputs))
     shape = (len(indices), *inputs.shape[1:])
-    # Pinned memory comes from torch's cache, which keeps it from being used again before the copy is done.
+    # Pinned memory comes from torch's cache, which does not reuse it before the copy is done.
     here = torch.empty(shape, dtype=inputs.dtype, pin_memory=side is not None)
     torch.index_select(inputs, 0, indices, out=here)
     if side is None:
@@ -108,7 +108,7 @@ def _gather_here(
 
 
 def _received(batch: Tensor, copied: torch.cuda.Event | None) -> Tensor:
-    """Let the stream that will use the batch wait for it, and its memory live until that stream is done with it."""
+    """Make the current stream wait for the copy, and keep the batch's memory until that stream is done with it."""
     if copied is not None:
         stream = torch.cuda.current_stream(batch.device)
         stream.wait_event(copied)

@@ -1,8 +1,8 @@
 """`chains`: generated protein-like point clouds.
 
-A chain is a backbone of points one bond length apart. Where it goes is set by a bend and a twist at every point, as the
-bond and torsion angles of a protein do; each class is one profile of bends and twists, and each sample of the class
-follows it with noise. The clouds are centered and scaled to unit root-mean-square radius, in a random orientation.
+A chain is a backbone of points one bond length apart. A bend and a twist at every point give its course, like the bond
+and torsion angles of a protein. Each class has one sequence of bends and twists, to which every sample adds noise. The
+clouds are centered and scaled to unit root-mean-square radius, in a random orientation.
 """
 
 from dataclasses import dataclass
@@ -72,6 +72,6 @@ def _standardize(clouds: Float[Tensor, "n points 3"]) -> Float[Tensor, "n points
 
 
 def longest_axes(points: Float[Tensor, "n points 3"]) -> Float[Tensor, "n 3 3"]:
-    """v vᵀ with the direction v in which a cloud is longest: the line through it, since v has no sign."""
+    """v vᵀ for the first principal axis v of every cloud, whose sign is arbitrary."""
     v = torch.linalg.eigh(points.mT @ points).eigenvectors[..., -1]
     return v[:, :, None] * v[:, None, :]

@@ -1,4 +1,4 @@
-"""The data sets by name: what they are, how they are read, and where they are once they are prepared."""
+"""The data sets by name: what they are, how they are read, and where their stores are."""
 
 import difflib
 import os
@@ -23,7 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 @dataclass(frozen=True)
 class Generated:
-    """A data set that is computed when it is asked for."""
+    """A data set that is computed when it is loaded."""
 
     summary: str
     generate: Callable[[int, int], Samples]
@@ -32,10 +32,10 @@ class Generated:
 
 @dataclass(frozen=True)
 class Published:
-    """A data set that is read from files. `read` gets the folder, the split and the size of pictures.
+    """A data set that is read from files: `read(folder, split, size)`.
 
-    `size` is the side of the pictures in a store unless another is asked for, and None if it cannot be chosen. `splits`
-    is empty if the files decide. `page` says where to get the files.
+    `size` is the default side of the pictures in a store, None if it cannot be chosen. `splits` is empty if they depend
+    on the files. `page` is the web page with the files.
     """
 
     summary: str
@@ -108,15 +108,15 @@ DATA_SETS: dict[str, Generated | Published] = {
 
 
 def data_root(root: Path | None = None) -> Path:
-    """Where stores are: `root`, or else $CARE_DATA, or else ~/.cache/care."""
+    """The folder of all stores: `root`, or else $CARE_DATA, or else ~/.cache/care."""
     return root or Path(os.environ.get("CARE_DATA") or Path.home() / ".cache" / "care")
 
 
 def load(name: str | Path, split: str = "train", root: Path | None = None) -> Samples:
     """The samples of a data set: generated, or from a store under the data root.
 
-    `name` may also be the path of a store (then it is the split that this store has), or of a folder with a store per
-    split. Only text with a slash and `Path`s are taken for paths.
+    `name` may also be the path of a store, whatever its split, or of a folder with a store per split. Only a `Path` and
+    text with a slash are paths.
     """
     if isinstance(name, Path) or os.sep in name:
         return open_store(Path(name) if (Path(name) / HEADER).exists() else Path(name) / split)
@@ -132,7 +132,7 @@ def load(name: str | Path, split: str = "train", root: Path | None = None) -> Sa
 
 
 def heldout_split(name: str | Path, root: Path | None = None) -> str:
-    """The split to measure on: test where there is one, else val; ValueError where there is neither."""
+    """The split to evaluate on: test if there is one, else val; ValueError if there is neither."""
     if isinstance(name, Path) or os.sep in name:
         there: tuple[str, ...] = tuple(file.parent.name for file in Path(name).glob(f"*/{HEADER}"))
     else:
@@ -148,7 +148,7 @@ def heldout_split(name: str | Path, root: Path | None = None) -> str:
 
 
 def store_folder(name: str, split: str, root: Path | None = None) -> Path:
-    """Where the store of a split is or would be."""
+    """The folder for the store of a split, whether there is one or not."""
     for text in (name, split):
         if not NAME.fullmatch(text):
             raise ValueError(f"{text!r} cannot be a name: a letter or digit, then letters, digits and . _ + - can")
@@ -156,20 +156,20 @@ def store_folder(name: str, split: str, root: Path | None = None) -> Path:
 
 
 def prepared_splits(name: str, root: Path | None = None) -> tuple[str, ...]:
-    """The splits that have a store; whether the stores are whole is not looked at."""
+    """The splits that have a store. The stores are not checked."""
     folder = store_folder(name, "any", root).parent
     names = (file.parent.name for file in folder.glob(f"*/{HEADER}"))
     return tuple(sorted(name for name in names if NAME.fullmatch(name)))
 
 
 def prepared_names(root: Path | None = None) -> tuple[str, ...]:
-    """All names that have a store, registered or not."""
+    """The names of all data sets that have a store, registered or not."""
     names = {folder.name for folder in data_root(root).glob("*/") if NAME.fullmatch(folder.name)}
     return tuple(sorted(name for name in names if prepared_splits(name, root)))
 
 
 def published(name: str) -> Published:
-    """How a data set is read; a name that is not registered stands for a folder of pictures."""
+    """The entry of a data set that is read from files; other names stand for a folder of pictures."""
     known = DATA_SETS.get(name, ANY_FOLDER)
     if isinstance(known, Generated):
         raise ValueError(f"{name} is generated when it is used: there is nothing to prepare or to check")
@@ -182,7 +182,7 @@ def splits_of(name: str, path: Path) -> tuple[str, ...]:
 
 
 def read(name: str, path: Path, split: str, size: int | None = None) -> Source:
-    """A split of a published data set as its reader finds it under `path`."""
+    """The reader of a split of a data set whose files are in `path`."""
     known = published(name)
     _chosen(name, split, splits_of(name, path))
     if size is not None and known.size is None:

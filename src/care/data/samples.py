@@ -1,4 +1,4 @@
-"""Samples: what encoders are trained and measured on, wherever it came from."""
+"""Samples: the inputs and labels of a split, generated or from a store."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,10 +11,11 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs, the class of each, and what else is known about them.
+    """Inputs, their labels and, for generated data, their factors of variation.
 
-    `labels` index into `classes` and are −1 where a sample has no class. `factors` are numbers that made a generated
-    sample. The inputs of a store are mapped from its file and read-only: writing to them in place ends the process.
+    `labels` index into `classes` and are −1 where a sample has no class. `factors` are the numbers that a generated
+    sample was made from. The inputs of a store are memory-mapped and read-only: writing to them in place ends the
+    process.
     """
 
     inputs: UInt8[Tensor, "n 3 h w"] | Float32[Tensor, "n p 3"]
@@ -60,10 +61,10 @@ class Samples:
         return self._map(lambda tensor: tensor.to(device))
 
     def split_indices(self, per_class: int) -> tuple[Int64[Tensor, " t"], Int64[Tensor, " v"]]:
-        """Where training and validation samples are when the last `per_class` of each class become validation.
+        """Indices of the training and of the validation samples, which are the last `per_class` of each class.
 
-        Both in ascending order, so the same samples always give the same split. Samples without a class are for
-        training; where there are no classes at all, the last `per_class` of all become validation.
+        Both are in ascending order, so that the same samples always give the same split. Samples without a class are
+        for training. Where there are no classes at all, the last `per_class` samples are for validation.
         """
         validation = torch.zeros_like(self.labels, dtype=torch.bool)
         if not self.classes:

@@ -1,7 +1,8 @@
 """`shapes`: generated pictures of colored, textured shapes on dim, textured backgrounds.
 
-What a picture shows is set by numbers drawn independently and uniformly: five factors of the shape, which come with the
-pictures, and its looks and those of the background, which do not. A shape is always wholly in the picture.
+A picture is made from its class and numbers drawn independently and uniformly: five factors of the shape, which come
+with the pictures, and nuisance factors (color and texture of shape and background), which do not. A shape is always
+entirely in the picture.
 """
 
 import math
@@ -20,9 +21,10 @@ CLASSES = tuple(SILHOUETTES)
 # The factors of a shape and the range of each.
 FACTORS = {"hue": (0.0, 1.0), "x": (-0.2, 0.2), "y": (-0.2, 0.2), "scale": (0.4, 0.8), "angle": (0.0, 1.0)}
 
-# What else differs between pictures, of the shape and of the background. Frequencies are in periods per half width of
-# the picture, directions and phases in turns; a pattern in [0, 1) is stripes, in [1, 2) checks, in [2, 3) waves.
-LOOKS = {
+# Nuisance factors of the shape and of the background. Hues are fractions of the hue circle, frequencies are in periods
+# per half width of the picture, directions and phases are fractions of 360°; a pattern in [0, 1) is stripes, in [1, 2)
+# checks, in [2, 3) waves.
+NUISANCE_FACTORS = {
     "saturation": (0.6, 1.0),
     "value": (0.6, 1.0),
     "pattern": (0.0, 3.0),
@@ -48,11 +50,15 @@ BLOCK = 250  # pictures drawn at once
 class Shapes:
     """Pictures, the class of each (an index into `classes`), and the factors that made it.
 
-    `hue` is that of the shape, in turns from red over green; (`x`, `y`) its centroid, x to the right and y down, where
-    the picture spans [−1, 1]; `scale` the greatest distance of its edge from there; `angle` by how much it is turned
-    counterclockwise, in turns. A picture shows the angle only modulo the symmetry of the shape: a quarter turn for
-    square and cross, a third for triangle, a fifth for star, a full turn for crescent, heart, arrow and L, and not at
-    all for disc and ring.
+    | factor   | of the shape                                                                             |
+    |----------|------------------------------------------------------------------------------------------|
+    | `hue`    | as a fraction of the hue circle, from red over green                                     |
+    | `x`, `y` | its centroid, x to the right and y down, where the picture spans [−1, 1]                 |
+    | `scale`  | the greatest distance of its edge from there                                             |
+    | `angle`  | its counterclockwise rotation, as a fraction of 360°                                     |
+
+    The angle can be seen only modulo the rotational symmetry of the shape: 90° for square and cross, 120° for triangle,
+    72° for star, 360° for crescent, heart, arrow and L, and not at all for disc and ring.
     """
 
     images: UInt8[Tensor, "n 3 size size"]
@@ -70,7 +76,7 @@ def generate_shapes(n: int, seed: int, size: int = 32) -> Shapes:
     if n < 1:
         raise ValueError(f"at least one shape must be asked for, got n = {n}")
     if size < 8:
-        raise ValueError(f"shapes cannot be told apart on less than 8 × 8 pixels, got size = {size}")
+        raise ValueError(f"shapes cannot be distinguished on less than 8 × 8 pixels, got size = {size}")
     generator = torch.Generator().manual_seed(seed)
     # Noise has a generator of its own, so that how many pixels there are does not change what is drawn next.
     noise = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
@@ -85,8 +91,8 @@ def generate_shapes(n: int, seed: int, size: int = 32) -> Shapes:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for the small operations of a block: a second one saves little, and waiting for it on a busy machine
-    can take ten times as long as all the work.
+    """One thread for the small operations of a block: more save little, and on a busy machine waiting for them can take
+    ten times as long as the work.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -97,8 +103,8 @@ def _one_thread() -> Iterator[None]:
 
 
 def _draw(generator: torch.Generator) -> dict[str, Float[Tensor, " n"]]:
-    """Factors and looks of one block of pictures, each uniform in its range."""
-    ranges = FACTORS | LOOKS
+    """All factors of one block of pictures, each uniform in its range."""
+    ranges = FACTORS | NUISANCE_FACTORS
     uniform = torch.rand(len(ranges), BLOCK, generator=generator)
     return {name: low + (high - low) * row for (name, (low, high)), row in zip(ranges.items(), uniform, strict=True)}
 
@@ -115,7 +121,7 @@ def _photograph(
 def render(
     labels: Int[Tensor, " n"], values: dict[str, Float[Tensor, " n"]], size: int
 ) -> Float[Tensor, "n 3 size size"]:
-    """The pictures, in [0, 1] and without noise, that `values` of all FACTORS and LOOKS describe."""
+    """The pictures, in [0, 1] and without noise, with these `values` of FACTORS and NUISANCE_FACTORS."""
     x, y = _pixel_centers(len(labels), size)
     u, v = _shape_frame(x, y, values)
     covered = _coverage(labels, u, v, values["scale"][:, None, None])
@@ -123,7 +129,7 @@ def render(
 
 
 def _coverage(labels: Int[Tensor, " n"], u: Plane, v: Plane, scale: Float[Tensor, "n 1 1"]) -> Plane:
-    """Which part of each pixel the shape covers: its edge is blurred over one pixel."""
+    """The fraction of each pixel that the shape covers: its edge is blurred over one pixel."""
     u, v, pixel = u / scale, v / scale, 2 / u.shape[-1]
     distance = torch.empty_like(u)
     for label, silhouette in enumerate(SILHOUETTES.values()):

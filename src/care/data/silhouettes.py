@@ -81,7 +81,7 @@ def _bar(u: Plane, v: Plane, half_width: float, half_height: float) -> Plane:
 class Silhouette:
     """An outline, its centroid (u, v), its greatest distance from there, and its symmetry.
 
-    Turned by 1 / `symmetry` of a full turn the shape is the same; 0 stands for every angle.
+    Rotated by 360° / `symmetry` the shape is the same; 0 stands for every angle.
     """
 
     outline: Callable[[Plane, Plane], Plane]

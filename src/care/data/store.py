@@ -1,44 +1,41 @@
-"""The store: a folder of pictures of one size as raw bytes, which are mapped and never parsed.
+"""The image store: a folder with the images of one split, all of one size, as raw bytes that are memory-mapped.
 
-It holds `images.bin` (uint8, n × 3 × height × width), `labels.bin` (int64, little-endian) and `store.json`, which says
-what is in them. It is written under another name and renamed when it is complete: a store is whole or not there.
+| file         | content                                                  |
+|--------------|----------------------------------------------------------|
+| `images.bin` | uint8 [n, 3, height, width]                              |
+| `labels.bin` | int64 [n], little-endian                                 |
+| `store.json` | the header: what the two files hold, and their checksums |
 """
 
 import dataclasses
 import hashlib
 import json
-import os
-import secrets
-import shutil
+import math
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from care.data.readers.source import Example, Source, Unreadable
+from care.atomic_files import BLANK, is_sealed, seal
 from care.data.samples import Samples
 
-FORMAT, VERSION = "care image store", 1
+FORMAT, VERSION = "care image store", 2
 HEADER, IMAGES, LABELS = "store.json", "images.bin", "labels.bin"
-BLANK = "0" * 64
-MOST_NAMED = 20  # unreadable files in one message
 
-# The most that a header may claim. It comes from a file, so nothing it says is believed.
+# The largest values that a header may have. It comes from a file, and nothing in it is trusted.
 HEADER_BYTES, LARGEST_COUNT, LARGEST_SIDE = 1 << 24, 1 << 32, 1 << 16
 
 
 @dataclass(frozen=True)
 class Header:
-    """What `store.json` holds. `sha256` goes by file name; `skipped` are the files that could not be read, and why.
+    """What `store.json` holds, beside its format, its version and a checksum of itself.
 
-    The checksum of `store.json` itself is made with zeros in its own place.
+    `skipped` are the source files that could not be read, and why.
     """
 
     name: str
@@ -47,128 +44,92 @@ class Header:
     height: int
     width: int
     classes: list[str]
-    sha256: dict[str, str]
+    images_sha256: str
+    labels_sha256: str
     source: str
     skipped: list[str]
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """How many bytes each file must have."""
-        return {IMAGES: self.count * 3 * self.height * self.width, LABELS: 8 * self.count}
+    def encode(self) -> bytes:
+        """The text of `store.json`. Its own checksum comes first, so that no other text can be taken for it."""
+        record = {"sha256": BLANK.decode(), "format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
+        return seal(json.dumps(record, indent=1, separators=(",", ":")).encode())
+
+    @classmethod
+    def decode(cls, text: bytes) -> "Header":
+        """The header in the text of a `store.json`; ValueError if it is not one, or a byte of it has changed."""
+        record = json.loads(text)
+        if not isinstance(record, dict) or (record.get("format"), record.get("version")) != (FORMAT, VERSION):
+            raise ValueError(f"it is not a {FORMAT} of version {VERSION}")
+        if not is_sealed(text):
+            raise ValueError("its checksum does not match")
+        names = [field.name for field in dataclasses.fields(cls)]
+        for name in names:
+            if name not in record:
+                raise ValueError(f"{name} is missing")
+            if (expected := _violated(name, record[name])) is not None:
+                raise ValueError(f"{name} is not {expected}")
+        return cls(**{name: record[name] for name in names})
 
 
 def open_store(folder: Path, verify: bool = False) -> Samples:
-    """The samples of a store, mapped. Sizes, header and labels are always checked; `verify` reads all pictures too."""
+    """The samples of a store, with memory-mapped images.
+
+    The header, the labels and the size of `images.bin` are always checked; `verify` also reads all images and compares
+    their checksum.
+    """
     header = read_header(folder)
-    for file, size in header.sizes.items():
+    shape = (header.count, 3, header.height, header.width)
+    for file, size in ((IMAGES, math.prod(shape)), (LABELS, 8 * header.count)):
         _check_size(folder / file, size)
-    images = np.memmap(folder / IMAGES, np.uint8, "r", shape=(header.count, 3, header.height, header.width))
+    images = np.memmap(folder / IMAGES, np.uint8, "r", shape=shape)
     labels = np.fromfile(folder / LABELS, "<i8").astype(np.int64, copy=False)
     try:
         samples = Samples(_as_tensor(images), torch.from_numpy(labels), tuple(header.classes), name=header.name)
     except ValueError as error:
-        raise _broken(folder / LABELS, str(error)) from error
-    for file in (LABELS, IMAGES) if verify else (LABELS,):
-        _check_sum(folder / file, header.sha256[file])
+        raise _unusable(folder / LABELS, str(error)) from error
+    _check_sha256(folder / LABELS, header.labels_sha256)
+    if verify:
+        _check_sha256(folder / IMAGES, header.images_sha256)
     return samples
 
 
-def write_store(
-    folder: Path,
-    name: str,
-    split: str,
-    source: Source,
-    skip: int = 0,
-    overwrite: bool = False,
-    tick: Callable[[int], object] = lambda step: None,
-) -> Header:
-    """Write everything that `source` gives to the store `folder`; `tick(1)` is called after each example.
-
-    Up to `skip` unreadable files are left out and recorded in the header; one more is an error, which names the others
-    too: everything is read on, until there are 20 beyond `skip`. Where there is an error, nothing is left behind, and a
-    store that was there before is still there.
-    """
-    if folder.exists() and not overwrite:
-        raise ValueError(f"{folder} exists; --overwrite replaces it")
-    with _complete_or_absent(folder) as partial:
-        with (partial / IMAGES).open("wb") as images, (partial / LABELS).open("wb") as labels:
-            count, sums, skipped = _write_examples(source, images, labels, skip, tick)
-        sums[HEADER] = BLANK
-        header = Header(
-            name, split, count, source.height, source.width, list(source.classes), sums, source.description, skipped
-        )
-        header.sha256[HEADER] = _header_sum(_header_text(header), BLANK)
-        (partial / HEADER).write_bytes(_header_text(header))
-    return header
-
-
 def read_header(folder: Path) -> Header:
-    """What a store says of itself. Its other files are not looked at."""
+    """The header of a store. Its other files are not read."""
     file = folder / HEADER
     if not file.is_file():
         raise ValueError(f"{folder} is not an image store, it has no {HEADER}: care data prepare makes one")
     try:
         if file.stat().st_size > HEADER_BYTES:
             raise ValueError(f"it has more than {HEADER_BYTES} bytes")
-        text = file.read_bytes()
-        header = _parse(json.loads(text))
-        own = header.sha256.get(HEADER)  # stores of care 0.1 have none
-        if own is not None and _header_sum(text, own) != own:
-            raise ValueError("its checksum is not the one it was written with")
-        return header
+        return Header.decode(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise _broken(file, str(error)) from error
+        raise _unusable(file, str(error)) from error
 
 
-def _header_text(header: Header) -> bytes:
-    return json.dumps({"format": FORMAT, "version": VERSION, **dataclasses.asdict(header)}, indent=1).encode() + b"\n"
-
-
-def _header_sum(text: bytes, own: str) -> str:
-    """The checksum of a header whose checksum, `own`, is in it."""
-    before, _, after = text.rpartition(f'"{HEADER}": "{own}"'.encode())
-    return hashlib.sha256(before + BLANK.encode() + after).hexdigest()
-
-
-def _parse(read: Any) -> Header:
-    if not isinstance(read, dict) or (read.get("format"), read.get("version")) != (FORMAT, VERSION):
-        raise ValueError(f"it does not say that it is a {FORMAT} of version {VERSION}")
-    for entry in dataclasses.fields(Header):
-        if entry.name not in read:
-            raise ValueError(f"{entry.name} is missing")
-        if (wrong := _wrong(entry.name, read[entry.name])) is not None:
-            raise ValueError(f"{entry.name} is not {wrong}")
-    return Header(**{entry.name: read[entry.name] for entry in dataclasses.fields(Header)})
-
-
-def _wrong(name: str, value: Any) -> str | None:
-    """What an entry of the header should be and is not."""
+def _violated(name: str, value: Any) -> str | None:
+    """What the field `name` of a header must be and `value` is not; None if it is."""
     if name in ("count", "height", "width"):
-        most = LARGEST_COUNT if name == "count" else LARGEST_SIDE
-        return None if type(value) is int and 1 <= value <= most else f"a whole number from 1 to {most}"
+        largest = LARGEST_COUNT if name == "count" else LARGEST_SIDE
+        return None if type(value) is int and 1 <= value <= largest else f"a whole number from 1 to {largest}"
     if name in ("classes", "skipped"):
         return None if isinstance(value, list) and all(isinstance(text, str) for text in value) else "a list of texts"
-    if name == "sha256":
-        whole = isinstance(value, dict) and {IMAGES, LABELS} <= value.keys() <= {IMAGES, LABELS, HEADER}
-        sums = whole and all(isinstance(text, str) for text in value.values())
-        return None if sums else f"a checksum each for {IMAGES}, {LABELS} and {HEADER}"
     return None if isinstance(value, str) else "a text"
 
 
 def _check_size(file: Path, size: int) -> None:
     if not file.is_file():
-        raise _broken(file, "it is missing")
+        raise _unusable(file, "it is missing")
     if file.stat().st_size != size:
-        raise _broken(file, f"it has {file.stat().st_size} bytes instead of {size}")
+        raise _unusable(file, f"it has {file.stat().st_size} bytes instead of {size}")
 
 
-def _check_sum(file: Path, sha256: str) -> None:
+def _check_sha256(file: Path, sha256: str) -> None:
     with file.open("rb") as opened:
         if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
-            raise _broken(file, f"its checksum is not the one it was written with, which is in {HEADER}")
+            raise _unusable(file, f"its checksum is not the one in {HEADER}")
 
 
-def _broken(file: Path, why: str) -> ValueError:
+def _unusable(file: Path, why: str) -> ValueError:
     return ValueError(f"{file} is not usable: {why}; prepare the data again with care data prepare … --overwrite")
 
 
@@ -178,76 +139,3 @@ def _as_tensor(images: UInt8[np.ndarray, "n 3 h w"]) -> UInt8[Tensor, "n 3 h w"]
         # refuses stores larger than its memory.
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(images)
-
-
-@contextmanager
-def _complete_or_absent(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder` that takes its place when the block ends well and is deleted when it does not."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # Names that begin with a dot are no names of splits: what a kill leaves behind is not taken for a store.
-    partial, replaced = (folder.with_name(f".{folder.name}.{kind}-{secrets.token_hex(4)}") for kind in ("part", "old"))
-    partial.mkdir()
-    try:
-        yield partial
-        for path in (*partial.iterdir(), partial):
-            _flush_to_disk(path)
-        if folder.exists():
-            folder.rename(replaced)
-        partial.rename(folder)
-        _flush_to_disk(folder.parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _flush_to_disk(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _write_examples(
-    source: Source, images: IO[bytes], labels: IO[bytes], skip: int, tick: Callable[[int], object]
-) -> tuple[int, dict[str, str], list[str]]:
-    """How many were written, the checksums of both files, and what was skipped."""
-    sums = {IMAGES: hashlib.sha256(), LABELS: hashlib.sha256()}
-    count, skipped = 0, list[str]()
-    for example in source.examples:
-        tick(1)
-        if isinstance(example, Unreadable):
-            skipped.append(f"{example.file}: {example.reason}")
-            if len(skipped) == skip + MOST_NAMED:
-                raise ValueError(_unreadable(skipped, to_the_end=False))
-            continue
-        if len(skipped) > skip:  # nothing will come of it: the others are read to find out which cannot be
-            continue
-        for file, name, data in zip((images, labels), sums, _encode(example, source), strict=True):
-            file.write(data)
-            sums[name].update(data)
-        count += 1
-    if len(skipped) > skip:
-        raise ValueError(_unreadable(skipped, to_the_end=True))
-    if count == 0:
-        raise ValueError(f"{source.description}: there is not a single picture")
-    return count, {name: digest.hexdigest() for name, digest in sums.items()}, skipped
-
-
-def _encode(example: Example, source: Source) -> tuple[bytes, bytes]:
-    shape = (3, source.height, source.width)
-    if example.image.shape != shape or example.image.dtype != np.uint8:
-        raise ValueError(f"an image is {example.image.dtype} {example.image.shape} instead of uint8 {shape}")
-    if not -1 <= example.label < len(source.classes):
-        raise ValueError(f"{source.description}: label {example.label}, but there are {len(source.classes)} classes")
-    return example.image.tobytes(), example.label.to_bytes(8, "little", signed=True)
-
-
-def _unreadable(bad: list[str], to_the_end: bool) -> str:
-    """Which files were unreadable, and how many must be skipped to go on."""
-    count, others = len(bad), len(bad) - MOST_NAMED
-    files = f"{count} unreadable file{'s' * (count > 1)}"
-    named = "; ".join(bad[:MOST_NAMED]) + (f"; and {others} other{'s' * (others > 1)}" if others > 0 else "")
-    if not to_the_end:
-        return f"at least {files}: {named}; reading stopped there, --skip {count} or more leaves them out"
-    return f"{files}: {named}; --skip {count} leaves {'them' if count > 1 else 'it'} out"

@@ -15,7 +15,7 @@ from care.evaluate import Evaluation, Settings, evaluate_model
 from care.evaluate.effects.families import Watch
 from care.evaluate.effects.orbits import orbits
 from care.pretrained import run_study
-from care.train import Config, Run, Watched, prepare, train
+from care.train import CallbackProgress, Config, Run, prepare, train
 
 BANK = 5000  # training samples that classes are learned from
 TURNED = 6  # clouds that are turned through 360°
@@ -56,7 +56,7 @@ def _show(config: Config, run: Run, measures: Settings, words: str, watch: Watch
     if (run.folder / "config.toml").exists():
         remove_folder(run.folder)
     job = prepare(config, run.folder)
-    train(job, Watched(f"training {words}", watch))
+    train(job, CallbackProgress(f"training {words}", watch))
     study = run_study(run.folder, config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
 
     def measuring(stage: str, done: int, total: int) -> None:

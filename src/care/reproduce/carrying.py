@@ -19,7 +19,7 @@ from care.evaluate.effects.families import Watch
 from care.pretrained import run_study
 from care.reproduce.provenance import provenance
 from care.reproduce.trial import Outcome, Trial, find_outcome
-from care.train import Config, Run, Watched, prepare, train
+from care.train import CallbackProgress, Config, Run, prepare, train
 from care.train.distributed import resolve_device
 from care.train.loop import load_samples
 
@@ -86,7 +86,7 @@ def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
     if not run.weights.exists():
         _go_on_from_a_shorter(run, config, workshop)
         torch.compiler.reset()  # what was compiled for another trial is of no use for this one
-        train(prepare(config, run.folder, resume=True), Watched(f"training {trial.slug}", watch))
+        train(prepare(config, run.folder, resume=True), CallbackProgress(f"training {trial.slug}", watch))
 
     def measuring(stage: str, done: int, total: int) -> None:
         watch(f"{stage} of {trial.slug}", done, total)

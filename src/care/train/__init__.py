@@ -2,11 +2,12 @@
 
 from care.train.config import Config
 from care.train.loop import Interrupted, Job, prepare, train
-from care.train.progress import Progress, Several, TensorBoard, Terminal, Watched
+from care.train.progress import CallbackProgress, Progress, Several, TensorBoard, Terminal
 from care.train.recipes import default_config, keeping, recipe, recipes
 from care.train.runs import Run, load
 
 __all__ = [
+    "CallbackProgress",
     "Config",
     "Interrupted",
     "Job",
@@ -15,7 +16,6 @@ __all__ = [
     "Several",
     "TensorBoard",
     "Terminal",
-    "Watched",
     "default_config",
     "keeping",
     "load",

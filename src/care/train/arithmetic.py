@@ -1,4 +1,4 @@
-"""How convolutions and sums are computed on a GPU: as fast as can be, or in the same order every time."""
+"""How torch computes on a GPU: with the fastest algorithms, or with deterministic ones."""
 
 import os
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ import torch
 
 
 @contextmanager
-def fastest_convolutions() -> Iterator[None]:
-    """cuDNN tries its algorithms for every new shape and keeps the fastest: shapes do not change while training."""
+def cudnn_benchmark() -> Iterator[None]:
+    """cuDNN times its algorithms for every new shape and uses the fastest: shapes do not change while training."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -18,17 +18,17 @@ def fastest_convolutions() -> Iterator[None]:
         torch.backends.cudnn.benchmark = before
 
 
-def ask_for_same_bits() -> None:
-    """cuBLAS reads this when a process first uses it, so it has to be said before anything is on the GPU."""
+def set_cublas_workspace() -> None:
+    """Set what deterministic algorithms need of cuBLAS, which reads it once: before anything is on the GPU."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @contextmanager
-def same_bits() -> Iterator[None]:
-    """Only algorithms that add up in the same order every time; RuntimeError where there is none."""
+def deterministic_algorithms() -> Iterator[None]:
+    """Only algorithms that give the same bits every time; RuntimeError for operations that have none."""
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
     torch.use_deterministic_algorithms(True)
-    torch.backends.cudnn.benchmark = False  # which is fastest is another one at another time
+    torch.backends.cudnn.benchmark = False  # which algorithm is the fastest varies from run to run
     try:
         yield
     finally:

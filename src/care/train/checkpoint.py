@@ -1,4 +1,4 @@
-"""Training state on disk: checkpoints and weights, as safetensors and JSON. Nothing here can run code from a file."""
+"""Checkpoints and weights on disk, as safetensors and JSON: loading one runs no code from the file."""
 
 import dataclasses
 import json
@@ -17,25 +17,14 @@ from torch import Tensor
 from care.atomic_files import (
     BLANK,
     is_sealed,
+    make_folder,
     remove_folder,
     remove_leftovers,
     seal,
     write_atomically,
-    write_folder_atomically,
+    writing_atomically,
 )
-from care.train.state_tree import PLAIN, flatten_state, unflatten_state
-
-__all__ = [
-    "Checkpoint",
-    "flatten_state",
-    "load_latest",
-    "load_weights",
-    "save",
-    "save_weights",
-    "snapshot",
-    "unflatten_state",
-    "write_atomically",
-]
+from care.train.state_tree import PLAIN
 
 FORMAT = 1
 NAME = re.compile(r"step-(\d{8,})(?:-(\d+))?")
@@ -48,7 +37,7 @@ DTYPES = {
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What was saved, the tensors on the CPU, and a sentence about each newer checkpoint that is damaged."""
+    """A checkpoint that was loaded, tensors on the CPU. `skipped` has a sentence about each newer, damaged one."""
 
     step: int
     tensors: dict[str, Tensor]
@@ -58,28 +47,32 @@ class Checkpoint:
 
 
 def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any], keep: int = 2) -> Path:
-    """Write `folder/step-00001234`, then remove all but the newest `keep` whole checkpoints up to this step.
+    """Write `folder/step-00001234`, then remove all but the newest `keep` intact checkpoints up to this step.
 
-    While it writes, the tensors must not change: pass `snapshot` of those that will.
+    The tensors must not change while it writes: pass a `snapshot` of those that will.
 
-    The checkpoint holds `tensors.safetensors` and `state.json`, which has the checksums of both. It appears under its
-    name when all of it is on the disk, and only then are others removed: the older ones, the damaged ones, and those of
-    this step and later, which training resumed from before them has left behind. If it cannot be written: OSError, the
-    checkpoints there stay as they are. A step saved again is `step-00001234-2`, so that the first stays until then.
+    The checkpoint holds `tensors.safetensors` and `state.json`, which has the checksums of both. It gets its name when
+    all of it is on the disk, and only then are others removed: older ones, damaged ones, and those of this step and
+    later, which remain where training was resumed from an earlier one. If it cannot be written, this raises OSError
+    and removes nothing. A step saved again is `step-00001234-2`: the first stays until the second is complete.
     """
     if step < 0 or keep < 1:
         raise ValueError(f"a checkpoint needs a step ≥ 0 and keep ≥ 1, got step {step} and keep {keep}")
     _check_json(dict(state), "state")
     data = _encode(tensors)
     path = _free_path(folder, step)
+    make_folder(folder)
     remove_leftovers(folder)
-    write_folder_atomically(path, {TENSORS: data, STATE: _describe(step, data, state)})
+    with writing_atomically(path) as temporary:
+        temporary.mkdir()
+        (temporary / TENSORS).write_bytes(data)
+        (temporary / STATE).write_bytes(_describe(step, data, state))
     _remove_others(path, keep)
     return path
 
 
 def snapshot(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies on the CPU, each in compact memory of its own."""
+    """Copies on the CPU, contiguous and without shared memory; TypeError for what safetensors cannot hold."""
     for name, tensor in tensors.items():
         if tensor.layout != torch.strided or tensor.dtype not in DTYPES or name == "__metadata__":
             raise TypeError(f"a tensor called {name}, {tensor.dtype} and {tensor.layout}, cannot be saved")
@@ -90,7 +83,7 @@ def snapshot(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
-    """The newest whole checkpoint, None if there is none at all, ValueError if all are damaged."""
+    """The newest intact checkpoint, None if there is none at all, ValueError if all are damaged."""
     skipped: list[str] = []
     for path in _newest_first(folder):
         try:
@@ -98,19 +91,21 @@ def load_latest(folder: Path) -> Checkpoint | None:
         except ValueError as error:
             skipped.append(str(error))
     if skipped:
-        raise ValueError(f"no checkpoint in {folder} is whole, begin again in another folder: {'; '.join(skipped)}")
+        raise ValueError(
+            f"all checkpoints in {folder} are damaged, begin again in another folder: {'; '.join(skipped)}"
+        )
     return None
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file that any program can read, durably; its metadata also gets a checksum, `sha256`."""
+    """Write a safetensors file, atomically, with its checksum as `sha256` in the metadata. Any program can read it."""
     if "sha256" in metadata:
         raise ValueError("the metadata must not have the key sha256: the checksum of the file goes there")
     write_atomically(path, seal(_encode(tensors, {**metadata, "sha256": BLANK.decode()})))
 
 
 def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """(tensors on the CPU, metadata) of a file that `save_weights` wrote; ValueError if any byte of it has changed."""
+    """(tensors on the CPU, metadata) of a file of `save_weights`; ValueError if any byte of it has changed."""
     data = path.read_bytes()
     if not is_sealed(data):
         raise ValueError(f"{path} is damaged, or was not written by care: its checksum is missing or does not match")
@@ -120,7 +115,7 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def _load(path: Path) -> Checkpoint:
-    """The checkpoint at `path`; ValueError names the file that is not as it was written."""
+    """The checkpoint at `path`; ValueError names the file that is damaged."""
     text = _read(path / STATE)
     if not is_sealed(text):
         raise ValueError(f"{path / STATE} is damaged: its checksum does not match")
@@ -169,12 +164,12 @@ def _read(file: Path) -> bytes:
 
 
 def _encode(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file. Its format has no views, no strides and no memory that two tensors share."""
+    """The bytes of a safetensors file, which has no strides and no shared memory: `snapshot` removes both."""
     return safetensors.torch.save(snapshot(tensors), metadata)
 
 
 def _decode(file: Path, data: bytes) -> dict[str, Tensor]:
-    """The tensors in bytes whose checksum holds: what fails here was made to look like a checkpoint."""
+    """The tensors of a safetensors file whose checksum matches. It fails only on a file that somebody forged."""
     try:
         return safetensors.torch.load(data)
     except (SafetensorError, LookupError, ValueError, AssertionError) as error:
@@ -194,7 +189,7 @@ def _check_json(value: Any, path: str) -> None:
 
 
 def _order(path: Path) -> tuple[int, int]:
-    """(step, how many times it was saved): the order of checkpoints. (-1, 0) for what is no checkpoint."""
+    """(step, how many times it was saved), by which checkpoints are ordered; (-1, 0) for any other file."""
     match = NAME.fullmatch(path.name)
     return (int(match[1]), int(match[2] or 1)) if match else (-1, 0)
 
@@ -205,24 +200,24 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def _free_path(folder: Path, step: int) -> Path:
-    """The name for a checkpoint of this step that comes after all others of this step."""
+    """The path for a checkpoint of this step: `step-00001234`, or with the next number behind it."""
     times = [again for other, again in map(_order, _newest_first(folder)) if other == step]
     return folder / (f"step-{step:08d}-{max(times) + 1}" if times else f"step-{step:08d}")
 
 
 def _remove_others(saved: Path, keep: int) -> None:
-    """Remove every checkpoint but the one just saved and the newest keep − 1 whole ones of earlier steps."""
+    """Remove every checkpoint but the one just saved and the newest keep − 1 intact ones of earlier steps."""
     left = keep - 1
     for path in _newest_first(saved.parent):
         if path == saved:
             continue
-        if left and _order(path)[0] < _order(saved)[0] and _is_whole(path):
+        if left and _order(path)[0] < _order(saved)[0] and _is_intact(path):
             left -= 1
         else:
             remove_folder(path)
 
 
-def _is_whole(path: Path) -> bool:
+def _is_intact(path: Path) -> bool:
     try:
         _load(path)
     except ValueError:

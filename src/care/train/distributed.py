@@ -1,10 +1,11 @@
-"""The one file that knows about process groups.
+"""Process groups: all collective operations of training are here.
 
-Each process computes a loss ℓ_r; DistributedDataParallel averages the gradients. What crosses processes in the forward
-pass (gathered embeddings, BatchNorm's sums) carries the gradients of all processes' losses back, so the average is
-the gradient of (1/W) Σ_r ℓ_r, which is the loss of one process on the whole batch.
+Rank r of W computes a loss ℓ_r; DistributedDataParallel averages the gradients. The backward pass of `all_gather`
+(embeddings) and `all_reduce` (BatchNorm's sums) adds up the gradients of all ranks' losses, so that the average is the
+gradient of (1/W) Σ_r ℓ_r, which is the loss of one process on the global batch.
 """
 
+import atexit
 import os
 import re
 import warnings
@@ -23,45 +24,56 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among all: `rank` of `count`, on `device`."""
+    """This process, `rank` of `world_size`, and its device."""
 
     rank: int
-    count: int
+    world_size: int
     device: torch.device
 
     @property
-    def first(self) -> bool:
-        """Whether this is the process that writes and prints."""
+    def is_rank_0(self) -> bool:
+        """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
     def rows(self, batch: int) -> slice:
-        """The rows of a global batch that are this process's."""
-        share = batch // self.count
+        """The rows of a global batch that belong to this rank."""
+        share = batch // self.world_size
         return slice(self.rank * share, (self.rank + 1) * share)
 
 
 def start(device: str) -> Processes:
-    """Join the process group that torchrun announces in the environment, if it does."""
-    rank, count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    """Join the process group of torchrun's environment variables, if there is one, and leave it when Python exits.
+
+    A process group that is not destroyed makes NCCL warn at the end of the program. Leaving at exit covers every way in
+    which a training ends: finished, stopped, or with an error.
+    """
+    rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     chosen = torch.device(resolve_device(device))
     if chosen.type == "cuda":
         chosen = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) if chosen.index is None else chosen.index)
         torch.cuda.set_device(chosen)
-    if count > 1 and not dist.is_initialized():
-        _join("nccl" if chosen.type == "cuda" else "gloo")
-    return Processes(rank, count, chosen)
+    if world_size > 1:
+        if not dist.is_initialized():
+            _join("nccl" if chosen.type == "cuda" else "gloo")
+        atexit.register(_leave)
+    return Processes(rank, world_size, chosen)
 
 
 def _join(backend: str) -> None:
-    """Meet the others. torchrun keeps its store over restarts: what dead processes left there must not be read."""
-    store, rank, count = next(rendezvous("env://"))
+    """Initialize the process group, with keys of its own in torchrun's store, which keeps those of dead processes."""
+    store, rank, world_size = next(rendezvous("env://"))
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         store = PrefixStore(f"restart {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=count)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def resolve_device(device: str) -> str:
-    """The device that "auto" means here, or the one that was asked for, if it is there."""
+    """The device for "auto", or the one that is named; ValueError if there is no such device."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device, re.ASCII):
@@ -74,33 +86,30 @@ def resolve_device(device: str) -> str:
     return device
 
 
-def stop() -> None:
-    """Leave the process group."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
-
-
 def parallel(method: nn.Module, processes: Processes) -> nn.Module:
-    """The method with averaged gradients, or itself on one process. Buffers stay equal by being computed equally."""
-    if processes.count == 1:
+    """The method in DistributedDataParallel, or itself on one process.
+
+    Buffers are not broadcast: every rank computes the same ones.
+    """
+    if processes.world_size == 1:
         return method
     ids = [processes.device.index] if processes.device.type == "cuda" else None
-    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # newer torch has another name for it
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # newer versions of torch rename it
         return nn.parallel.DistributedDataParallel(method, device_ids=ids, broadcast_buffers=False)
 
 
-def gather(x: Tensor) -> Tensor:
-    """The rows of all processes, in the order of their ranks."""
-    return _Gather.apply(x) if dist.is_initialized() else x
+def all_gather(x: Tensor) -> Tensor:
+    """The rows of all ranks, in their order, with gradients."""
+    return _AllGather.apply(x) if dist.is_initialized() else x
 
 
-def total(x: Tensor) -> Tensor:
-    """The sum over all processes."""
-    return _Total.apply(x) if dist.is_initialized() else x
+def all_reduce(x: Tensor) -> Tensor:
+    """The sum over all ranks, with gradients."""
+    return _AllReduce.apply(x) if dist.is_initialized() else x
 
 
-def highest(value: int) -> int:
-    """The highest value of all processes: all of them learn it."""
+def all_reduce_max(value: int) -> int:
+    """The maximum over all ranks, on every rank."""
     if not dist.is_initialized():
         return value
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"
@@ -109,28 +118,28 @@ def highest(value: int) -> int:
     return int(values.item())
 
 
-def any_process(flag: bool) -> bool:
-    """Whether any process says yes: all of them learn it."""
-    return bool(highest(int(flag)))
+def any_rank(flag: bool) -> bool:
+    """Whether `flag` is true on any rank, on every rank."""
+    return bool(all_reduce_max(int(flag)))
 
 
-def by_first(processes: Processes, work: Callable[..., T], *arguments: Any) -> T | None:
-    """What `work(*arguments)` returns on the first process, None on the others. If it fails there, all processes stop.
+def on_rank_0(processes: Processes, work: Callable[..., T], *arguments: Any) -> T | None:
+    """What `work(*arguments)` returns, on rank 0; None on the others.
 
-    Otherwise they would wait for one that is gone.
+    If it raises ValueError or OSError there, the other ranks raise OSError: they would wait for rank 0 forever.
     """
     problem, result = None, None
-    if processes.first:
+    if processes.is_rank_0:
         try:
             result = work(*arguments)
         except (ValueError, OSError) as error:
             problem = error
-    if any_process(problem is not None):
-        raise problem or OSError("the first process had to stop; it says why")
+    if any_rank(problem is not None):
+        raise problem or OSError("rank 0 had to stop: its error says why")
     return result
 
 
-class _Gather(torch.autograd.Function):
+class _AllGather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]
@@ -139,12 +148,12 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        gradient = gradient.clone(memory_format=torch.contiguous_format)  # autograd may hand the same one to others
+        gradient = gradient.clone(memory_format=torch.contiguous_format)  # autograd may share it with other nodes
         dist.all_reduce(gradient)
         return gradient.chunk(dist.get_world_size())[dist.get_rank()]
 
 
-class _Total(torch.autograd.Function):
+class _AllReduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         x = x.clone()

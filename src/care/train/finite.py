@@ -1,4 +1,4 @@
-"""Noticing that the loss or its gradient is not finite, without making the host wait for the GPU."""
+"""Checks that the loss and its gradient are finite, without making the host wait for the GPU."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from care.train import distributed
 
 
 class FiniteCheck:
-    """Looks at the sums of the terms of the loss and of the norm of the gradient: not finite once, they stay so.
+    """Checks running sums of the terms of the loss and of the gradient's norm: once not finite, they stay so.
 
-    On a GPU, `ask` only asks; the answer is read when the next question is asked, if it is there by then.
+    On a GPU, `ask` starts a copy of the answer to the host, and the next `ask` reads it if the copy is done.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -19,14 +19,14 @@ class FiniteCheck:
         self.asked: tuple[list[str], Tensor, torch.cuda.Event] | None = None
 
     def ask(self, sums: Mapping[str, Tensor], step: int) -> None:
-        """FloatingPointError if a sum is not finite or, on a GPU, was not when last asked."""
+        """FloatingPointError if a sum is not finite or, on a GPU, was not finite at the last call."""
         bad = _not_finite(sums) if self.device.type == "cpu" else self._answer()
         _raise(bad, step)
         if self.device.type != "cpu":
             self._ask(sums)
 
     def wait(self, sums: Mapping[str, Tensor], step: int) -> None:
-        """FloatingPointError if a sum is not finite now: before a checkpoint is written."""
+        """FloatingPointError if a sum is not finite now. Waits for the GPU; called before a checkpoint is written."""
         _raise(_not_finite(sums), step)
 
     def _ask(self, sums: Mapping[str, Tensor]) -> None:
@@ -49,7 +49,7 @@ def _not_finite(sums: Mapping[str, Tensor]) -> list[str]:
 
 
 def _raise(bad: list[str], step: int) -> None:
-    """All processes stop if one of them has to."""
-    if distributed.any_process(bool(bad)):
+    """FloatingPointError on every rank if any of them has found something."""
+    if distributed.any_rank(bool(bad)):
         which = ", ".join(bad) or "a term on another process"
         raise FloatingPointError(f"{which} is not finite at step {step}")

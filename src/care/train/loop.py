@@ -19,7 +19,7 @@ from care.geometry import form_named
 from care.objective import policy_for
 from care.randomness import epoch_order
 from care.train import checkpoint, distributed
-from care.train.arithmetic import ask_for_same_bits, fastest_convolutions, same_bits
+from care.train.arithmetic import cudnn_benchmark, deterministic_algorithms, set_cublas_workspace
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.monitor import Monitor
@@ -77,14 +77,14 @@ def prepare(config: Config, out: str | Path, resume: bool = False, save_minutes:
     if resume:
         check_unchanged(run)
     if config.deterministic:
-        ask_for_same_bits()
+        set_cublas_workspace()
     processes = distributed.start(config.device)
-    config.check(config.batch_size // config.accumulate, processes.count)
+    config.check(config.batch_size // config.accumulate, processes.world_size)
     samples, heldout = load_samples(config)
     if len(samples) < config.batch_size:
         raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
     check_network(config, samples.source)
-    lock = distributed.by_first(processes, run.begin, config, resume)
+    lock = distributed.on_rank_0(processes, run.begin, config, resume)
     return Job(config, run, resume, processes, samples, heldout, save_minutes, lock)
 
 
@@ -113,7 +113,7 @@ def _train(job: Job, progress: Progress) -> None:
     samples, steps = place(job.samples, processes.device), job.steps_per_epoch
     save_due = _clock(job.save_minutes)
 
-    arithmetic = same_bits() if config.deterministic else fastest_convolutions()
+    arithmetic = deterministic_algorithms() if config.deterministic else cudnn_benchmark()
     with _signals() as stop_wanted, arithmetic, Writer() as writer:
         for epoch in range(state.step // steps, config.epochs):
             started, first_step, end = time.perf_counter(), state.step, (epoch + 1) * steps
@@ -121,7 +121,7 @@ def _train(job: Job, progress: Progress) -> None:
             while state.step < end:
                 step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
-                wanted = distributed.highest(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
+                wanted = distributed.all_reduce_max(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
                 if wanted != GO_ON and state.step < end:  # at the end of an epoch, after its line in the log
                     step.finite.wait(state.sums, state.step)
                     state.save(run, config, processes, writer)
@@ -136,11 +136,11 @@ def _train(job: Job, progress: Progress) -> None:
             speed = _speed(epoch, seconds, (state.step - first_step) * config.batch_size)
             state.save(run, config, processes, writer, partial(_note, run, state.log, speed))
             save_due = _clock(job.save_minutes)
-            distributed.by_first(processes, progress.epoch, state.log[-1])
+            distributed.on_rank_0(processes, progress.epoch, state.log[-1])
             if wanted == STOP:
                 _stop(processes, writer)
-        distributed.by_first(processes, writer.wait)
-    distributed.by_first(processes, _finish, job, state)
+        distributed.on_rank_0(processes, writer.wait)
+    distributed.on_rank_0(processes, _finish, job, state)
 
 
 def load_samples(config: Config) -> tuple[Samples, Samples]:
@@ -163,8 +163,8 @@ def _indices(job: Job, epoch: int, step: int) -> Iterator[Tensor]:
 
 def _means(state: State, job: Job) -> dict[str, float]:
     """The terms of the loss, averaged over the epoch and all processes."""
-    steps = job.processes.count * job.steps_per_epoch
-    return {name: (distributed.total(value) / steps).item() for name, value in state.sums.items()}
+    steps = job.processes.world_size * job.steps_per_epoch
+    return {name: (distributed.all_reduce(value) / steps).item() for name, value in state.sums.items()}
 
 
 def _record(job: Job, state: State, means: dict[str, float], monitor: Monitor, epoch: int) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _record(job: Job, state: State, means: dict[str, float], monitor: Monitor, e
     config = job.config
     rate = float(state.optimizer.param_groups[0]["lr"])
     record: dict[str, Any] = {"epoch": epoch + 1, "step": state.step, **means, "learning_rate": rate}
-    if job.processes.first and ((epoch + 1) % config.evaluate_every == 0 or epoch + 1 == config.epochs):
+    if job.processes.is_rank_0 and ((epoch + 1) % config.evaluate_every == 0 or epoch + 1 == config.epochs):
         record |= monitor.measure(state.encoder, job.processes.device)
     return record
 
@@ -196,7 +196,7 @@ def _finish(job: Job, state: State) -> None:
 
 def _stop(processes: Processes, writer: Writer) -> NoReturn:
     """Not before the state is on the disk."""
-    distributed.by_first(processes, writer.wait)
+    distributed.on_rank_0(processes, writer.wait)
     raise Interrupted
 
 

@@ -1,4 +1,4 @@
-"""What a person sees while it trains: a bar on a terminal, plain lines elsewhere."""
+"""Progress of a training: a bar and lines on a terminal, TensorBoard, or a callback."""
 
 import importlib.util
 import time
@@ -20,7 +20,7 @@ SECONDS_BETWEEN_UPDATES = 1.0
 
 
 class Progress:
-    """Watches a run without a word."""
+    """The events of a training. This class ignores them; subclasses show them."""
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
         """A step of the epoch is done."""
@@ -29,17 +29,17 @@ class Progress:
         """An epoch is done, with this record in the log."""
 
     def say(self, *sentences: str) -> None:
-        """Something worth saying happened."""
+        """There is a message for the user."""
 
 
-class Watched(Progress):
-    """Tells a watcher of long work how many of all steps are done."""
+class CallbackProgress(Progress):
+    """Calls `watch(stage, done, total)` with the steps of the whole run."""
 
     def __init__(self, stage: str, watch: Watch) -> None:
         self.stage, self.watch = stage, watch
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
-        """Count the steps of all epochs."""
+        """Report the steps of all epochs."""
         self.watch(self.stage, epoch * steps + step, config.epochs * steps)
 
 
@@ -52,7 +52,7 @@ class Terminal(Progress):
         self.started, self.shown, self.first_step = 0.0, 0.0, 0
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
-        """Show the step, at most once a second: reading the loss makes the host wait for the GPU."""
+        """Update the bar, at most once a second: reading the loss makes the host wait for the GPU."""
         now = time.perf_counter()
         if not self.started:
             self.started, self.first_step = now, epoch * steps + step
@@ -73,7 +73,7 @@ class Terminal(Progress):
             self.bar.stop()
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """Print the record of the epoch in a line."""
+        """Print the numbers of the record in one line."""
         shown = {k: v for k, v in record.items() if k not in ("step", "learning_rate", "epoch") and v is not None}
         numbers = "  ".join(f"{name} {value:.3f}" for name, value in shown.items())
         self.console.print(f"epoch {record['epoch']}  {numbers}", highlight=False, soft_wrap=True)
@@ -85,7 +85,7 @@ class Terminal(Progress):
 
 
 class TensorBoard(Progress):
-    """Writes the record of every epoch where TensorBoard finds it."""
+    """Writes the record of every epoch for TensorBoard."""
 
     def __init__(self, folder: Path) -> None:
         if importlib.util.find_spec("tensorboard") is None:
@@ -103,25 +103,25 @@ class TensorBoard(Progress):
 
 
 class Several(Progress):
-    """Several watchers at once."""
+    """Passes every event on to several others."""
 
-    def __init__(self, *watchers: Progress) -> None:
-        self.watchers = watchers
+    def __init__(self, *others: Progress) -> None:
+        self.others = others
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
-        """Tell each of them."""
-        for watcher in self.watchers:
-            watcher.step(epoch, step, steps, config, sums)
+        """Pass it on."""
+        for other in self.others:
+            other.step(epoch, step, steps, config, sums)
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """Tell each of them."""
-        for watcher in self.watchers:
-            watcher.epoch(record)
+        """Pass it on."""
+        for other in self.others:
+            other.epoch(record)
 
     def say(self, *sentences: str) -> None:
-        """Tell each of them."""
-        for watcher in self.watchers:
-            watcher.say(*sentences)
+        """Pass it on."""
+        for other in self.others:
+            other.say(*sentences)
 
 
 def _duration(seconds: float) -> str:

@@ -71,8 +71,8 @@ class State:
 
         All must come here: each has sums of its own, and all stop if the save before this one has failed.
         """
-        sums = {name: distributed.gather(value[None]) for name, value in self.sums.items()}
-        distributed.by_first(processes, self._hand_over, run, config, sums, writer, then)
+        sums = {name: distributed.all_gather(value[None]) for name, value in self.sums.items()}
+        distributed.on_rank_0(processes, self._hand_over, run, config, sums, writer, then)
 
     def _hand_over(
         self, run: Run, config: Config, sums: dict[str, Tensor], writer: Writer, then: Callable[[], None]
@@ -119,9 +119,9 @@ def build_state(config: Config, samples: Samples, processes: Processes) -> State
     """A new objective, its optimizer, and everything else at step 0, the same on every process."""
     torch.manual_seed(derive(config.seed, "weights"))
     encoder = build_encoder(config, view_source(config, samples.source), **channel_statistics(samples))
-    objective = build_objective(config, encoder, config.batch_size // config.accumulate, processes.count)
-    objective.gather_by(distributed.gather)
-    split_batchnorm(objective, distributed.total if processes.count > 1 else None)
+    objective = build_objective(config, encoder, config.batch_size // config.accumulate, processes.world_size)
+    objective.gather_by(distributed.all_gather)
+    split_batchnorm(objective, distributed.all_reduce if processes.world_size > 1 else None)
     objective = objective.to(processes.device)
     if len(samples.source) == 2:
         objective = objective.to(memory_format=torch.channels_last)  # what convolutions are fastest in, on a CPU too
@@ -160,7 +160,7 @@ def check_network(config: Config, source: tuple[int, ...]) -> None:
 def _share(values: Tensor, processes: Processes) -> Tensor:
     """A process's own sum again or, if the number of processes has changed, a share that keeps the mean over all."""
     values = values.reshape(-1)
-    return values[processes.rank].clone() if len(values) == processes.count else values.mean()
+    return values[processes.rank].clone() if len(values) == processes.world_size else values.mean()
 
 
 def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250) -> dict[str, tuple[float, ...]]:

@@ -1,4 +1,4 @@
-"""Nested state (dicts, lists, tensors, numbers) as flat named tensors and a JSON-able skeleton, and back."""
+"""State trees (nested dicts, lists, tensors, numbers) as flat named tensors and JSON, and back."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -11,20 +11,20 @@ KEYS = (bool, int, str)
 
 
 def flatten_state(state: Any, prefix: str = "") -> tuple[dict[str, Tensor], Any]:
-    """(tensors, rest): the tensors named by where they are (`prefix/state/0/exp_avg`), the rest as JSON can hold it.
+    """(tensors, rest): tensors by their paths in the tree (`prefix/state/0/exp_avg`), and the rest as JSON can hold it.
 
     Takes any nesting of dicts with int and str keys, lists and tuples over tensors, numbers, bool, str and None: the
     state dicts of modules and optimizers, the state of Python's and NumPy's random generators. In the rest, a container
-    is `{kind: items}` and a tensor is `{"tensor": name}`. Anything else is a TypeError that says where it is.
+    is `{kind: items}` and a tensor is `{"tensor": name}`. Anything else is a TypeError that names its path.
     """
     tensors: dict[str, Tensor] = {}
     return tensors, _flatten(state, prefix, tensors)
 
 
 def unflatten_state(tensors: Mapping[str, Tensor], rest: Any) -> Any:
-    """What `flatten_state` was given, exactly, with parameters as tensors and ordered dicts as dicts.
+    """The inverse of `flatten_state`, except that parameters become tensors and ordered dicts become dicts.
 
-    Takes from `tensors` what the rest names; others may be there. The tensors themselves are used, not copies.
+    `tensors` may hold more than the rest names. The tensors are not copied.
     """
     if not isinstance(rest, dict):
         return rest
@@ -57,7 +57,7 @@ def _flatten(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
 
 
 def _add(tensors: dict[str, Tensor], name: str, value: Tensor) -> str:
-    """The name under which the tensor now is: primed if {"a/b": …} and {"a": {"b": …}} would share one."""
+    """Add a tensor; returns its name, with a prime if {"a/b": …} and {"a": {"b": …}} would have the same."""
     while name in tensors:
         name += "'"
     tensors[name] = value.detach()

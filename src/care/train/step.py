@@ -107,13 +107,14 @@ class Step:
     @contextmanager
     def _synchronized(self, last: bool) -> Iterator[None]:
         """Gradients are averaged over processes once a step, with the last micro-batch."""
-        with nullcontext() if last or self.processes.count == 1 else self.parallel.no_sync():  # type: ignore[operator]
+        with nullcontext() if last or self.processes.world_size == 1 else self.parallel.no_sync():  # type: ignore[operator]
             yield
 
 
 def _can_capture(state: State, config: Config, processes: Processes) -> bool:
     """On one GPU, unless the loss is scaled: then the host looks at every step whether it overflowed."""
-    return config.graph and processes.device.type == "cuda" and processes.count == 1 and not state.scaler.is_enabled()
+    one_gpu = processes.device.type == "cuda" and processes.world_size == 1
+    return config.graph and one_gpu and not state.scaler.is_enabled()
 
 
 def _keep_what_is_compiled() -> None:

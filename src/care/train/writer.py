@@ -1,4 +1,4 @@
-"""Writing to disk while training goes on."""
+"""A background thread for writing checkpoints while training goes on."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class Writer:
-    """A thread that writes one thing at a time. What could not be written is raised by the next `write` or `wait`.
+    """One thread that does one write at a time. If a write fails, the next `write` or `wait` raises its error.
 
-    Hand it what nobody changes any more. On leaving, everything handed over has been tried.
+    What it writes must not change until it is done. Leaving the context waits for it.
     """
 
     def __init__(self) -> None:
@@ -17,12 +17,12 @@ class Writer:
         self.pending: Future[None] | None = None
 
     def write(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Begin `work(*arguments)` as soon as what was handed over before is written."""
+        """Start `work(*arguments)`, after waiting for the write before."""
         self.wait()
         self.pending = self.thread.submit(work, *arguments)
 
     def wait(self) -> None:
-        """Return when everything is written."""
+        """Return when the last write is done; raise its error if it failed."""
         pending, self.pending = self.pending, None
         if pending is not None:
             pending.result()

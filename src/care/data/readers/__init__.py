@@ -1,4 +1,4 @@
-"""Readers: data sets as their authors publish them, one example after the other."""
+"""Readers of data sets in the formats of their authors, one example after the other."""
 
 from care.data.readers.cifar import read_cifar10, read_cifar100
 from care.data.readers.flowers import read_flowers

@@ -25,7 +25,7 @@ class Download:
 
 
 def fetch(download: Download, folder: Path, tick: Callable[[int], object] = lambda size: None) -> Path:
-    """The archive, written into `folder` and checked; `tick` is told how many bytes came.
+    """The archive, written into `folder` and checked; `tick` is called with the number of bytes of each chunk.
 
     Ends with an error, and without the file, if the bytes are not those that the checksum was made from.
     """

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from care.data.readers.pictures import mixed, read_pictures
+from care.data.readers.pictures import read_pictures, shuffled
 from care.data.readers.source import Source
 
 SPLITS = ("train", "val", "test")
@@ -19,10 +19,10 @@ def folder_splits(path: Path) -> tuple[str, ...]:
 
 
 def read_folder(path: Path, split: str, side: int) -> Source:
-    """A split of the folder in `mixed` order; the classes are those of the training pictures, by name.
+    """A split of the folder in `shuffled` order; the classes are the folders of the training pictures, by name.
 
-    Where the training pictures are in no folders of classes, there are no classes, and all labels are −1. Every file in
-    the folder of a class must be a picture, or in that of all pictures, except those whose names begin with a dot.
+    Where these are in no folders, there are no classes, and all labels are −1. Every file in the folder of a class, or
+    in that of all pictures, must be a picture, except those whose names begin with a dot.
     """
     if split not in folder_splits(path):
         raise ValueError(f"{path} has no split {split!r}, only {', '.join(folder_splits(path))}")
@@ -37,7 +37,7 @@ def read_folder(path: Path, split: str, side: int) -> Source:
     if not files:
         raise ValueError(_nothing(chosen, classes))
     description = f"pictures of the folder {path.name}, {split}"
-    return Source(description, classes, side, side, len(files), read_pictures(mixed(files), side))
+    return Source(description, classes, side, side, len(files), read_pictures(shuffled(files), side))
 
 
 def _folders(folder: Path) -> tuple[str, ...]:

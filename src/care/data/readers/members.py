@@ -32,7 +32,7 @@ class FolderMembers:
 
 
 class ArchiveMembers:
-    """The plain files of one folder inside of a tar archive; links and devices are not looked at."""
+    """The plain files of one folder inside of a tar archive; links and devices are ignored."""
 
     def __init__(self, archive: tarfile.TarFile, path: Path, folder: str) -> None:
         self.archive, self.path, self.folder = archive, path, folder
@@ -72,7 +72,7 @@ def members_of(path: Path, folder: str) -> Iterator[Members]:
 
 @contextmanager
 def _archive_errors(path: Path) -> Iterator[None]:
-    """A broken archive shows while it is read, in one of several ways."""
+    """The errors of a broken archive, which come while it is read, as one ValueError."""
     try:
         yield
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:

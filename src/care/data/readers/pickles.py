@@ -1,7 +1,7 @@
 """Pickled dictionaries of numpy arrays, read without running anything that they name.
 
-A pickle is a program. Here, the few names that numpy's arrays are pickled with stand for records of how they were
-called, every other name is an error, and arrays of bytes are made from the records afterwards.
+A pickle is a program that calls functions by name. Here the few names in pickled numpy arrays stand for a record of the
+call, every other name is an error, and the arrays are made from the records afterwards.
 """
 
 import pickle
@@ -27,7 +27,7 @@ ALLOWED = {
 
 @dataclass(eq=False)
 class Recorded:
-    """A name, or the call of one: what the pickle wanted to be done, which is not done."""
+    """A name in a pickle, or the call of one, which is recorded and not made."""
 
     name: str
     arguments: tuple[Any, ...] = ()
@@ -55,7 +55,7 @@ def read_pickle(file: BufferedReader, described: str) -> dict[str, Any]:
     """The dictionary in `file`, which errors call `described`. Keys are text; arrays are records until `as_bytes`."""
     try:
         read = RecordingUnpickler(file, encoding="bytes").load()
-    except Exception as error:  # a broken or hostile pickle fails in any way it likes
+    except Exception as error:  # a broken or hostile pickle can raise anything
         raise ValueError(f"{described} is not a pickle of plain arrays: {error}") from error
     if not isinstance(read, dict):
         raise ValueError(f"{described} is not a pickle of plain arrays: it holds no dictionary")

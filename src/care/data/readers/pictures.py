@@ -21,11 +21,10 @@ FILES_AT_ONCE = 256
 LARGEST_SIDE = 4096
 
 
-def mixed(files: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]]:
-    """The files in an order that has nothing to do with their classes, always the same for as many of them.
+def shuffled(files: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]]:
+    """The files in a random order that depends on nothing but their number.
 
-    Folders come class by class. Whoever takes the first thousand of a store, to measure or to try something, means a
-    thousand of all classes.
+    Folders are read class by class, and the first thousand images of a store should be of all classes.
     """
     return [files[i] for i in sorted(range(len(files)), key=lambda i: derive(0, "file", i))]
 
@@ -45,8 +44,8 @@ def read_pictures(files: Sequence[tuple[Path, int]], side: int) -> Iterator[Exam
 def decode(path: Path, side: int) -> UInt8[np.ndarray, "3 {side} {side}"]:
     """The center square of the picture, resized with antialiasing: the shorter side becomes `side` pixels.
 
-    Color spaces become RGB, transparency is dropped, and of an animation there is the first frame. A file that says
-    how the camera was held is not turned.
+    Color spaces become RGB, transparency is dropped, and an animation becomes its first frame. EXIF orientation is not
+    applied.
     """
     if not path.is_file():
         raise OSError("it is missing or not a plain file")
@@ -63,7 +62,7 @@ def _read_one(file: tuple[Path, int], side: int) -> Example | Unreadable:
     path, label = file
     try:
         return Example(decode(path, side), label)
-    except Exception as error:  # the decoders fail in any way they like, and the user must learn on which file
+    except Exception as error:  # decoders raise errors of any type, and the user must know the file
         return Unreadable(str(path), f"cannot be read as a picture ({type(error).__name__}: {_line(error, path)})")
 
 
@@ -82,7 +81,7 @@ def _rgb(picture: Image.Image) -> Image.Image:
 
 @contextmanager
 def _only_bombs_warn() -> Iterator[None]:
-    """Pillow warns of harmless oddities of files, and of pictures so large that they may be meant to harm."""
+    """Ignore Pillow's warnings, but raise that of pictures so large that they may be decompression bombs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", Image.DecompressionBombWarning)

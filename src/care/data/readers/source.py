@@ -1,4 +1,4 @@
-"""What every reader gives: a split of a data set, one example after the other."""
+"""The result of every reader: a split of a data set, one example after the other."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Source:
-    """A split of a data set as its reader finds it. All pictures have the same height and width.
+    """A split of a data set. All pictures have the same height and width.
 
-    `examples` can be gone through once; it reads while it goes, so errors in the files come then. `expected` is how
-    many examples there should be and serves progress bars alone.
+    `examples` is an iterator that reads the files as it goes, so that their errors are raised there. `expected` is the
+    number of examples there should be, for progress bars.
     """
 
     description: str

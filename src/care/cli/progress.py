@@ -1,4 +1,4 @@
-"""Progress of long work: a bar per stage on a terminal, a line per finished stage elsewhere."""
+"""Progress of the stages of a command: a bar per stage on a terminal, a line per finished stage elsewhere."""
 
 import time
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from care.evaluate.effects.families import Watch
 
 
 @contextmanager
-def watching() -> Iterator[Watch]:
-    """A function that is told (stage, done, total) and shows it on the error stream: what is printed stays clean."""
+def progress_bars() -> Iterator[Watch]:
+    """A callback for (stage, done, total), shown on the error stream, so that standard output holds results only."""
     console = Console(stderr=True)
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), *times)
