@@ -58,7 +58,7 @@ def test_drawing_and_applying_do_not_wait(no_waiting):
 def test_rotations_on_the_gpu_equal_the_cpu(generator):
     F = geometry.Euclidean().embed(torch.randn(3, 500, 64, generator=generator))
     F_a = geometry.Euclidean().embed(F + 0.1 * torch.randn(3, 500, 64, generator=generator))
-    for measure in (geometry.wahba_error, geometry.heldout_ratio, geometry.relative_equivariance, geometry.gram_defect):
+    for measure in (geometry.wahba_error, geometry.heldout_ratio, geometry.relative_equivariance, geometry.gram_error):
         torch.testing.assert_close(measure(F.cuda(), F_a.cuda()).cpu(), measure(F, F_a), rtol=1e-3, atol=1e-6)
     boosted = geometry.Minkowski().embed(F[0].double())
     boost = geometry.Minkowski().random_element(64, generator, 0.5)

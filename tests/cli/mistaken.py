@@ -118,7 +118,7 @@ MISTAKES = {
     "evaluate mine --images 1": "'--images'.*greater than or equal to 20",
     "evaluate mine --augmentations 0": "'--augmentations'.*greater than or equal to 1",
     "evaluate mine --probe papr": "probe must be one of paper, imagenet100, none, got papr",
-    "evaluate mine --probe-on cash": "probe_on must be one of cached, augmented, drifting, got cash",
+    "evaluate mine --probe-on cash": "probe_on must be one of clean, augmented, bn-train, got cash",
     "evaluate mine --probe-epochs 0": "'--probe-epochs'",
     "evaluate mine --learning-rate -1": "learning_rates must be positive",
     "evaluate mine --learning-rate nan": "learning_rates must be positive",

@@ -43,18 +43,18 @@ def test_the_time_at_the_end_is_that_of_everything(run, output):
 
 
 def test_evaluate_leaves_tables_and_pictures(run, output):
-    assert "linear probe (cached features, 2 seeds)" in output
-    assert "held-out SO" in output
+    assert "linear probe (clean, 2 seeds)" in output
+    assert "held-out ratio" in output
     record = json.loads((run / "evaluation" / "evaluation.json").read_text())
     assert record["about"]["test_images"] == 20
     assert record["about"]["augmentations"] == 2
-    assert set(record["measurements"]) == {"head", "backbone"}
+    assert set(record["measurements"]) == {"embedding", "backbone"}
     for name in (
-        "responses-head",
-        "wahba-head",
+        "responses-embedding",
+        "wahba-embedding",
         "cosines-backbone",
-        "neighbors-head",
-        "spectrum-head",
+        "neighbors-embedding",
+        "spectrum-embedding",
         "positive-cosines",
     ):
         for ending in ("png", "svg"):
@@ -79,7 +79,7 @@ def test_the_table_says_what_a_star_is_and_has_none_for_too_few(run):
     """All wrong before and all right now, on 20 images; and 2 augmentations, of which nothing can be said."""
     evaluation, made = Evaluation.load(run / "evaluation"), {}
     for name, right in (("before", False), ("after", True)):
-        arrays = {**evaluation.arrays, "right/knn20": torch.full((20,), right)}
+        arrays = {**evaluation.arrays, "correct/knn20": torch.full((20,), right)}
         spreads = {"gamma": [1.0 + right, 2.0 + right]}
         record = json.loads(json.dumps(evaluation.record))
         record["knn"]["20"] = float(right)
@@ -90,10 +90,10 @@ def test_the_table_says_what_a_star_is_and_has_none_for_too_few(run):
     lines = {line.split("  ")[1].strip(): line for line in shown if line.startswith("  ")}
     assert lines["kNN, k = 20 ↑"].endswith("+100 points [+100, +100] *")
     assert lines["γ_f ↓"].endswith(" +1")
-    (told,) = (line for line in shown if line.startswith("* "))
-    assert "20 test images" in told
-    assert "2 augmentations" in told
-    assert "fewer than 6" in told
+    (note,) = (line for line in shown if line.startswith("* "))
+    assert "20 test images" in note
+    assert "2 augmentations" in note
+    assert "fewer than 6" in note
 
 
 @pytest.mark.usefixtures("output")
@@ -124,7 +124,7 @@ def measured(run, what, out):
     data = ["--data", str(run.parent / "data"), "--size", "32"]
     result = CliRunner().invoke(app, ["measure", what, *data, *QUICK, "--no-families", "--out", str(out)])
     assert result.exit_code == 0, result.output
-    assert "held-out SO" in result.output
+    assert "held-out ratio" in result.output
     return json.loads((out / "measurement.json").read_text())
 
 
@@ -154,10 +154,10 @@ def test_a_run_is_measured_on_what_it_was_trained_for(run, tmp_path):
         out = tmp_path / f"of-{what.suffix}"
         result = CliRunner().invoke(app, ["measure", str(what), *QUICK, "--no-families", "--out", str(out)])
         assert result.exit_code == 0, result.output
-        head, backbone = json.loads((out / "measurement.json").read_text()).values()
-        assert head["policy"] == backbone["policy"] == "cifar100"
-        assert head["images"] == 20 * len(load(config.data).classes)
-        assert (head["length"] is None, backbone["length"] is None) == (False, True)  # known where not all are 1
+        embedding, backbone = json.loads((out / "measurement.json").read_text()).values()
+        assert embedding["policy"] == backbone["policy"] == "cifar100"
+        assert embedding["images"] == 20 * len(load(config.data).classes)
+        assert (embedding["length"] is None, backbone["length"] is None) == (False, True)  # known where not all are 1
 
 
 def test_a_run_of_point_clouds_needs_nothing_said(tmp_path):
@@ -188,7 +188,7 @@ def test_another_policy_makes_views_of_the_size_that_a_run_was_trained_on(run):
         (["compare", "one", "one"], "given twice"),
     ],
 )
-def test_mistakes_are_told_in_a_line(command, message):
+def test_mistakes_are_reported_in_a_line(command, message):
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2, result.output
     assert message in result.output

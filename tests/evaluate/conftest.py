@@ -1,4 +1,4 @@
-"""Evaluations that several files look at."""
+"""Evaluations that several files use."""
 
 import pytest
 

@@ -35,4 +35,4 @@ def colors(images):
 
 
 def pixels(images):
-    return {"head": images.flatten(1)[:, ::8] - 0.3, "backbone": images.flatten(1) - 0.3}
+    return {"embedding": images.flatten(1)[:, ::8] - 0.3, "backbone": images.flatten(1) - 0.3}

@@ -10,7 +10,7 @@ from torch import nn
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
 from care.evaluate import Evaluation, Settings, evaluate_model, figures, summary
-from care.evaluate.comparison.quantities import quantities
+from care.evaluate.comparison.quantities import find_quantity, quantities
 from care.evaluate.features.augmented_probe import augmented_probe
 from care.evaluate.features.probe import Protocol
 from care.evaluate.observer import Observer
@@ -23,8 +23,8 @@ def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
     assert record["factors"]["features"]["hue"] > 0.5
     assert record["factors"]["features"]["angle"] < 0.1
     assert record["factors"]["features"]["x"] < 0.1
-    assert record["sensitivity"]["features"]["brightness"] > 0.2
-    assert record["sensitivity"]["features"]["flip"] < 0.1
+    assert record["decoding"]["features"]["brightness"] > 0.2
+    assert record["decoding"]["features"]["flip"] < 0.1
     assert (
         record["retrieval"]["features"]["hue_distance"] < 0.7 * record["retrieval"]["features"]["hue_distance_chance"]
     )
@@ -35,8 +35,8 @@ def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
     ("measure", "name"),
     [
         ("heldout_ratio", "held-out ratio"),
-        ("unexplained", "unexplained variance"),
-        ("composition", "composition defect"),
+        ("one_minus_r2", "1 − R²"),
+        ("composition_error", "composition error"),
     ],
 )
 def test_what_is_measured_by_family_can_be_looked_up(by_color, measure, name):
@@ -50,7 +50,7 @@ def test_what_is_measured_by_family_can_be_looked_up(by_color, measure, name):
     assert values[f"{name}, color"] != values[name]
 
 
-def test_jittered_queries_are_what_is_looked_for(by_color):
+def test_neighbors_are_those_of_the_jittered_queries(by_color):
     """To an encoder of color, a picture with another color has other neighbors, of that color."""
     found = by_color.record["retrieval"]["features"]
     assert found["overlap"] < 0.6
@@ -72,7 +72,7 @@ def test_labels_in_the_picture_are_found():
     record = evaluation.record
     assert record["knn"]["20"] == 1.0
     assert record["probe"]["mean"] == 1.0
-    assert record["probe"]["on"] == "cached"
+    assert record["probe"]["on"] == "clean"
     assert record["logistic"] == {"penalty": 1.0, "accuracy": 1.0, "converged": True}
 
 
@@ -89,20 +89,21 @@ def test_clouds_that_rotate_are_predicted_exactly():
     assert evaluation.measurement("features").heldout_ratio.mean < 1e-9
 
 
-def test_the_form_is_that_of_the_head():
-    """On the hyperboloid the head is moved by another distance; the backbone has nothing to do with it."""
+def test_the_form_is_that_of_the_embedding():
+    """On the hyperboloid its displacement is another distance; the backbone has nothing to do with it."""
     few = Settings(augmentations=1, probe="none", images=40)
-    embed = lambda x: {"head": x.mean((2, 3)), "backbone": x.mean((2, 3))}  # noqa: E731
+    embed = lambda x: {"embedding": x.mean((2, 3)), "backbone": x.mean((2, 3))}  # noqa: E731
     plain, hyperbolic = (evaluate_model(study(embed, form=form), few) for form in (Euclidean(), Minkowski()))
-    moved = [[e.measurement(output).invariance.mean for output in ("head", "backbone")] for e in (plain, hyperbolic)]
-    assert moved[0][0] == moved[0][1] == moved[1][1]
-    assert moved[1][0] != moved[0][0]
+    outputs = ("embedding", "backbone")
+    found = [[e.measurement(output).displacement.mean for output in outputs] for e in (plain, hyperbolic)]
+    assert found[0][0] == found[0][1] == found[1][1]
+    assert found[1][0] != found[0][0]
 
 
-def test_the_head_is_looked_at_with_other_forms_if_asked_for():
+def test_the_embedding_is_measured_in_other_forms_if_asked_for():
     """As if it had been trained with them: for that, `form` says so."""
     few = Settings(augmentations=2, probe="none", images=60)
-    ends = lambda x: {"head": x[:, ::7].flatten(1), "backbone": x.flatten(1)}  # noqa: E731
+    ends = lambda x: {"embedding": x[:, ::7].flatten(1), "backbone": x.flatten(1)}  # noqa: E731
     made = generate_chains(100, seed=0, points=8)
     samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
 
@@ -110,15 +111,32 @@ def test_the_head_is_looked_at_with_other_forms_if_asked_for():
         return study(ends, samples, samples, policy=PointPolicy(), form=form)
 
     both = evaluate_model(ends_of_chains(Euclidean()), dataclasses.replace(few, forms=("minkowski", "symplectic")))
-    assert both.outputs == ["head", "backbone", "head-minkowski", "head-symplectic"]
+    assert both.outputs == ["embedding", "backbone", "embedding-minkowski", "embedding-symplectic"]
     for form in (Minkowski(), Symplectic()):
         alone = evaluate_model(ends_of_chains(form), few)
-        seen, own = both.measurement(f"head-{form.name}"), alone.measurement("head")
+        seen, own = both.measurement(f"embedding-{form.name}"), alone.measurement("embedding")
         assert (seen.values(), seen.strength, seen.length) == (own.values(), own.strength, own.length)
         values = {(q.group, q.name): q.value for q in quantities(both)}
-        assert values[f"head-{form.name}", "held-out ratio"] == own.heldout_ratio.mean
-        assert values["head", "held-out ratio"] != own.heldout_ratio.mean
-    assert list(both.record["sensitivity"]) == ["head", "backbone"]
+        assert values[f"embedding-{form.name}", "held-out ratio"] == own.heldout_ratio.mean
+        assert values["embedding", "held-out ratio"] != own.heldout_ratio.mean
+    assert list(both.record["decoding"]) == ["embedding", "backbone"]
+
+
+def test_the_equivariance_loss_acts_on_the_equivariant_part_or_on_the_whole_embedding(by_pixel, by_color):
+    """Quantities of "equivariant" are those of that part of a split embedding, else of the embedding."""
+    parts = lambda x: {"embedding": x[:, :, 0], "invariant": x[:, 0, 0], "equivariant": x[:, 1, 0]}  # noqa: E731
+    split = evaluate_model(
+        study(lambda x: {k: v.flatten(1) - 0.3 for k, v in parts(x).items()}),
+        Settings(augmentations=2, probe="none", images=60),
+    )
+    assert split.outputs == ["embedding", "invariant", "equivariant"]
+    for evaluation, output in ((split, "equivariant"), (by_pixel, "embedding"), (by_color, "features")):
+        assert evaluation.equivariant_output == output
+        ratio = find_quantity(evaluation, "equivariant", "held-out ratio")
+        assert (ratio.group, ratio.value) == (output, evaluation.measurement(output).heldout_ratio.mean)
+        assert find_quantity(evaluation, "equivariant", "mass") is None
+    whole = find_quantity(split, "embedding", "held-out ratio")
+    assert whole.value != find_quantity(split, "equivariant", "held-out ratio").value
 
 
 def test_without_labels_there_is_no_probe():
@@ -143,7 +161,7 @@ def test_it_is_repeatable_saved_and_read_back(by_color, tmp_path):
 
 
 @pytest.mark.parametrize("file", ["evaluation.json", "arrays.safetensors"])
-def test_a_damaged_evaluation_is_told(by_color, tmp_path, file):
+def test_a_damaged_evaluation_is_refused(by_color, tmp_path, file):
     by_color.save(tmp_path)
     data = (tmp_path / file).read_bytes()
     (tmp_path / file).write_bytes(data[: len(data) // 2])
@@ -159,7 +177,7 @@ def test_the_summary_and_the_figures_show_all_of_it(by_pixel):
     for words in (
         "linear probe",
         "kNN, k = 200",
-        "head: 200 images",
+        "embedding: 200 images",
         "backbone: 200 images",
         "MRR",
         "hue distance",
@@ -174,18 +192,18 @@ def test_the_summary_and_the_figures_show_all_of_it(by_pixel):
 
 def test_arrays_agree_with_the_record(by_pixel):
     record, arrays = by_pixel.record, by_pixel.arrays
-    assert arrays["right/probe"].double().mean().item() == pytest.approx(record["probe"]["mean"])
-    assert arrays["right/knn20"].double().mean().item() == pytest.approx(record["knn"]["20"])
-    cosine = by_pixel.measurement("head").families["all"].cosine
-    assert arrays["cosine/head"].mean(1).tolist() == pytest.approx(cosine.values, abs=1e-6)
-    assert arrays["positive/head"].mean().item() == pytest.approx(record["positive_cosine"]["head"], abs=1e-6)
+    assert arrays["correct/probe"].double().mean().item() == pytest.approx(record["probe"]["mean"])
+    assert arrays["correct/knn20"].double().mean().item() == pytest.approx(record["knn"]["20"])
+    cosine = by_pixel.measurement("embedding").families["all"].cosine
+    assert arrays["cosine/embedding"].mean(1).tolist() == pytest.approx(cosine.values, abs=1e-6)
+    assert arrays["positive/embedding"].mean().item() == pytest.approx(record["positive_cosine"]["embedding"], abs=1e-6)
     all_of_them, standing_for_them = (
         torch.as_tensor(values).sort().values
-        for values in (arrays["positive/head"], record["positive_quantiles"]["head"])
+        for values in (arrays["positive/embedding"], record["positive_quantiles"]["embedding"])
     )
     places = torch.linspace(-1, 1, 201)
     below = [torch.searchsorted(values, places) / len(values) for values in (all_of_them, standing_for_them)]
-    assert len(arrays["positive/head"]) == len(arrays["cosine/head"][0])  # of 3 augmentations: the first two
+    assert len(arrays["positive/embedding"]) == len(arrays["cosine/embedding"][0])  # of 3 augmentations: the first two
     assert (below[0] - below[1]).abs().max() <= 0.5 / len(standing_for_them) + 1 / len(all_of_them)
 
 
@@ -198,8 +216,8 @@ class Normalized(nn.Module):
         return self.norm(images.flatten(1))
 
 
-@pytest.mark.parametrize("drifting", [False, True])
-def test_batchnorm_drifts_only_if_asked_to(drifting):
+@pytest.mark.parametrize("bn_train", [False, True])
+def test_batchnorm_statistics_change_only_in_training_mode(bn_train):
     module = Normalized().eval()
     train, test = shapes(120, 0), shapes(60, 1)
     observers = [
@@ -210,11 +228,11 @@ def test_batchnorm_drifts_only_if_asked_to(drifting):
     augmented_probe(
         *observers,
         Protocol(epochs=2, seeds=(0,), batch_size=50),
-        module if drifting else None,
+        module if bn_train else None,
         tick=lambda *_: seen.append(module.norm.running_mean.clone()),
     )
-    moved = (seen[-1] - before["norm.running_mean"]).abs().max()
-    assert (moved > 0.1) == drifting
+    changed = (seen[-1] - before["norm.running_mean"]).abs().max()
+    assert (changed > 0.1) == bn_train
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
     assert not module.norm.training
 
@@ -234,7 +252,7 @@ def test_an_augmented_probe_learns():
         ({"probe_on": "x"}, "probe_on must be one of"),
     ],
 )
-def test_unknown_settings_are_told(changes, message):
+def test_unknown_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         Settings(**changes)
 

@@ -15,7 +15,7 @@ from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Observer
 from care.evaluate.retrieval.hue import Hues, mean_hue
-from care.evaluate.retrieval.neighbors import retrieval
+from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.explore import SLIDERS, Bank, Gallery, Question, fill_bank, read_question
 from care.models.small_resnet import SmallResNet
 
@@ -85,7 +85,7 @@ def test_numbers_are_those_of_the_retrieval(gallery):
     labels = gallery.samples.labels
     views = torch.cat([changed_view(gallery.samples, int(image), PIXELS) for image in queries])
     F_a = bank.observer.embed(views)["head"]
-    found = retrieval(bank.F, queries, F_a, bank.hues, mean_hue(views), labels, K)
+    found = retrieval_measures(bank.F, queries, F_a, bank.hues, mean_hue(views), labels, K)
     for image in queries.tolist():
         seen = gallery.answer(image, CHANGES).models[0]
         assert seen.still.shared / K == pytest.approx(float(found.per_query["overlap"][image]))

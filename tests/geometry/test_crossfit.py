@@ -59,8 +59,8 @@ def test_a_linear_map_is_found_where_no_rotation_is():
 
 
 def test_a_rotation_is_a_linear_map():
-    F, turn = cloud(400, 8), torch.linalg.matrix_exp(skew(noise(torch.empty(8, 8).double(), 3)))
-    F_a = F @ turn.mT
+    F, rotation = cloud(400, 8), torch.linalg.matrix_exp(skew(noise(torch.empty(8, 8).double(), 3)))
+    F_a = F @ rotation.mT
     assert crossfit_linear(F, F_a)[0].numpy() == pytest.approx(solve_wahba(F, F_a).numpy(), abs=1e-4)
     assert heldout_linear_ratio(F, F_a) < 1e-9
 

@@ -8,7 +8,7 @@ from care.geometry import exponential, skew
 
 
 def skew_of_angle(largest, m, generator, dtype=torch.float64):
-    """A skew matrix that turns by `largest` radians, at most."""
+    """A skew matrix that rotates by `largest` radians, at most."""
     A = skew(torch.randn(3, m, m, generator=generator, dtype=dtype))
     return largest * A / torch.linalg.matrix_norm(A, 2)[:, None, None]
 

@@ -1,4 +1,4 @@
-"""The two ways to the nearest rotation: they must agree with SciPy, and with each other where points tell little."""
+"""The two ways to the nearest rotation: they must agree with SciPy, and with each other where points leave R open."""
 
 import pytest
 import scipy.linalg

@@ -6,20 +6,20 @@ from care.geometry import (
     Euclidean,
     Minkowski,
     Symplectic,
-    composition_defect,
-    gram_defect,
+    composition_error,
+    displacement,
+    gram_error,
     heldout_ratio,
-    invariance,
     measures,
+    one_minus_r2,
     relative_equivariance,
     skew,
     symplectic_strength,
-    unexplained_variance,
 )
 from care.geometry.crossfit import crossfit_rotations, halves
 from care.geometry.forms import boost
 
-RELATIVE = [relative_equivariance, heldout_ratio, lambda F, F_a: composition_defect(F, F_a, F, F_a)]
+RELATIVE = [relative_equivariance, heldout_ratio, lambda F, F_a: composition_error(F, F_a, F, F_a)]
 
 
 def sphere(n, d, generator):
@@ -27,7 +27,7 @@ def sphere(n, d, generator):
 
 
 def displaced(F, size, generator):
-    """Every point pushed in a direction of its own."""
+    """Every point pushed in another direction."""
     return Euclidean().embed(F + size * Euclidean().embed(torch.randn(F.shape, generator=generator, dtype=F.dtype)))
 
 
@@ -44,26 +44,26 @@ def literal_gamma(F, F_a):
     return total / count
 
 
-def test_unexplained_variance_is_one_minus_r2_of_the_cross_fitted_rotations(generator):
+def test_one_minus_r2_is_that_of_the_cross_fitted_rotations(generator):
     F = sphere(40, 5, generator)
     F_a = displaced(F @ Euclidean().random_element(5, generator).mT, 0.5, generator)
     R, predicted = crossfit_rotations(F, F_a, "SO"), torch.empty_like(F)
     for rows, fitted in zip(reversed(halves(F)), R, strict=True):
         predicted[rows] = F[rows] @ fitted.mT
     expected = 1 - r2_score(F_a.numpy(), predicted.numpy(), multioutput="variance_weighted")
-    assert unexplained_variance(F, F_a).item() == pytest.approx(expected)
-    assert unexplained_variance(F, F_a, R).item() == pytest.approx(expected)
-    assert unexplained_variance(F, F[:1].expand_as(F)).isnan()
+    assert one_minus_r2(F, F_a).item() == pytest.approx(expected)
+    assert one_minus_r2(F, F_a, R).item() == pytest.approx(expected)
+    assert one_minus_r2(F, F[:1].expand_as(F)).isnan()
 
 
 def test_an_encoder_of_the_augmentation_alone_is_told_from_a_rotation(generator):
     """Nearly one point for all images, and another under the augmentation: the held-out ratio is fooled."""
-    still, moved = sphere(2, 8, generator)
-    F, F_a = displaced(still.expand(500, 8), 0.1, generator), displaced(moved.expand(500, 8), 0.1, generator)
+    point, other = sphere(2, 8, generator)
+    F, F_a = displaced(point.expand(500, 8), 0.1, generator), displaced(other.expand(500, 8), 0.1, generator)
     assert heldout_ratio(F, F_a).item() < 0.05
-    assert unexplained_variance(F, F_a).item() > 0.95
-    turned = F @ torch.linalg.matrix_exp(skew(torch.randn(8, 8, generator=generator, dtype=torch.float64))).mT
-    assert unexplained_variance(F, turned).item() < 1e-9
+    assert one_minus_r2(F, F_a).item() > 0.95
+    rotated = F @ torch.linalg.matrix_exp(skew(torch.randn(8, 8, generator=generator, dtype=torch.float64))).mT
+    assert one_minus_r2(F, rotated).item() < 1e-9
 
 
 def test_relative_equivariance_is_the_papers_formula(generator):
@@ -80,17 +80,17 @@ def test_pairs_that_did_not_move_are_left_out_of_gamma(generator):
 
 
 @pytest.mark.parametrize("form", [Euclidean(), Minkowski(), Symplectic()], ids=lambda form: form.name)
-def test_gram_defect_is_the_mean_over_different_pairs(form, generator):
+def test_gram_error_is_the_mean_over_different_pairs(form, generator):
     F, F_a = torch.randn(2, 9, 6, generator=generator, dtype=torch.float64)
     J, pairs = form.matrix(6), [(i, j) for i in range(9) for j in range(9) if i != j]
     literal = sum((F_a[i] @ J @ F_a[j] - F[i] @ J @ F[j]) ** 2 for i, j in pairs) / len(pairs)
-    torch.testing.assert_close(gram_defect(F, F_a, form), literal)
+    torch.testing.assert_close(gram_error(F, F_a, form), literal)
 
 
 def test_invariance_is_the_mean_displacement(generator):
     F, F_a = torch.randn(2, 9, 6, generator=generator, dtype=torch.float64)
     literal = sum((F_a[i] - F[i]).square().sum() ** 0.5 for i in range(9)) / 9
-    torch.testing.assert_close(invariance(F, F_a), literal)
+    torch.testing.assert_close(displacement(F, F_a), literal)
 
 
 @pytest.mark.parametrize("group", ["SO", "O"])
@@ -113,19 +113,19 @@ def test_an_equivariant_encoder_scores_zero(dtype, generator):
     R_a, R_b = (Euclidean().random_element(8, generator).to(dtype) for _ in range(2))
     F_a, F_b, F_ba = F @ R_a.T, F @ R_b.T, F @ (R_b @ R_a).T
     zero = 1e-9 if dtype == torch.float32 else 1e-20
-    assert gram_defect(F, F_a) < zero
+    assert gram_error(F, F_a) < zero
     assert relative_equivariance(F, F_a) < zero
     assert heldout_ratio(F, F_a, "O") < zero
-    assert composition_defect(F, F_a, F_b, F_ba, "O") < zero
+    assert composition_error(F, F_a, F_b, F_ba, "O") < zero
 
 
 @pytest.mark.parametrize(("form", "group"), [(Minkowski(), "Lorentz"), (Symplectic(), "Sp")])
 def test_planted_elements_of_other_groups_score_zero(form, group, generator):
     F = form.embed(torch.randn(60, 6, generator=generator, dtype=torch.float64))
     A, B = (form.random_element(6, generator, 0.5) for _ in range(2))
-    assert gram_defect(F, F @ A.T, form) < 1e-18
+    assert gram_error(F, F @ A.T, form) < 1e-18
     assert heldout_ratio(F, F @ A.T, group) < 1e-12
-    assert composition_defect(F, F @ A.T, F @ B.T, F @ (B @ A).T, group) < 1e-12
+    assert composition_error(F, F @ A.T, F @ B.T, F @ (B @ A).T, group) < 1e-12
     assert heldout_ratio(F, F @ A.T, "O") > 0.01
 
 
@@ -163,12 +163,12 @@ def test_the_ratio_on_the_hyperboloid_does_not_depend_on_where_the_points_are(ge
     torch.testing.assert_close(
         relative_equivariance(F @ B.T, F_a @ B.T, form=form), relative_equivariance(F, F_a, form=form)
     )
-    torch.testing.assert_close(invariance(F @ B.T, F_a @ B.T, form), invariance(F, F_a, form))
+    torch.testing.assert_close(displacement(F @ B.T, F_a @ B.T, form), displacement(F, F_a, form))
     assert (F_a @ B.T - F @ B.T).norm() > 2 * (F_a - F).norm()
 
 
 def composition_with_itself(F, F_a, group):
-    return composition_defect(F, F_a, F, F_a, group)
+    return composition_error(F, F_a, F, F_a, group)
 
 
 @each_form
@@ -198,8 +198,8 @@ def test_symplectic_strength_tells_a_lagrangian_subspace_from_any_other(generato
     lagrangian = torch.cat([q, 0.5 * q], dim=1)  # p = q/2: ω(x, y) = q·q'/2 − q·q'/2
     A = Symplectic().random_element(8, generator, 0.5)
     assert symplectic_strength(lagrangian @ A.T) < 1e-20
-    turned = [lagrangian @ Euclidean().random_element(8, generator).T for _ in range(200)]
-    assert torch.stack([symplectic_strength(F) for F in turned]).mean().item() == pytest.approx(1, abs=0.1)
+    rotated = [lagrangian @ Euclidean().random_element(8, generator).T for _ in range(200)]
+    assert torch.stack([symplectic_strength(F) for F in rotated]).mean().item() == pytest.approx(1, abs=0.1)
     assert symplectic_strength(torch.outer(q[:, 0], q[0].repeat(2))).isnan()
 
 
@@ -225,11 +225,11 @@ def test_an_invariant_encoder_is_reported_as_such(measure, dtype, generator):
     rounded = F * (1 + torch.finfo(dtype).eps * torch.randn(50, 8, generator=generator).to(dtype))
     assert measure(F, F).isnan()
     assert measure(F, rounded).isnan()
-    assert invariance(F, F) == 0
-    assert gram_defect(F, F) == 0
+    assert displacement(F, F) == 0
+    assert gram_error(F, F) == 0
 
 
-@pytest.mark.parametrize("measure", [*RELATIVE, gram_defect, invariance])
+@pytest.mark.parametrize("measure", [*RELATIVE, gram_error, displacement])
 def test_many_augmentations_at_once_equal_one_by_one(measure, generator):
     F = sphere(40, 5, generator)
     F_a = torch.stack([displaced(F, 0.4, generator) for _ in range(6)]).view(2, 3, 40, 5)
@@ -240,7 +240,7 @@ def test_many_augmentations_at_once_equal_one_by_one(measure, generator):
             torch.testing.assert_close(together[i, j], measure(F, F_a[i, j]))
 
 
-@pytest.mark.parametrize("measure", [relative_equivariance, gram_defect])
+@pytest.mark.parametrize("measure", [relative_equivariance, gram_error])
 def test_blocks_of_pairs_add_up(measure, generator, monkeypatch):
     F = sphere(37, 5, generator)
     F_a = displaced(F, 0.4, generator)
@@ -249,7 +249,7 @@ def test_blocks_of_pairs_add_up(measure, generator, monkeypatch):
     torch.testing.assert_close(measure(F, F_a), whole)
 
 
-@pytest.mark.parametrize("measure", [*RELATIVE, gram_defect, invariance])
+@pytest.mark.parametrize("measure", [*RELATIVE, gram_error, displacement])
 @pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
 def test_points_that_are_not_finite_are_refused(measure, bad, generator):
     F = sphere(6, 3, generator)
@@ -260,6 +260,6 @@ def test_points_that_are_not_finite_are_refused(measure, bad, generator):
 
 
 def test_one_point_has_no_pairs():
-    for measure in (relative_equivariance, gram_defect, heldout_ratio):
+    for measure in (relative_equivariance, gram_error, heldout_ratio):
         with pytest.raises(ValueError, match="n ≥ 2"):
             measure(torch.ones(1, 3), torch.ones(1, 3))

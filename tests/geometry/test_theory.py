@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from care.geometry import Euclidean, composition_defect, gram_defect, solve_wahba, wahba_error
+from care.geometry import Euclidean, composition_error, gram_error, solve_wahba, wahba_error
 
 
 def sphere(n, d, generator):
@@ -21,7 +21,7 @@ def test_proposition_1_equal_angles_mean_one_rotation(n, d, generator):
     values, vectors = torch.linalg.eigh(F @ F.T)
     rank = min(n, d)
     F_a = torch.nn.functional.pad(vectors[:, -rank:] * values[-rank:].clamp_min(0).sqrt(), (0, d - rank))
-    assert gram_defect(F, F_a) < 1e-20
+    assert gram_error(F, F_a) < 1e-20
     R_a = solve_wahba(F, F_a, "O")
     assert Euclidean().contains(R_a)
     torch.testing.assert_close(F @ R_a.T, F_a)
@@ -31,7 +31,7 @@ def test_proposition_1_is_about_o_not_so(generator):
     """A mirror keeps all angles, so L_equi = 0, and yet no element of SO(d) does the same: W_f over SO(d) sees it."""
     F = sphere(30, 3, generator)
     F_a = F * torch.tensor([1.0, 1.0, -1.0])
-    assert gram_defect(F, F_a) < 1e-30
+    assert gram_error(F, F_a) < 1e-30
     assert wahba_error(F, F_a, "O") < 1e-12
     assert wahba_error(F, F_a, "SO") > 1
 
@@ -39,7 +39,7 @@ def test_proposition_1_is_about_o_not_so(generator):
 def test_the_converse_unequal_angles_mean_no_rotation(generator):
     F = sphere(30, 6, generator)
     F_a = Euclidean().embed(F * torch.tensor([2.0, 1, 1, 1, 1, 1]))
-    assert gram_defect(F, F_a) > 1e-3
+    assert gram_error(F, F_a) > 1e-3
     assert wahba_error(F, F_a, "O") > 0.1
 
 
@@ -55,21 +55,21 @@ def test_corollary_1_compositions_become_products(generator):
     F_a, F_b, F_ba = F @ R_a.T, F @ R_b.T, F @ R_a.T @ R_b.T
     rho_a, rho_b, rho_ba = (solve_wahba(F, G, "O") for G in (F_a, F_b, F_ba))
     torch.testing.assert_close(rho_ba, rho_b @ rho_a)
-    assert composition_defect(F, F_a, F_b, F_ba, "O") < 1e-20
+    assert composition_error(F, F_a, F_b, F_ba, "O") < 1e-20
 
 
 def test_corollary_1_fails_when_the_embeddings_do_not_span():
-    """All f(x) lie on one axis: a turns it to the second, b∘a to the third, and b alone leaves it where it is.
+    """All f(x) lie on one axis: a rotates it to the second, b∘a to the third, and b alone leaves it where it is.
 
     Every augmentation keeps all angles, but what b does to the second axis cannot be known from f(x) and f(b(x)).
     """
     F = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)[:, None] * torch.eye(3, dtype=torch.float64)[0]
     R_a, R_b = quarter_turn(0, 1), quarter_turn(1, 2)
     F_a, F_b, F_ba = F @ R_a.T, F @ R_b.T, F @ R_a.T @ R_b.T
-    assert max(gram_defect(F, G) for G in (F_a, F_b, F_ba)) < 1e-30
+    assert max(gram_error(F, G) for G in (F_a, F_b, F_ba)) < 1e-30
     rho_a, rho_b, rho_ba = (solve_wahba(F, G, "O") for G in (F_a, F_b, F_ba))
     assert (rho_ba - rho_b @ rho_a).norm() > 1
-    assert composition_defect(F, F_a, F_b, F_ba, "O") == pytest.approx(1)
+    assert composition_error(F, F_a, F_b, F_ba, "O") == pytest.approx(1)
 
 
 @settings(max_examples=60, deadline=None)

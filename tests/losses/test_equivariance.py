@@ -2,7 +2,7 @@ import literal
 import pytest
 import torch
 
-from care.geometry import Euclidean, gram_defect
+from care.geometry import Euclidean, gram_error
 from care.losses import equivariance, mean_weight
 
 
@@ -14,9 +14,9 @@ def test_one_rotation_per_chunk_costs_nothing(generator):
     assert equivariance(z.flatten(0, 1), rotated.flatten(0, 1), chunks=2) > 1e-2
 
 
-def test_one_chunk_is_the_gram_defect(generator):
+def test_one_chunk_is_the_gram_error(generator):
     z1, z2 = Euclidean().embed(torch.randn(2, 20, 6, generator=generator, dtype=torch.float64))
-    torch.testing.assert_close(equivariance(z1, z2), gram_defect(z1, z2))
+    torch.testing.assert_close(equivariance(z1, z2), gram_error(z1, z2))
 
 
 @pytest.mark.parametrize(("batch", "chunks"), [(32, 2), (32, 8), (24, 12)])

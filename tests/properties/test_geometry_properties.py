@@ -7,10 +7,10 @@ import torch
 from hypothesis import given
 
 from care.geometry import (
-    composition_defect,
-    gram_defect,
+    composition_error,
+    displacement,
+    gram_error,
     heldout_ratio,
-    invariance,
     relative_equivariance,
     solve_wahba,
     wahba_error,
@@ -85,7 +85,7 @@ def test_a_planted_rotation_explains_what_was_held_out(d, data):
 @given(pairs(at_least=2))
 def test_measures_of_any_points_are_numbers_or_say_that_nothing_moved(pair):
     F, F_a = pair
-    for measure in (invariance, gram_defect, wahba_error):
+    for measure in (displacement, gram_error, wahba_error):
         assert measure(F, F_a) >= 0
     for measure in (relative_equivariance, heldout_ratio):
         value = measure(F, F_a)
@@ -99,8 +99,8 @@ def test_points_that_are_not_finite_are_refused_wherever_they_are(bad, pair, dat
     F, F_a = (points.clone() for points in pair)
     chosen = data.draw(st.sampled_from([F, F_a]))
     chosen[data.draw(st.integers(0, len(F) - 1)), data.draw(st.integers(0, F.shape[1] - 1))] = bad
-    for measure in (solve_wahba, wahba_error, invariance, gram_defect, relative_equivariance, heldout_ratio):
+    for measure in (solve_wahba, wahba_error, displacement, gram_error, relative_equivariance, heldout_ratio):
         with pytest.raises(ValueError, match="points must be finite"):
             measure(F, F_a)
     with pytest.raises(ValueError, match="points must be finite"):
-        composition_defect(F, F_a, F, F_a)
+        composition_error(F, F_a, F, F_a)

@@ -19,11 +19,11 @@ def response(shift=0.0, n=3):
     return {
         "heldout_ratio": [0.5 + shift + 0.1 * i for i in range(n)],
         "heldout_linear": [0.4 + shift + 0.1 * i for i in range(n)],
-        "invariance": [0.3 + 0.01 * i for i in range(n)],
+        "displacement": [0.3 + 0.01 * i for i in range(n)],
         "gamma": [0.01 * 10**i for i in range(n)],
-        "gram_defect": [1e-4 * 2**i for i in range(n)],
+        "gram_error": [1e-4 * 2**i for i in range(n)],
         "wahba": [20.0 + i for i in range(n)],
-        "composition": [0.9 + 0.01 * i for i in range(n)],
+        "composition_error": [0.9 + 0.01 * i for i in range(n)],
     }
 
 
@@ -55,11 +55,11 @@ def save(figure, folder):
 
 PANELS = {
     "Held-out ratio": "heldout_ratio",
-    "How far the embedding moves": "invariance",
-    "Composition": "composition",
+    "Displacement": "displacement",
+    "Composition error": "composition_error",
     "Relative equivariance $γ_f$": "gamma",
     "Wahba error $W_f$": "wahba",
-    "Gram defect": "gram_defect",
+    "Gram error": "gram_error",
 }
 
 
@@ -90,7 +90,7 @@ def test_what_has_a_reference_has_a_dashed_line_at_one():
         title: [list(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "--"]
         for title, ax in panels(response_figure({"m": {"all": response()}})).items()
     }
-    assert dashed == {title: [[1, 1]] if title in ("Held-out ratio", "Composition") else [] for title in PANELS}
+    assert dashed == {title: [[1, 1]] if title in ("Held-out ratio", "Composition error") else [] for title in PANELS}
 
 
 @pytest.mark.parametrize("nothing", [None, math.nan])
@@ -107,10 +107,10 @@ def test_an_invariant_response_is_a_word_and_not_a_dot(nothing):
 
 def test_what_was_not_measured_is_not_drawn():
     models = {"m": {"all": response(), "crop": {"wahba": [1.0]}}, "n": {"all": response()}}
-    del models["m"]["all"]["composition"], models["n"]["all"]["composition"]
+    del models["m"]["all"]["composition_error"], models["n"]["all"]["composition_error"]
     shown = panels(response_figure(models))
-    assert set(shown) == set(PANELS) - {"Composition"}
-    assert texts(shown["Gram defect"]).count("not measured") == 1
+    assert set(shown) == set(PANELS) - {"Composition error"}
+    assert texts(shown["Gram error"]).count("not measured") == 1
     assert "not measured" not in texts(shown["Wahba error $W_f$"])
 
 

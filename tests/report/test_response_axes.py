@@ -15,7 +15,7 @@ def texts(ax):
     return [text.get_text() for text in ax.texts]
 
 
-ALL = ["heldout_ratio", "invariance", "composition", "gamma", "wahba", "gram_defect"]
+ALL = ["heldout_ratio", "displacement", "composition_error", "gamma", "wahba", "gram_error"]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_note_covers_no_mark(known):
 
 
 def test_zero_on_a_logarithmic_axis_is_written(tmp_path):
-    figure = response_figure({"m": {"all": {"gram_defect": [0.0, 0.0]}, "crop": {"gram_defect": [0.0, 0.25]}}})
+    figure = response_figure({"m": {"all": {"gram_error": [0.0, 0.0]}, "crop": {"gram_error": [0.0, 0.25]}}})
     (ax,) = figure.axes
     assert dots(ax) == [0.25]
     assert texts(ax) == ["0", "at 0", "0.125 (1 of 2 at 0)"]

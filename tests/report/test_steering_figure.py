@@ -1,4 +1,4 @@
-"""What lies beyond the axis of the steering figure is told, not piled up at its edge."""
+"""What lies beyond the axis of the steering figure is written beside it, not piled up at its edge."""
 
 import pytest
 
@@ -10,8 +10,8 @@ def drawn(ax, marker):
 
 
 def test_what_is_beyond_the_edge_is_written_beside_its_row(tmp_path):
-    families = {"hue": {"steering": [0.2, 1.7, 9.25], "oracle": [0.1, 0.3]}, "crop": {"steering": [0.4, 1.6]}}
-    pooled = {"hue": {"steering": 2.5, "oracle": 0.2}, "crop": {"steering": 0.9}}
+    families = {"hue": {"steering": [0.2, 1.7, 9.25], "procrustes": [0.1, 0.3]}, "crop": {"steering": [0.4, 1.6]}}
+    pooled = {"hue": {"steering": 2.5, "procrustes": 0.2}, "crop": {"steering": 0.9}}
     figure = steering_figure(families, pooled, "mine")
     (ax,) = figure.axes
     assert ax.get_xlim() == (0, 1.5)

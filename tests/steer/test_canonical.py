@@ -66,7 +66,7 @@ def test_undoing_what_was_not_done_gives_the_augmentation_away():
 def test_canonical_embeddings_are_those_of_the_pictures_as_they_are(generator):
     observer = color_observer(colored(torch.rand(600, generator=generator)))
     a = next(p for p in measured_families(observer.policy, 1) if p.name == "hue").policy.sample(600, (8, 8), generator)
-    F, z = observer.still()["out"], observer.under_each(a)["out"]
+    F, z = observer.clean()["out"], observer.augmented_each(a)["out"]
     assert (z - F).norm(dim=1).mean() > 0.3
     assert (canonicalized(hue_steering(), z, a) - F).norm(dim=1).max() < 0.02  # the colors are bytes
 

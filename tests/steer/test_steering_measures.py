@@ -10,7 +10,7 @@ import torch
 from care.augment import PointPolicy, simclr
 from care.evaluate.effects.effect import Spread
 from care.evaluate.effects.families import ALL, Family
-from care.geometry import composition_defect, heldout_ratio
+from care.geometry import composition_error, heldout_ratio
 from care.randomness import derive
 from care.report import steering_figure
 from care.steer import Steered, Unexplained, fit_predictor, fit_steering, gather, measure_steering, steered_families
@@ -53,13 +53,13 @@ def test_the_oracle_is_that_of_measure():
     bent = lambda x: embed(x + 0.3 * x.square())  # noqa: E731
     observer = observer_of(bent, planted_clouds(60, generator))
     found = steered(observer, observer).families[ALL]
-    F = observer.still()["out"]
+    F = observer.clean()["out"]
     a = MEASURED[0].draw((4,), derive(0, "steered"))
     b = MEASURED[0].draw_second((4,), derive(0, "steered"))
     for i in range(4):
-        F_a, F_b, F_ba = (observer.under(*p)["out"] for p in ((a[i],), (b[i],), (a[i], b[i])))
+        F_a, F_b, F_ba = (observer.augmented(*p)["out"] for p in ((a[i],), (b[i],), (a[i], b[i])))
         assert found.ratio["oracle"].values[i] == pytest.approx(heldout_ratio(F, F_a).item(), rel=1e-4)
-        defect = composition_defect(F, F_a, F_b, F_ba).item()
+        defect = composition_error(F, F_a, F_b, F_ba).item()
         assert found.composition["oracle"].values[i] == pytest.approx(defect, rel=1e-4)
 
 
@@ -199,9 +199,9 @@ def test_effects_are_squared_displacements(result):
     generator = torch.Generator().manual_seed(0)
     _, unseen = (observer_of(embed, planted_clouds(n, generator)) for n in (300, 120))
     a = MEASURED[0].draw((4,), derive(0, "steered"))
-    F = unseen.still()["out"]
+    F = unseen.clean()["out"]
     for i, effect in enumerate(result.families[ALL].ratio["steering"].effects):
-        assert effect == pytest.approx((unseen.under(a[i])["out"] - F).square().sum().item() / 120, rel=1e-4)
+        assert effect == pytest.approx((unseen.augmented(a[i])["out"] - F).square().sum().item() / 120, rel=1e-4)
 
 
 def test_the_figure_has_a_row_per_family_that_moved():

@@ -47,7 +47,7 @@ def test_a_run_leaves_what_it_promises(data, tmp_path):
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [record["epoch"] for record in log] == [1, 2, 3]
     assert {
-        "loss", "info_nce", "equivariance", "positive_cosine", "negative_cosine", "gram_defect", "invariance", "gamma",
+        "loss", "info_nce", "equivariance", "positive_cosine", "negative_cosine", "gram_error", "displacement", "gamma",
         "heldout_ratio", "knn", "learning_rate",
     } <= set(log[0])  # fmt: skip
     assert log[-1]["loss"] == pytest.approx(log[-1]["info_nce"] + 3 * log[-1]["equivariance"])

@@ -38,7 +38,7 @@ class Ends(torch.nn.Module):
 
 def test_what_is_turned_is_looked_at_alone():
     samples, encoder = load("chains", "test").limit(60), Encoder(Ends(), torch.nn.Identity(), (0.0,) * 3, (1.0,) * 3)
-    monitors = [Monitor(samples, samples, PointPolicy(), Euclidean(), seed=0, turned=t) for t in (0, 3)]
+    monitors = [Monitor(samples, samples, PointPolicy(), Euclidean(), seed=0, equivariant_dim=t) for t in (0, 3)]
     whole, turned = (monitor.measure(encoder, torch.device("cpu")) for monitor in monitors)
     assert turned["heldout_ratio"] == pytest.approx(0, abs=1e-6)
-    assert turned["invariance"] > 1.1 * whole["invariance"]
+    assert turned["displacement"] > 1.1 * whole["displacement"]

@@ -104,7 +104,7 @@ def close(one, two):
     ones, twos = Run(one).log(), Run(two).log()
     assert len(ones) == len(twos) == 8
     for first, second in zip(ones[:2], twos[:2], strict=True):
-        for name in set(first) & {"loss", "info_nce", "equivariance", "invariance", "positive_cosine"}:
+        for name in set(first) & {"loss", "info_nce", "equivariance", "displacement", "positive_cosine"}:
             assert second[name] == pytest.approx(first[name], rel=1e-3), name
 
 

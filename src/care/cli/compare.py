@@ -23,11 +23,11 @@ def compare(
         "comparison"
     ),
 ) -> None:
-    """Put evaluated runs side by side: one table, paired figures, and what differs by more than chance.
+    """Put evaluated runs side by side: one table, paired figures, and which differences are significant.
 
     Every run is compared with the first one, image by image and augmentation by augmentation: intervals are 95 %
-    bootstrap intervals of the paired differences, and * marks those without 0. Fewer than 6 images or augmentations
-    are too few for one. They are about other images and augmentations, not about other pretraining seeds.
+    bootstrap intervals of the paired differences, and * marks those that exclude 0; fewer than 6 images or
+    augmentations are too few for one. They are over images and augmentations, not over pretraining seeds.
 
     Example: [bold]care compare runs/simclr runs/care[/bold]
     """
@@ -56,7 +56,7 @@ def _folder(run: Path) -> Path:
 
 
 def _names(runs: list[Path]) -> list[str]:
-    """The last part of each path, and as much before it as tells them apart."""
+    """The last part of each path, and as much before it as makes them different."""
     resolved = [run.resolve().parts for run in runs]
     for depth in range(1, max(map(len, resolved)) + 1):
         names = [visible("-".join(parts[-depth:])) for parts in resolved]

@@ -40,8 +40,8 @@ def evaluate(
     ] = 20,
     probe: Annotated[str, typer.Option(help="Protocol of the linear probe: paper, imagenet100 or none.")] = "paper",
     probe_on: Annotated[
-        str, typer.Option(help="cached: features of the images as they are; augmented; drifting: and BatchNorm drifts.")
-    ] = "cached",
+        str, typer.Option(help="clean images, augmented ones, or bn-train: augmented, with BatchNorm in training mode.")
+    ] = "clean",
     probe_epochs: Annotated[int | None, typer.Option(min=1, help="Default: the protocol's.")] = None,
     learning_rate: Annotated[
         list[float] | None, typer.Option(help="Of the probe. Give several: held-out training images choose.")
@@ -55,7 +55,7 @@ def evaluate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: the folder evaluation in the run.")] = None,
 ) -> None:
-    """Measure everything: linear probe, kNN, geometry by augmentation family, retrieval, sensitivity.
+    """Measure everything: linear probe, kNN, geometry by augmentation family, retrieval, decoding.
 
     Prints tables and leaves evaluation.json, arrays for [bold]care compare[/bold], and the figures as PNG and SVG.
 
@@ -98,22 +98,22 @@ def study_of(
     """Put together what is to be evaluated, from the run's configuration where nothing else was asked for."""
     if config is None and name is None:
         raise ValueError("say what to evaluate it on: --data NAME")
-    subject = load_pretrained(model).to(device)
+    pretrained = load_pretrained(model).to(device)
     train, test, of = _samples(config, name or config.data, split)  # type: ignore[union-attr]
     chosen = policy or (config.measured_policy if config else "simclr")
     form = form_named(config.form if config else "euclidean")
-    views = policy_for(chosen, subject.size)
-    check_study(subject, test, views, chosen, device)
+    views = policy_for(chosen, pretrained.size)
+    check_study(pretrained, test, views, chosen, device)
     return Study(
-        model=subject.name,
-        embed=subject.embed,
+        model=pretrained.name,
+        embed=pretrained.embed,
         train=place(train, device),
         test=place(test, device),
         policy=views,
         policy_name=chosen,
         form=form,
         device=device,
-        module=subject.encoder,
+        module=pretrained.encoder,
         split=of,
         batch_size=batch_size,
     )

@@ -16,6 +16,7 @@ from care.cli.saving import claim_folder, save_figures
 from care.cli.studies import check_study, config_of, heldout_samples
 from care.data import place
 from care.evaluate import Observer, measure_observed
+from care.evaluate.observer import EMBEDDING
 from care.geometry import form_named
 from care.objective import policy_for
 from care.pretrained import load_pretrained
@@ -52,7 +53,7 @@ def measure(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: measure-MODEL.")] = None,
 ) -> None:
-    """Measure whether augmentations rotate a model's embeddings, move them otherwise, or leave them alone.
+    """Measure whether augmentations rotate a model's embeddings, change them otherwise, or leave them invariant.
 
     Every augmentation is drawn once and applied to all images. Then the best rotation between the embeddings before and
     after is fitted on one half of the images and tested on the other: a held-out ratio of 0 is exactly a rotation, 1 is
@@ -62,16 +63,16 @@ def measure(
     """
     with users_input():
         where = torch.device(resolve_device(device))
-        subject = load_pretrained(model, mean=_numbers(mean), std=_numbers(std)).to(where)
+        pretrained = load_pretrained(model, mean=_numbers(mean), std=_numbers(std)).to(where)
         config = config_of(model)
         samples, _ = heldout_samples(config, name or (config.data if config else "shapes"), split)
         samples = place(samples.limit(min(images, len(samples))), where)
         policy = policy or (config.measured_policy if config else "simclr")
-        views = policy_for(policy, size or subject.size)
-        check_study(subject, samples, views, policy, where)
-        forms = {"head": form_named(config.form)} if config else {}
-        observer = Observer(subject.embed, samples, views, policy, where, batch_size, forms)
-        folder = out or Path("measure-" + _word(model, subject.name))
+        views = policy_for(policy, size or pretrained.size)
+        check_study(pretrained, samples, views, policy, where)
+        forms = {EMBEDDING: form_named(config.form)} if config else {}
+        observer = Observer(pretrained.embed, samples, views, policy, where, batch_size, forms)
+        folder = out or Path("measure-" + _word(model, pretrained.name))
         claim_folder(folder)
     with progress_bars() as watch:
         found = measure_observed(observer, augmentations, families, seed=seed, watch=watch)

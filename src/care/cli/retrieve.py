@@ -99,7 +99,7 @@ def _steering(file: Path, study: Study, model: str) -> Steering:
         raise ValueError(
             f"{file} steers the output {steering.output}, which {model} does not have: run care steer again"
         )
-    ((_, few),) = steered_observer(study, study.test.limit(2), steering.output).still().items()
+    ((_, few),) = steered_observer(study, study.test.limit(2), steering.output).clean().items()
     if len(steering.basis) != few.shape[1]:
         raise ValueError(
             f"{file} steers embeddings of {len(steering.basis)} dimensions, and those of {model} have {few.shape[1]}: "

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from care.demo.running import Found, Shown
-from care.evaluate.comparison.quantities import Quantity, quantities
+from care.evaluate.comparison.quantities import Quantity, find_quantity
+from care.evaluate.observer import EQUIVARIANT
 from care.report.page import Table
 
 
@@ -36,49 +37,50 @@ HUE = Column(
     "How well a linear regression on the features tells the color of a shape: 1 is exactly, 0 is not at all.",
 )
 MOVED = Column(
-    "moved by",
-    "head",
-    "moved by",
+    "displacement",
+    EQUIVARIANT,
+    "displacement",
     "How far an augmentation moves an embedding on the unit sphere, where 0 is not at all and 2 is to the other end.",
 )
 HELDOUT = Column(
     "held-out ratio\N{NO-BREAK SPACE}↓",
-    "head",
+    EQUIVARIANT,
     "held-out ratio",
     "The squared error of one rotation for all samples, fitted on one half and tested on the other, relative to no "
     "rotation: 0 means that the augmentation is exactly a rotation, 1 that a rotation explains nothing.",
 )
 COMPOSITION = Column(
-    "composed\N{NO-BREAK SPACE}↓",
-    "head",
-    "composition defect",
+    "composition error\N{NO-BREAK SPACE}↓",
+    EQUIVARIANT,
+    "composition error",
     "The same for two augmentations in a row and the product of their rotations.",
 )
 GAMMA = Column(
     "γ_f\N{NO-BREAK SPACE}↓",
-    "head",
+    EQUIVARIANT,
     "γ_f",
     "The paper's relative equivariance, how much an augmentation changes the angles between embeddings relative to how "
     "far it moves them: it falls when augmentations act as rotations, but also when everything moves far.",
 )
 WAHBA = Column(
     "W_f\N{NO-BREAK SPACE}↓",
-    "head",
+    EQUIVARIANT,
     "W_f",
     "The paper's Wahba error, the distance that is left when the best rotation is undone, over all samples together: "
     "it also falls when nothing moves, and grows with the number of samples.",
 )
 
 # Not in the table: the claims need them.
-COLORS = Column("held-out ratio of colors", "head", "held-out ratio, color", "The held-out ratio of changes of color.")
+COLORS = Column(
+    "held-out ratio of colors", EQUIVARIANT, "held-out ratio, color", "The held-out ratio of changes of color."
+)
 
 COLUMNS = (PROBE, KNN, HUE, MOVED, HELDOUT, COMPOSITION, GAMMA, WAHBA)
 
 
 def value(shown: Shown, column: Column) -> Quantity | None:
     """The number of a column, if it was measured for this encoder."""
-    found = {(q.group, q.name): q for q in quantities(shown.evaluation)}
-    return found.get((column.group, column.quantity))
+    return find_quantity(shown.evaluation, column.group, column.quantity)
 
 
 def named(name: str, shown: Shown) -> str:

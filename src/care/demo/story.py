@@ -8,7 +8,7 @@ from care.demo.numbers import named, table, value
 from care.demo.running import Found, Shown
 from care.evaluate import figures
 from care.evaluate.evaluation import Evaluation
-from care.report import orbit_figure, response_figure, training_figure
+from care.report import cosine_figure, orbit_figure, response_figure, training_figure
 from care.report.page import Page, Picture, Points, Section
 
 LEAD = (
@@ -66,9 +66,10 @@ def _evaluations(encoders: Mapping[str, Shown]) -> dict[str, Evaluation]:
 
 
 def _shapes(encoders: Mapping[str, Shown]) -> list[Section]:
-    drawn = figures(_evaluations(encoders), {name: shown.log for name, shown in encoders.items()})
+    evaluations = _evaluations(encoders)
+    drawn = figures(evaluations, {name: shown.log for name, shown in encoders.items()})
     families = Picture(
-        drawn["responses-head"],
+        response_figure({name: e.measurement(e.equivariant_output).values() for name, e in evaluations.items()}),
         "Held-out ratio, γ_f and other measures of each encoder for each family of augmentations.",
         "A dot per augmentation, a bar at their mean, and the mean beside it. Of the families, crop shows another part "
         "of a picture, flip its mirror image, and the others change its colors or its sharpness.",
@@ -80,7 +81,7 @@ def _shapes(encoders: Mapping[str, Shown]) -> list[Section]:
         f"Green frames are of the right class. {_retrieved(encoders)}",
     )
     cosines = Picture(
-        drawn["cosines-head"],
+        cosine_figure({name: e.arrays[f"cosine/{e.equivariant_output}"] for name, e in evaluations.items()}),
         "Histograms of the cosine between the embeddings of a picture before and after an augmentation.",
         "Each line is one augmentation. A rotation need not turn every embedding by the same angle, but one that does "
         "has a narrow peak; variances are on the right.",
@@ -104,7 +105,8 @@ def _retrieved(encoders: Mapping[str, Shown]) -> str:
         record = shown.evaluation.record["retrieval"]["backbone"]
         parts.append(f"{record['hue_distance']:.3f} for {name}")
     chance = next(iter(encoders.values())).evaluation.record["retrieval"]["backbone"]["hue_distance_chance"]
-    return f"Mean distance of their hue from the query's, in turns: {', '.join(parts)}; by chance {chance:.3f}."
+    measured = f"{', '.join(parts)}; by chance {chance:.3f}"
+    return f"Mean distance of their hue from the query's, as a fraction of the hue circle: {measured}."
 
 
 def _chains(encoders: Mapping[str, Shown]) -> Section:
@@ -115,10 +117,11 @@ def _chains(encoders: Mapping[str, Shown]) -> Section:
         "Six clouds, each turned once around, in the plane in which their embeddings move most, each panel at its own "
         "scale. Where turning the cloud turns the embedding, every cloud runs along a circle at the same pace.",
     )
-    measured = {name: shown.evaluation.measurement("head").values() for name, shown in encoders.items()}
+    evaluations = _evaluations(encoders)
+    measured = {name: e.measurement(e.equivariant_output).values() for name, e in evaluations.items()}
     responses = Picture(
         response_figure(measured),
-        "Held-out ratio, composition defect and other measures of each encoder for rotations of point clouds.",
+        "Held-out ratio, composition error and other measures of each encoder for rotations of point clouds.",
         "A dot per rotation of the cloud. Composition is about two rotations in a row: does the product of what was "
         "fitted for each of them do what both do together?",
     )

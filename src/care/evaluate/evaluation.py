@@ -1,4 +1,4 @@
-"""What is known about a model after it was evaluated: a record of numbers, and the arrays behind them."""
+"""The evaluation of a model: a record of numbers, and the arrays behind them."""
 
 import json
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from care.atomic_files import BLANK, is_sealed, make_folder, seal, write_atomically
 from care.evaluate.effects.measure import Measurement
+from care.evaluate.observer import equivariant_output
 
 RECORD, ARRAYS, SUM = "evaluation.json", "arrays.safetensors", "arrays_sha256"
 
@@ -27,7 +28,7 @@ PAIRED = (
 class Evaluation:
     """The evaluation of one model. `record` is what `evaluation.json` holds.
 
-    `arrays` holds what a paired comparison and the pictures need: which test images were classified rightly, cosines,
+    `arrays` holds what a paired comparison and the pictures need: which test images were classified correctly, cosines,
     what each query retrieved.
     """
 
@@ -41,8 +42,14 @@ class Evaluation:
 
     @property
     def outputs(self) -> list[str]:
-        """Where the model was looked at: "head" and "backbone", or "features"."""
+        """What was measured of the model: "embedding" and "backbone", with a split embedding "invariant" and
+        "equivariant" too; "features" of a model of others."""
         return list(self.record["measurements"])
+
+    @property
+    def equivariant_output(self) -> str:
+        """The output that the equivariance loss acts on: "equivariant" with a split embedding, else "embedding"."""
+        return equivariant_output(self.outputs)
 
     def measurement(self, output: str) -> Measurement:
         """How the embeddings at `output` respond to augmentations."""
@@ -81,7 +88,7 @@ class Evaluation:
         return cls(record, safetensors.torch.load(arrays))
 
 
-def rightly(evaluation: Evaluation, what: str) -> Tensor | None:
-    """Per test image, the share of classifiers that were right ("probe", "knn20" …), if there were any."""
-    right = evaluation.arrays.get(f"right/{what}")
-    return None if right is None else right.double().reshape(-1, right.shape[-1]).mean(0)
+def per_image_accuracy(evaluation: Evaluation, classifier: str) -> Tensor | None:
+    """Per test image, the share of seeds of a classifier ("probe", "knn20" …) that are correct; None without arrays."""
+    correct = evaluation.arrays.get(f"correct/{classifier}")
+    return None if correct is None else correct.double().reshape(-1, correct.shape[-1]).mean(0)

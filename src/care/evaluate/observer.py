@@ -1,7 +1,7 @@
-"""A frozen model looking at samples under augmentations: where every measurement of a model begins."""
+"""Embeddings of samples by a frozen model, clean and augmented: where every measurement of a model begins."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -20,14 +20,21 @@ NUMBERS_AT_ONCE = (1_536_000, 12_288_000)
 
 EUCLIDEAN = Euclidean()
 
-# Inputs → embeddings, by the name of the output: a model may be looked at in more than one place at once.
+# What a trained run puts out: the whole output of the head; of a split embedding also its equivariant part (and its
+# invariant part); the features of the backbone. Models of others have "features".
+EMBEDDING, EQUIVARIANT, BACKBONE = "embedding", "equivariant", "backbone"
+
+# Inputs → embeddings, by the name of the output: a model may have several.
 Embed = Callable[[Tensor], Mapping[str, Tensor]]
 Embeddings = dict[str, Float[Tensor, "n _"]]
 
 
 @dataclass(frozen=True)
 class Observer:
-    """Embeds `samples`, `rows_at_once` at a time, as they are or under augmentations. Tensors stay on `device`."""
+    """Embeds `samples`, clean or augmented, `rows_at_once` at a time. Tensors stay on `device`.
+
+    `forms` has the bilinear form of every output that is not measured on the sphere.
+    """
 
     embed: Embed
     samples: Samples
@@ -46,15 +53,15 @@ class Observer:
         return {output: self.form(output).embed(z) for output, z in embeddings.items()}
 
     def also_with(self, forms: Sequence[str]) -> "Observer":
-        """The same, with the head looked at as a point of the spaces of other forms too: `head-minkowski` …"""
-        names = {seen_with(form): form_named(form) for form in forms}
-        look = dataclasses.replace(self, forms={**self.forms, **names})
+        """The same, with the embedding in the spaces of other forms as outputs of their own: `embedding-minkowski` …"""
+        names = {output_in_form(form): form_named(form) for form in forms}
+        observer = dataclasses.replace(self, forms={**self.forms, **names})
 
         def embed(inputs: Tensor) -> Mapping[str, Tensor]:
             found = self.embed(inputs)
-            return {**found, **dict.fromkeys(names, found["head"])}
+            return {**found, **dict.fromkeys(names, found[EMBEDDING])}
 
-        return dataclasses.replace(look, embed=embed) if names else look
+        return dataclasses.replace(observer, embed=embed) if names else observer
 
     @property
     def rows_at_once(self) -> int:
@@ -63,22 +70,22 @@ class Observer:
         largest = max(view, self.samples.inputs[0].numel())
         return self.batch_size or max(1, NUMBERS_AT_ONCE[self.device.type == "cuda"] // largest)
 
-    def still(self) -> Embeddings:
-        """f(x): the samples at the policy's size, otherwise as they are."""
-        return self.under(self.policy.unchanged(1, self.samples.source))  # type: ignore[arg-type]
+    def clean(self) -> Embeddings:
+        """f(x): of the clean samples, brought to the policy's size."""
+        return self.augmented(self.policy.unchanged(1, self.samples.source))  # type: ignore[arg-type]
 
-    def under(self, *augmentations: Parameters) -> Embeddings:
-        """f(a(x)) for one augmentation that hits all samples alike, or several, the first of them first."""
+    def augmented(self, *augmentations: Parameters) -> Embeddings:
+        """f(a(x)) for one augmentation a of all samples; of several, applied one after the other, f(…b(a(x)))."""
         here = [a.to(self.device) for a in augmentations]
-        return self._look(lambda rows: [a.repeat(len(rows)) for a in here])
+        return self._embed(lambda rows: [a.repeat(len(rows)) for a in here])
 
-    def under_each(self, augmentations: Parameters) -> Embeddings:
-        """f(a_i(x_i)): sample i under augmentation i."""
+    def augmented_each(self, augmentations: Parameters) -> Embeddings:
+        """f(a_i(x_i)): every sample with its own augmentation."""
         here = augmentations.to(self.device)
-        return self._look(lambda rows: [here[rows[0] : rows[-1] + 1]])
+        return self._embed(lambda rows: [here[rows[0] : rows[-1] + 1]])
 
     @torch.no_grad()
-    def _look(self, augmentations: Callable[[range], list[Parameters]]) -> Embeddings:
+    def _embed(self, augmentations: Callable[[range], list[Parameters]]) -> Embeddings:
         found: list[Mapping[str, Tensor]] = []
         n, size = len(self.samples), self.rows_at_once
         blocks = [range(start, min(start + size, n)) for start in range(0, n, size)]
@@ -88,19 +95,28 @@ class Observer:
         return {name: torch.cat([_checked(part[name], name) for part in found]) for name in found[0]}
 
 
-def seen_with(form: str) -> str:
-    """What the head is called where it is looked at with another form than it was trained with."""
-    return f"head-{form}"
+def output_in_form(form: str) -> str:
+    """The name of the embedding where it is measured in the space of another form than it was trained with."""
+    return f"{EMBEDDING}-{form}"
+
+
+def equivariant_output(outputs: Iterable[str]) -> str:
+    """The output that the equivariance loss acts on: the equivariant part of a split embedding, or the whole embedding.
+
+    Of a model of others, which has neither, it is the first output.
+    """
+    names = list(outputs)
+    return next((name for name in (EQUIVARIANT, EMBEDDING) if name in names), names[0])
 
 
 def features_of(embeddings: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:
     """What downstream tasks use: the backbone's output, un-normalized, or the only output there is."""
-    return embeddings["backbone"] if "backbone" in embeddings else next(iter(embeddings.values()))
+    return embeddings[BACKBONE] if BACKBONE in embeddings else next(iter(embeddings.values()))
 
 
 @contextmanager
 def frozen(model: object) -> Iterator[None]:
-    """A module in evaluation mode, so that it looks at every sample in the same way; as it was, afterwards."""
+    """A module in evaluation mode, so that an embedding does not depend on the batch; as it was, afterwards."""
     modules = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
     for module in modules:
         module.training = False

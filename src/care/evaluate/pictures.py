@@ -13,7 +13,10 @@ Log = Sequence[Mapping[str, Any]]
 
 
 def figures(evaluations: Mapping[str, Evaluation], logs: Mapping[str, Log]) -> dict[str, "Figure"]:
-    """Figures by name, for every output that all models have; `logs` are those of the models that were trained here."""
+    """Figures by name, for every output that all models have. `logs` are those of the models that care trained.
+
+    The cosines of positive pairs are those of the output that the equivariance loss acts on, as in the logs.
+    """
     from care.report import (  # matplotlib takes a while to load
         cosine_figure,
         positive_cosine_figure,
@@ -34,8 +37,8 @@ def figures(evaluations: Mapping[str, Evaluation], logs: Mapping[str, Log]) -> d
         found[f"cosines-{output}"] = cosine_figure({n: e.arrays[f"cosine/{output}"] for n, e in evaluations.items()})
         if all(f"pictures/{output}" in e.arrays for e in evaluations.values()):
             found[f"neighbors-{output}"] = _neighbors(evaluations, output)
-    positive = f"positive/{shared[0]}"
-    histograms = {name: e.arrays[positive] for name, e in evaluations.items() if positive in e.arrays}
+    positives = {name: e.arrays.get(f"positive/{e.equivariant_output}") for name, e in evaluations.items()}
+    histograms = {name: cosines for name, cosines in positives.items() if cosines is not None}
     curves = {name: _positive_curve(log) for name, log in logs.items() if _positive_curve(log)}
     if histograms:
         found["positive-cosines"] = positive_cosine_figure(histograms, curves)

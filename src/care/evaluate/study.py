@@ -1,4 +1,4 @@
-"""Every measurement of the paper, and those beside it, on one model."""
+"""Every measurement of the paper, and more, on one model."""
 
 import dataclasses
 import time
@@ -9,13 +9,14 @@ import torch
 from torch import nn
 
 from care.data import Samples
-from care.evaluate.attributes import retrieve, sense
+from care.evaluate.decoding.decode import evaluate_decoding
 from care.evaluate.effects.families import Watch
-from care.evaluate.effects.rotations import rotate
+from care.evaluate.effects.rotations import evaluate_effects
 from care.evaluate.evaluation import Evaluation
-from care.evaluate.features.classes import ProbeOn, classify
+from care.evaluate.features.classification import ProbeOn, evaluate_classification
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol
-from care.evaluate.observer import Embed, Observer, Policy, frozen
+from care.evaluate.observer import EMBEDDING, Embed, Observer, Policy, frozen
+from care.evaluate.retrieval.color_jitter import evaluate_retrieval
 from care.geometry import BilinearForm
 
 PROTOCOLS = {"paper": PAPER, "imagenet100": IMAGENET100}
@@ -23,18 +24,19 @@ PROTOCOLS = {"paper": PAPER, "imagenet100": IMAGENET100}
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How thoroughly to look. The defaults are the paper's, on all test images.
+    """What to measure, on how much. The defaults are the paper's, on all test images.
 
-    `probe` names the protocol of the linear probe; it is trained on "cached" features of the images as they are, on
-    features of "augmented" images, or, as in the authors' program, with BatchNorm statistics "drifting" meanwhile.
-    `logistic` is the penalty of an exact logistic regression, the probe's cross-check; None leaves it out. `forms` are
-    bilinear forms in whose groups the head is looked at beside that of its own.
+    `probe` names the protocol of the linear probe. `probe_on` says on what it is trained: features of "clean" images,
+    which are computed once; of "augmented" images, anew in every epoch; or, as in the authors' program, of augmented
+    images with BatchNorm in training mode, "bn-train", so that its statistics change meanwhile. `logistic` is the
+    penalty of an exact logistic regression, the probe's cross-check; None leaves it out. `forms` are bilinear forms in
+    whose geometry the embedding is measured beside the one it was trained with.
     """
 
     images: int | None = None
     augmentations: int = 20
     probe: str = "paper"
-    probe_on: ProbeOn = "cached"
+    probe_on: ProbeOn = "clean"
     probe_epochs: int | None = None
     learning_rates: tuple[float, ...] | None = None
     seeds: int = 5
@@ -48,12 +50,12 @@ class Settings:
                 raise ValueError(f"{name} must be one of {', '.join(options)}, got {getattr(self, name)}")
         if self.logistic is not None and not 0 < self.logistic < float("inf"):
             raise ValueError(f"logistic, a penalty, must be greater than 0 and finite, got {self.logistic}")
-        if self.probe_on != "cached" and len(self.learning_rates or ()) > 1:
-            raise ValueError(f"a probe on {self.probe_on} images takes one learning rate, got {self.learning_rates}")
+        if self.probe_on != "clean" and len(self.learning_rates or ()) > 1:
+            raise ValueError(f"a probe on augmented images takes one learning rate, got {self.learning_rates}")
         self.protocol()  # has checks of its own
 
     def protocol(self) -> Protocol | None:
-        """The protocol of the linear probe with what else was set."""
+        """The protocol of the linear probe, with the seeds, learning rates and epochs of these settings."""
         if self.probe == "none":
             return None
         protocol = PROTOCOLS[self.probe]
@@ -68,7 +70,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A model, `embed`, with what it is evaluated on. `module` is what `embed` calls, if BatchNorm is to drift."""
+    """A model, `embed`, with what it is evaluated on. `module` is what `embed` calls: a "bn-train" probe needs it."""
 
     model: str
     embed: Embed
@@ -83,24 +85,26 @@ class Study:
     batch_size: int | None = None
 
     def observer(self, samples: Samples) -> Observer:
-        """The model looking at `samples`."""
-        forms = {"head": self.form}  # what the loss was on; a backbone's features are looked at by their angles
+        """The model, to embed `samples`."""
+        forms = {EMBEDDING: self.form}  # all other outputs are measured on the sphere, by their angles
         return Observer(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size, forms)
 
 
 def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None) -> Evaluation:
-    """Class probes, the response to augmentations, and what the features still know of color and the like."""
-    tell = watch or (lambda *words: None)
+    """Classification by kNN and probes, effects of augmentations, retrieval, and what features decode."""
+    progress = watch or (lambda *words: None)
     images, started = min(settings.images or len(study.test), len(study.test)), time.perf_counter()
     bank, observer = study.observer(study.train), study.observer(study.test.limit(images))
     protocol, seed = settings.protocol(), settings.seed
     with frozen(study.module):
-        still = observer.still()
+        clean = observer.clean()
         parts = [
-            classify(bank, observer, still, protocol, settings.probe_on, study.module, settings.logistic, seed, tell),
-            rotate(observer, still, settings.augmentations, seed, tell, settings.forms),
-            retrieve(observer, still, seed, tell),
-            sense(observer, still, seed, tell),
+            evaluate_classification(
+                bank, observer, clean, protocol, settings.probe_on, study.module, settings.logistic, seed, progress
+            ),
+            evaluate_effects(observer, clean, settings.augmentations, seed, progress, settings.forms),
+            evaluate_retrieval(observer, clean, seed, progress),
+            evaluate_decoding(observer, clean, seed, progress),
         ]
     record = {"about": _about(study, settings, images), **{k: v for found, _ in parts for k, v in found.items()}}
     seconds = round(time.perf_counter() - started, 1)

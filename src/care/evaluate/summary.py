@@ -1,4 +1,4 @@
-"""An evaluation as tables for people."""
+"""An evaluation as tables of text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,20 +8,26 @@ from care.tables import text_table
 
 
 def summary(evaluation: Evaluation) -> str:
-    """Classes, geometry of every output, prediction, retrieval and sensitivity, as text."""
+    """Classification, geometry of every output, prediction, retrieval and decoding, a table each."""
     measured = [evaluation.measurement(output).table() for output in evaluation.outputs]
-    parts = [_classes(evaluation), *measured, _prediction(evaluation), _retrieval(evaluation), _sensitivity(evaluation)]
+    parts = [
+        _classification(evaluation),
+        *measured,
+        _prediction(evaluation),
+        _retrieval(evaluation),
+        _decoding(evaluation),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _classes(evaluation: Evaluation) -> str:
+def _classification(evaluation: Evaluation) -> str:
     about, probe, knn = (evaluation.record[name] for name in ("about", "probe", "knn"))
     title = f"{about['model']} on {about['data']} ({about['test_images']:,} {about['split']} images)"
     rows = [(f"kNN, k = {k}", f"{100 * accuracy:.2f} %", "") for k, accuracy in (knn or {}).items()]
     if probe is not None:
         top5 = sum(probe["top5"]) / len(probe["top5"])
-        top1 = f"{100 * probe['mean']:.2f} ± {100 * probe['deviation']:.2f} %"
-        words = f"linear probe ({probe['on']} features, {len(probe['top1'])} seeds)"
+        top1 = f"{100 * probe['mean']:.2f} ± {100 * probe['std']:.2f} %"
+        words = f"linear probe ({probe['on']}, {len(probe['top1'])} seeds)"
         rows.insert(0, (words, top1, f"{100 * top5:.2f} %"))
     if (exact := evaluation.record["logistic"]) is not None:
         words = f"logistic regression, penalty {exact['penalty']:g}" + ("" if exact["converged"] else ", not converged")
@@ -32,19 +38,19 @@ def _classes(evaluation: Evaluation) -> str:
 
 
 def _prediction(evaluation: Evaluation) -> str:
-    header = ("predicting the view of an image", "by", "MRR", "H@1", "H@5", "PRE")
+    header = ("output and family", "predicted by", "MRR", "H@1", "H@5", "PRE")
     rows = [
         (where, name, *(_number(scores[measure]) for measure in ("mrr", "hit_at_1", "hit_at_5", "parameter_error")))
         for where, by in evaluation.record["prediction"].items()
         for name, scores in by.items()
     ]
-    return text_table("the view that is meant, among the views of the same image", header, rows) if rows else ""
+    return text_table("finding the augmented view of an image from f(x)", header, rows) if rows else ""
 
 
 def _retrieval(evaluation: Evaluation) -> str:
     found: Mapping[str, Mapping[str, Any]] = evaluation.record["retrieval"] or {}
     header = (
-        "5 neighbors of jittered queries",
+        "5 nearest neighbors",
         "hue distance",
         "without jitter",
         "chance",
@@ -56,11 +62,11 @@ def _retrieval(evaluation: Evaluation) -> str:
     return text_table("retrieval after color jitter", header, rows) if rows else ""
 
 
-def _sensitivity(evaluation: Evaluation) -> str:
+def _decoding(evaluation: Evaluation) -> str:
     parts = []
     for kind, title in (
-        ("sensitivity", "R² of the augmentation, from pairs"),
-        ("factors", "R² of what made the image"),
+        ("decoding", "R² of augmentation parameters, decoded from pairs (h(x), h(a(x)))"),
+        ("factors", "R² of generative factors, decoded from h(x)"),
     ):
         found: Mapping[str, Mapping[str, float | None]] = evaluation.record[kind] or {}
         names = list(next(iter(found.values()), {}))

@@ -9,14 +9,14 @@ from care.geometry.exponential import exponential, skew
 from care.geometry.forms import BilinearForm, Euclidean, Group, Minkowski, Symplectic, form_named, form_of
 from care.geometry.harmonics import harmonic_blocks, harmonic_generators
 from care.geometry.measures import (
-    composition_defect,
-    gram_defect,
+    composition_error,
+    displacement,
+    gram_error,
     heldout_linear_ratio,
     heldout_ratio,
-    invariance,
+    one_minus_r2,
     relative_equivariance,
     symplectic_strength,
-    unexplained_variance,
 )
 from care.geometry.wahba import solve_wahba, wahba_error
 
@@ -27,24 +27,24 @@ __all__ = [
     "Minkowski",
     "Principal",
     "Symplectic",
-    "composition_defect",
+    "composition_error",
     "crossfit_linear",
     "crossfit_predictions",
     "crossfit_rotations",
+    "displacement",
     "exponential",
     "form_named",
     "form_of",
-    "gram_defect",
+    "gram_error",
     "harmonic_blocks",
     "harmonic_generators",
     "heldout_linear_ratio",
     "heldout_ratio",
-    "invariance",
+    "one_minus_r2",
     "principal_axes",
     "relative_equivariance",
     "skew",
     "solve_wahba",
     "symplectic_strength",
-    "unexplained_variance",
     "wahba_error",
 ]

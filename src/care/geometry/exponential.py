@@ -1,4 +1,4 @@
-"""The exponential of a matrix with a fixed number of products, so that the host never looks at a value."""
+"""The exponential of a matrix with a fixed number of products, so that the host never waits for a value."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# For skew matrices whose angles stay below 40 (six turns) what is left out is smaller than what fp32 rounds.
+# For skew matrices whose angles stay below 40 (six revolutions) what is left out is smaller than what fp32 rounds.
 SQUARINGS, DEGREE = 6, 8
 
 

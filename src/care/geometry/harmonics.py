@@ -1,4 +1,4 @@
-"""The irreducible representations of SO(3): how spherical harmonics of degree l turn."""
+"""The irreducible representations of SO(3): how spherical harmonics of degree l transform under rotations."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from torch import Tensor
 def harmonic_generators(degree: int) -> Float64[Tensor, "3 m m"]:
     """J_x, J_y, J_z of degree l, skew and of size 2l + 1, with [J_x, J_y] = J_z and so on round.
 
-    exp(Σ_k v_k J_k) turns the real spherical harmonics of degree l by the rotation vector v. They are the complex ones,
-    on which J_z is diagonal and J_x ± iJ_y raise and lower, in a real basis: cosine and sine of every order.
+    exp(Σ_k v_k J_k) rotates the real spherical harmonics of degree l by the rotation vector v. They are the complex
+    ones, on which J_z is diagonal and J_x ± iJ_y raise and lower, in a real basis: cosine and sine of every order.
     """
     order = torch.arange(degree, -degree - 1, -1, dtype=torch.float64)
     ladder = torch.sqrt(degree * (degree + 1) - order[1:] * (order[1:] + 1))

@@ -4,15 +4,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# How much the identity is preferred, relative to the size of the covariance: enough to choose among rotations that the
-# points do not tell apart, and too little to be seen in any that they do.
+# How much the identity is preferred, relative to the size of the covariance: enough to choose among rotations that fit
+# the points equally well, and too little to be seen in any other.
 PULL = 1e-11
 # Steps of `polar_by_products` that bring singular values of 10⁻¹⁴ to 1, and those that then make them exactly 1.
 GROWING, SETTLING = 40, 6
 # From this d on, products are faster than an SVD on a GPU. Milliseconds on an H200, products and SVD: 7 and 3.4 for
 # d = 128, 6.4 and 22 for 512, 64 and 291 for 2048. On a CPU an SVD takes a third to a fifth of the time of products.
 LARGE = 256
-# H⁻¹ to the power 2¹²: enough to tell a smallest singular value from one that is larger by a hundredth.
+# H⁻¹ to the power 2¹²: enough to separate the smallest singular value from one that is larger by a hundredth.
 SQUARINGS = 12
 
 
@@ -52,11 +52,11 @@ def polar_by_products(M: Float[Tensor, "*batch d d"], special: bool) -> Float[Te
     identity = torch.eye(M.shape[-1]).to(M)
     for alpha in (1.5,) * GROWING + (1.0,) * SETTLING:
         X = X @ (1.5 * alpha * identity - 0.5 * alpha**3 * X.mT @ X)
-    return X @ _turned_back(X, M) if special else X
+    return X @ _reflection(X, M) if special else X
 
 
-def _turned_back(Q: Float[Tensor, "*batch d d"], M: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
-    """I where det Q = 1, else I − 2vvᵀ with v the direction of M's smallest singular value.
+def _reflection(Q: Float[Tensor, "*batch d d"], M: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
+    """I where det Q = 1, else the reflection I − 2vvᵀ with v the direction of M's smallest singular value.
 
     H = QᵀM has M's singular values for eigenvalues. The largest of H⁻¹ outgrows the others where it is squared again
     and again: vvᵀ is left.

@@ -4,8 +4,8 @@ Every measure takes F [..., n, d] with rows f(x_i) and F_a [..., n, d] with rows
 leading index. None of them normalizes: pass the points of the embedding space. Points that are not finite raise
 ValueError. Distances d² are those of the form, or of the form that the group leaves unchanged: ‖x − y‖² on the sphere.
 
-An encoder that does not react to the augmentation at all has no rotation to speak of: the relative measures
-(`relative_equivariance`, `heldout_ratio`, `composition_defect`) are then NaN, which means "invariant", never 0.
+For an encoder that is invariant to the augmentation there is no rotation to find: the relative measures
+(`relative_equivariance`, `heldout_ratio`, `composition_error`) are then NaN, which means "invariant", never 0.
 A displacement below √eps of the embedding's length, which is the rounding of a squared distance, counts as none.
 """
 
@@ -25,15 +25,15 @@ PAIRS_AT_ONCE = 2**24
 EUCLIDEAN, SYMPLECTIC = Euclidean(), Symplectic()
 
 
-def invariance(
+def displacement(
     F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], form: BilinearForm = EUCLIDEAN
 ) -> Float[Tensor, "*#batch"]:
-    """E_x d(f(a(x)), f(x)): how far the augmentation moves an embedding. 0 is invariant."""
+    """E_x d(f(a(x)), f(x)), on the sphere E ‖f(a(x)) − f(x)‖: 0 for an invariant encoder."""
     F, F_a = checked_points(F, F_a)
     return form.squared_distance(F_a, F).sqrt().mean(-1)
 
 
-def gram_defect(
+def gram_error(
     F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], form: BilinearForm = EUCLIDEAN
 ) -> Float[Tensor, "*#batch"]:
     """E_{i≠j} [B(f(a x_i), f(a x_j)) − B(f(x_i), f(x_j))]²: the paper's L_equi over all pairs of different points."""
@@ -58,7 +58,7 @@ def relative_equivariance(
     The mean is over all pairs of different points. Pairs in which neither point moved are 0/0 and left out; if next to
     nothing moved, γ_f is NaN.
 
-    γ_f falls as the displacement grows, whatever its direction: read it beside `invariance` and `heldout_ratio`.
+    γ_f falls as the displacement grows, whatever its direction: read it beside `displacement` and `heldout_ratio`.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     length, growth = F.square().sum(-1), _growth(F, F_a, form)
@@ -102,13 +102,14 @@ def heldout_ratio(
     return _relative(crossfit_predictions(F, R), F, F_a, group)
 
 
-def unexplained_variance(
+def one_minus_r2(
     F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], R: Float[Tensor, "*#batch 2 d d"] | None = None
 ) -> Float[Tensor, "*#batch"]:
     """‖R̂F − F_a‖² / ‖F_a − mean F_a‖² with R̂ ∈ SO(d) fitted on other images: 1 − R² of R̂ f(x) as a prediction.
 
-    0 = exactly one rotation, 1 = no better than one point for all images. Read it beside `heldout_ratio`, of which an
-    encoder that tells the augmentation and nothing of the image has 0: one rotation takes its one point to the other.
+    0 = exactly one rotation, 1 = no better than predicting the mean for every image. Read it beside `heldout_ratio`,
+    which is 0 for an encoder that encodes the augmentation and nothing of the image: one rotation carries its one point
+    to the other.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     R = crossfit_rotations(F, F_a, "SO") if R is None else R
@@ -120,7 +121,7 @@ def unexplained_variance(
 def heldout_linear_ratio(
     F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], principal: Principal | None = None
 ) -> Float[Tensor, "*#batch"]:
-    """`heldout_ratio` for any linear map M̂ in place of R̂: how far below 1 a rotation could be expected to come.
+    """`heldout_ratio` for any linear map M̂ in place of R̂: how low the ratio of a rotation could be expected to get.
 
     M̂ f(x_i) is given the length of f(x_i) again, as a rotation would leave it. Without that, M̂ could win by shrinking
     alone: (1 + cos∠(f, f_a))/2 is left by the best multiple of f(x), which says nothing of where it went.
@@ -131,7 +132,7 @@ def heldout_linear_ratio(
     return _relative(predicted * length, F, F_a, "O")
 
 
-def composition_defect(
+def composition_error(
     F: Float[Tensor, "*#batch n d"],
     F_a: Float[Tensor, "*#batch n d"],
     F_b: Float[Tensor, "*#batch n d"],

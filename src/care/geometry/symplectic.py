@@ -93,6 +93,6 @@ def _step(source: Tensor, target: Tensor, A: Tensor, J: Tensor) -> Float[Tensor,
     G = B.mT @ (source @ A.mT - target).mT @ source
     ridge = 1e-10 * Q.diagonal().mean().clamp_min(torch.finfo(Q.dtype).tiny) * torch.eye(len(J)).to(J)
     whiten = torch.linalg.inv(torch.linalg.cholesky(Q + ridge)).mT
-    values, turn = torch.linalg.eigh(whiten.mT @ B.mT @ B @ whiten)
-    V = whiten @ turn
+    values, basis = torch.linalg.eigh(whiten.mT @ B.mT @ B @ whiten)
+    V = whiten @ basis
     return -V @ (V.mT @ (G + G.mT) @ V / (values[:, None] + values[None, :])) @ V.mT

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.models import Encoder
+from care.pretrained.outputs import whole
 from care.tables import visible
 
 Channels = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation
@@ -34,7 +35,9 @@ class PretrainedModel:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of what `embed` returns."""
-        return ("head", *(["contrast"] if self.turned else []), "backbone") if self.has_head else ("features",)
+        if not self.has_head:
+            return ("features",)
+        return ("embedding", *(("invariant", "equivariant") if self.turned else ()), "backbone")
 
     @torch.no_grad()
     def embed(self, inputs: Float[Tensor, "n ..."]) -> dict[str, Float[Tensor, "n _"]]:
@@ -54,8 +57,10 @@ class PretrainedModel:
         if not self.has_head:
             return {"features": features}
         z = self.encoder.head(features)
-        contrast = {"contrast": z[:, : -self.turned]} if self.turned else {}
-        return {"head": z[:, -self.turned :], **contrast, "backbone": features}
+        if not self.turned:
+            return {"embedding": z, "backbone": features}
+        c, r = z[:, : -self.turned], z[:, -self.turned :]
+        return {"embedding": whole(c, r), "invariant": c, "equivariant": r, "backbone": features}
 
     def check(self, inputs: Float[Tensor, "n ..."]) -> None:
         """ValueError if the model does not take such inputs: a few of them tell before hours of work."""

@@ -1,14 +1,14 @@
-"""Pictures for people, drawn from plain values."""
+"""Figures, drawn from plain values."""
 
 from care.report.bars import bar_figure
 from care.report.cosines import cosine_figure, positive_cosine_figure
 from care.report.curves import curves_figure
+from care.report.decoding import decoding_figure
 from care.report.differences import differences_figure
 from care.report.gallery import gallery, read_pictures
 from care.report.neighbors import neighbors_figure
 from care.report.orbits import orbit_figure
 from care.report.responses import response_figure
-from care.report.sensitivity import sensitivity_figure
 from care.report.spectrum import effective_rank, spectrum_figure
 from care.report.steered_gallery import Asked, steered_gallery
 from care.report.steering import steering_figure
@@ -21,6 +21,7 @@ __all__ = [
     "bar_figure",
     "cosine_figure",
     "curves_figure",
+    "decoding_figure",
     "differences_figure",
     "effective_rank",
     "gallery",
@@ -29,7 +30,6 @@ __all__ = [
     "positive_cosine_figure",
     "read_pictures",
     "response_figure",
-    "sensitivity_figure",
     "spectrum_figure",
     "steered_gallery",
     "steering_figure",

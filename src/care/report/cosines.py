@@ -35,7 +35,7 @@ ROOT = (lambda x: np.sqrt(np.maximum(x, 0)), np.square)
 def cosine_figure(models: Mapping[str, Float[Tensor, "augmentations n"]]) -> Figure:
     """The densities of cos∠(f(x), f(a(x))), and their variance σ² within each augmentation.
 
-    An augmentation that turns every point of the circle by one angle has σ² = 0. Left, per model: a line per
+    An augmentation that rotates every point of the circle by one angle has σ² = 0. Left, per model: a line per
     augmentation, all of them together filled, from the tenth below the least cosine of any model to 1. Right: σ² of
     each augmentation, its dots joined over the models, and the mean over augmentations as a bar. Variances are means
     of squares (no n − 1).
@@ -56,7 +56,7 @@ def cosine_figure(models: Mapping[str, Float[Tensor, "augmentations n"]]) -> Fig
         ax.set_ylim(0, 1.05 * highest)
         ax.set_yticks(*_squares(highest, 4))
         ax.tick_params(labelbottom=i == len(models) - 1)
-    ax.set_xlabel("cos∠(f(x), f(ax))  (1 not moved)", fontsize=LABEL, color=INK)
+    ax.set_xlabel("cos∠(f(x), f(ax))  (1 invariant)", fontsize=LABEL, color=INK)
     figure.supylabel("density (√ scale)", fontsize=LABEL, color=INK)
     _draw_variances(figure.add_subplot(grid[:, 1]), {name: c.var(dim=1, correction=0) for name, c in cosines.items()})
     return figure

@@ -1,4 +1,4 @@
-"""How training went: every logged quantity over the epochs."""
+"""Training curves of one run: every logged quantity over the epochs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ TITLES = PANELS | {
     "slice": "closeness of images (↓)",
     "orbit": "closeness of views (↓)",
     "negative_cosine": "cosine of negatives",
-    "invariance": "how far embeddings move",
-    "gram_defect": "Gram defect (↓)",
+    "displacement": "displacement",
+    "gram_error": "Gram error (↓)",
     "strength": "strength (0 collapsed)",
 }
 COLUMNS = 4

@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import FigureBase
 from matplotlib.lines import Line2D
 
-# Okabe and Ito's colors without yellow, which is lost on white: told apart with any kind of color vision.
+# Okabe and Ito's colors without yellow, which is lost on white: distinct with any kind of color vision.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#4D4D4D")
 GOOD, BAD, NEUTRAL = "#009E73", "#D55E00", "0.6"
 

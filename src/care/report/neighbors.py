@@ -1,4 +1,4 @@
-"""What models find near a query whose colors were changed."""
+"""The neighbors that models retrieve for color-jittered queries."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How embeddings move while the input is turned."""
+"""Orbits of embeddings while the input is rotated."""
 
 from collections.abc import Mapping
 
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 def orbit_figure(orbits: Mapping[str, Float[Tensor, "inputs angles d"]]) -> Figure:
-    """One panel per model: the embeddings of a few inputs while each is turned through 360°.
+    """One panel per model: the embeddings of a few inputs while each is rotated by 360°.
 
-    Each panel looks at the plane in which that model's embeddings move most, at its own scale. Where turning the input
-    rotates the embedding, every input runs along a circle at the same pace.
+    Each panel shows the plane in which that model's embeddings vary most, at its own scale. Where rotating the input
+    rotates the embedding, every orbit is a circle, traversed at the same rate.
     """
     figure = Figure(figsize=(4 * len(orbits), 4.3), layout="constrained")
     axes = figure.subplots(1, len(orbits), squeeze=False)[0]
@@ -23,12 +23,14 @@ def orbit_figure(orbits: Mapping[str, Float[Tensor, "inputs angles d"]]) -> Figu
             ax.plot(*curve.mT, color="0.8", linewidth=0.8, zorder=1)
             dots = ax.scatter(*curve.mT, c=angle, cmap="twilight", s=9, zorder=2)
         ax.set(title=name, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
-    figure.colorbar(dots, ax=list(axes), label="input turned by (degrees)", ticks=[0, 90, 180, 270, 360], shrink=0.8)
+    figure.colorbar(
+        dots, ax=list(axes), label="rotation of the input (degrees)", ticks=[0, 90, 180, 270, 360], shrink=0.8
+    )
     return figure
 
 
 def _in_plane(z: Float[Tensor, "inputs angles d"]) -> Float[Tensor, "inputs angles 2"]:
-    """The coordinates in the plane in which the points, each taken from the mean of its own orbit, vary most."""
-    moved = (z - z.mean(dim=1, keepdim=True)).flatten(0, 1)
-    plane = torch.linalg.svd(moved, full_matrices=False).Vh[:2]
+    """The coordinates in the plane in which the points, centered orbit by orbit, vary most."""
+    centered = (z - z.mean(dim=1, keepdim=True)).flatten(0, 1)
+    plane = torch.linalg.svd(centered, full_matrices=False).Vh[:2]
     return (z - z.mean(dim=(0, 1))) @ plane.mT

@@ -1,4 +1,4 @@
-"""How models respond to augmentations: the main picture of a measurement."""
+"""How the embeddings of models respond to augmentations: the main figure of a measurement."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -43,13 +43,15 @@ class Panel:
 
 TOP = (
     Panel("heldout_ratio", "Held-out ratio", "0 exact · 1 no better than none", reference=1.0, nothing="invariant"),
-    Panel("invariance", "How far the embedding moves", "E‖f(ax) − f(x)‖ (0 invariant)"),
+    Panel("displacement", "Displacement", "E‖f(ax) − f(x)‖ (0 invariant)"),
 )
 BOTTOM = (
-    Panel("composition", "Composition", "0 exact · 1 no better than none", reference=1.0, nothing="invariant"),
+    Panel(
+        "composition_error", "Composition error", "0 exact · 1 no better than none", reference=1.0, nothing="invariant"
+    ),
     Panel("gamma", "Relative equivariance $γ_f$", "← more equivariant (log)", log=True, nothing="invariant"),
     Panel("wahba", "Wahba error $W_f$", "← better fit (0 exact)"),
-    Panel("gram_defect", "Gram defect", "← angles kept (log)", log=True),
+    Panel("gram_error", "Gram error", "← angles kept (log)", log=True),
 )
 DECADES = 6  # below the largest value, on a logarithmic axis: values that are 0 but for rounding would stretch it
 ANY_LINEAR = "heldout_linear"  # drawn into the panel of the held-out ratio
@@ -93,9 +95,9 @@ class Rows:
 def response_figure(models: Mapping[str, Mapping[str, Mapping[str, Sequence[Number]]]]) -> Figure:
     """A panel per measure; a row per family and model, with a dot per augmentation and a bar at their mean.
 
-    `models` maps model → family → measure → values per augmentation. None and NaN mean that the model did not react to
+    `models` maps model → family → measure → values per augmentation. None and NaN mean that the model is invariant to
     the augmentation: they are counted in words, never drawn. A measure that no model has gets no panel. A diamond in
-    the panel of the held-out ratio is what any linear map leaves ("heldout_linear"). A logarithmic axis goes down to a
+    the panel of the held-out ratio is that of any linear map ("heldout_linear"). A logarithmic axis goes down to a
     millionth of the largest value at most: what is smaller is counted at its left edge, after ◂.
     """
     families = list(dict.fromkeys(family for measured in models.values() for family in measured))

@@ -1,4 +1,4 @@
-"""What is found near an image, near where it was steered to, and near what it was augmented to."""
+"""Neighbors of an image, of the image steered, and of the image augmented."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How much of an augmentation's effect is left unexplained, by family and by who predicts it."""
+"""The held-out ratio of predicted embeddings, by family of augmentations and by the map that predicts them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,22 +7,23 @@ from matplotlib.figure import Figure
 
 from care.report.look import INK, LABEL, SMALL, dark, finite, headline, key, literal, model_colors, short, tidy, wrapped
 
-CEILING = 1.5  # what is larger than this is told in words at the edge
+CEILING = 1.5  # what is larger than this is written at the edge
 
-# Who predicts → one value per augmentation, None where it moved nothing.
+# The map that predicts → one value per augmentation, None where the embeddings are invariant.
 Ratios = Mapping[str, Sequence[float | None]]
 
 
 def steering_figure(
     families: Mapping[str, Ratios], pooled: Mapping[str, Mapping[str, float | None]], title: str
 ) -> Figure:
-    """A row per family: the held-out ratio of each map, a dot per augmentation and a bar at `pooled`; 1 is no map.
+    """A row per family: the held-out ratio ‖f̂ − F_a‖² / ‖F_a − F‖² of each map, a dot per augmentation and a bar at
+    `pooled`. 1 is no better than the identity.
 
     The axis ends at 1.5 or before. What lies beyond is not drawn but written at the right of its row, after ▸.
     """
     shown = {family: maps for family, maps in families.items() if any(finite(values) for values in maps.values())}
     if not shown:
-        raise ValueError("there is nothing to draw: no augmentation moved anything")
+        raise ValueError("there is nothing to draw: the embeddings are invariant to every augmentation")
     names = list(dict.fromkeys(name for maps in shown.values() for name in maps))
     colors = model_colors(names)
     figure = Figure(figsize=(6.4, 1.2 + 0.42 * len(shown)), layout="constrained")
@@ -39,7 +40,7 @@ def steering_figure(
     everything = (values for family in shown for values in (*shown[family].values(), pooled[family].values()))
     largest = max(value for values in everything for value in finite(values))
     ax.set_xlim(0, min(CEILING, max(1.05, 1.02 * largest)))
-    what = "share of the effect left unexplained (1: no better than not predicting)"
+    what = "held-out ratio (0: exact, 1: no better than the identity)"
     ax.set_xlabel(f"{what}\ndots: augmentations; bars: all of them, pooled", fontsize=LABEL, color=INK)
     headline(ax, literal(title))
     return figure
@@ -56,8 +57,8 @@ def _draw(ax: Axes, height: float, values: Sequence[float], pooled: Sequence[flo
 
 def _beyond(values: Sequence[float], pooled: Sequence[float]) -> str:
     """What has no place on the axis: the bar with its value, the dots with their number and the largest of them."""
-    told = [f"bar {short(value)}" for value in pooled if value > CEILING]
+    words = [f"bar {short(value)}" for value in pooled if value > CEILING]
     dots = [value for value in values if value > CEILING]
     if dots:
-        told.append(f"{len(dots)} of {len(values)} dots, to {short(max(dots))}")
-    return " · ".join(told)
+        words.append(f"{len(dots)} of {len(values)} dots, to {short(max(dots))}")
+    return " · ".join(words)

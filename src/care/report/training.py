@@ -1,4 +1,4 @@
-"""How training went, model beside model."""
+"""Training curves of several models side by side."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -7,24 +7,27 @@ from statistics import fmean, stdev
 
 from matplotlib.figure import Figure
 
+from care.evaluate.observer import EQUIVARIANT
 from care.reproduce.trial import Outcome
 from care.tables import number
 
 Quantity = tuple[str, str]
 
-# Where a quantity is found in an evaluation, and below what stands above its column.
+# Where a quantity is found in an evaluation; those of "equivariant" are of what the equivariance loss acts on, which is
+# the whole embedding unless it is split.
 PROBE, KNN = ("classes", "linear probe, top-1"), ("classes", "kNN, k = 200")
-RATIO, ANY_LINEAR = ("head", "held-out ratio"), ("head", "held-out ratio, any linear map")
-GAMMA, WAHBA = ("head", "γ_f"), ("head", "W_f")
-MOVED, COMPOSITION = ("head", "moved by"), ("head", "composition defect")
+RATIO, ANY_LINEAR = (EQUIVARIANT, "held-out ratio"), (EQUIVARIANT, "held-out ratio, any linear map")
+GAMMA, WAHBA = (EQUIVARIANT, "γ_f"), (EQUIVARIANT, "W_f")
+DISPLACEMENT, COMPOSITION = (EQUIVARIANT, "displacement"), (EQUIVARIANT, "composition error")
 HUE, HUE_DISTANCE = ("backbone", "R² of hue"), ("backbone", "hue distance of neighbors")
+# Titles of columns, and what they show.
 COLUMNS: dict[str, Quantity] = {
     "probe %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
     "γ_f": GAMMA,
     "W_f": WAHBA,
-    "moved by": MOVED,
+    "displacement": DISPLACEMENT,
     "R² of hue": HUE,
     "hue distance": HUE_DISTANCE,
 }
@@ -70,7 +73,7 @@ def mean(outcomes: Sequence[Outcome], quantity: Quantity) -> float:
 
 
 def cell(outcomes: Sequence[Outcome], quantity: Quantity) -> str:
-    """mean ± deviation over seeds; of one seed just the value."""
+    """Mean ± standard deviation over seeds; of one seed just the value."""
     found = values(outcomes, quantity)
     if not found:
         return "–"

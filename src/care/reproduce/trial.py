@@ -12,7 +12,7 @@ from torch import Tensor
 
 from care.atomic_files import make_folder, write_atomically
 from care.evaluate import Evaluation, Settings
-from care.evaluate.comparison.quantities import quantities
+from care.evaluate.comparison.quantities import find_quantity
 from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
@@ -65,8 +65,12 @@ class Outcome:
     run: Path | None = None
 
     def value(self, group: str, name: str) -> float | None:
-        """One of the quantities of `care compare`, such as ("head", "γ_f")."""
-        return next((q.value for q in quantities(self.evaluation) if (q.group, q.name) == (group, name)), None)
+        """One of the quantities of `care compare`, such as ("backbone", "γ_f").
+
+        The group "equivariant" is the equivariant part of a split embedding, or else the whole embedding.
+        """
+        quantity = find_quantity(self.evaluation, group, name)
+        return None if quantity is None else quantity.value
 
     def save(self, folder: Path) -> None:
         """Keep everything but the arrays, as JSON."""

@@ -107,7 +107,7 @@ def measure_canonical(
 ) -> dict[str, Canonicalized]:
     """Every family, on images that `gather` did not see: pass an observer of those."""
     steering, found = steering.to(observer.device), {}
-    F = observer.points(observer.still())[output]
+    F = observer.points(observer.clean())[output]
     for i, part in enumerate(families, start=1):
         found[part.name] = _measure_family(observer, output, steering, part, F, derive(seed, "canonical"))
         if watch is not None:
@@ -123,7 +123,7 @@ def _measure_family(
     drawn = [part.policy.sample(len(F), observer.samples.source, generator) for _ in range(part.count)]  # type: ignore[arg-type]
     augmented, canonical = [], []
     for a in drawn:
-        z = observer.points(observer.under_each(a))[output]
+        z = observer.points(observer.augmented_each(a))[output]
         augmented.append(z)
         canonical.append(canonicalized(steering, z, a))
     still = F[:, None].expand(-1, len(drawn), -1)

@@ -50,14 +50,14 @@ def gather(
     watch: Watch | None = None,
 ) -> Evidence:
     """Look at the observer's samples under every augmentation of `families`, in at most `rank` directions."""
-    F = observer.points(observer.still())[output]
+    F = observer.points(observer.clean())[output]
     drawn = [part.draw(observer.samples.source, derive(seed, "steer")) for part in families]
     augmentations, center = Parameters.concatenate(drawn), center_of(observer)
     basis = _directions(observer, output, F, augmentations, rank)
     kept = _rows(len(augmentations), F, seed)
     covariance, displacement, F_kept = [], [], []
     for i, rows in enumerate(kept.to(F.device)):
-        F_a = observer.points(observer.under(augmentations[i]))[output]
+        F_a = observer.points(observer.augmented(augmentations[i]))[output]
         covariance.append(((F_a @ basis).mT @ (F @ basis) / len(F)).cpu())
         displacement.append((F_a - F).square().sum(1).mean().cpu())
         F_kept.append(F_a[rows].cpu())
@@ -95,7 +95,7 @@ def _directions(
         return torch.eye(d, device=F.device, dtype=F.dtype)
     moment = F.mT @ F
     for i in range(0, len(augmentations), 1 + len(augmentations) // LOOKS):
-        F_a = observer.points(observer.under(augmentations[i]))[output]
+        F_a = observer.points(observer.augmented(augmentations[i]))[output]
         moment = moment + F_a.mT @ F_a / LOOKS
     return torch.linalg.eigh(moment.double()).eigenvectors[:, -rank:].to(F.dtype)
 

@@ -12,7 +12,7 @@ from care.evaluate.effects.effect import Spread
 from care.evaluate.effects.families import Family, Watch
 from care.evaluate.effects.prediction import predict_by_identity, prediction_measures
 from care.evaluate.observer import Observer
-from care.geometry import crossfit_predictions, crossfit_rotations, invariance, solve_wahba
+from care.geometry import crossfit_predictions, crossfit_rotations, displacement, solve_wahba
 from care.randomness import derive
 from care.steer.predictor import Predictor
 from care.steer.result import IDENTITY, MAPS, ORACLE, PREDICTOR, STEERING, Steered, SteeringResult, Unexplained
@@ -66,7 +66,7 @@ class _Bench:
 
     def points(self, *augmentations: Parameters) -> Float[Tensor, "n d"]:
         """The embeddings under augmentations, the first of them first."""
-        return self.observer.points(self.observer.under(*augmentations))[self.output]
+        return self.observer.points(self.observer.augmented(*augmentations))[self.output]
 
     def oracle(self, F_a: Float[Tensor, "n d"]) -> Float[Tensor, "2 m m"]:
         """The rotations of the two halves of the images, each fitted to the other half."""
@@ -88,7 +88,7 @@ def _measure_family(bench: _Bench, part: Family, seed: int) -> Steered:
         F_a, theta = bench.points(a[i]), coordinates(a[i], bench.center).to(F)
         R = bench.oracle(F_a)
         predicted = {name: move(F, theta) for name, move in bench.maps.items()} | {ORACLE: bench.turned(R)}
-        moved.append(invariance(F, F_a))
+        moved.append(displacement(F, F_a))
         views.append({name: points[:IMAGES_RANKED] for name, points in {**predicted, SEEN: F_a}.items()})
         ratio.add(predicted, F, F_a)
         if i < part.pairs:

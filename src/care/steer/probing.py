@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from care.evaluate.comparison.bootstrap import Difference, paired_difference
-from care.evaluate.decoding.sensitivity import fit_ridge
+from care.evaluate.decoding.ridge import fit_ridge
 from care.randomness import derive, generator_for
 
 WIDTH, STEPS, BATCH, LEARNING_RATE = 128, 300, 256, 3e-3

@@ -15,7 +15,7 @@ from care.augment import ImageParameters, ImagePolicy, Parameters, changed
 from care.evaluate.comparison.bootstrap import Difference, paired_difference
 from care.evaluate.observer import Observer
 from care.evaluate.retrieval.hue import Hues, mean_hue
-from care.evaluate.retrieval.neighbors import retrieval
+from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.randomness import generator_for
 from care.steer.steering import Steering
 
@@ -62,8 +62,8 @@ def steered_retrieval(
     """Look among F, the f(x) of all images, for the neighbors of some of them, of where they were steered to, and of
     where they really are when augmented. `hues` are those of all images, `query_hues` those of the augmented queries.
     """
-    really = retrieval(F, queries, augmented, hues, query_hues, labels, k)
-    turned = retrieval(F, queries, steered, hues, query_hues, labels, k)
+    really = retrieval_measures(F, queries, augmented, hues, query_hues, labels, k)
+    turned = retrieval_measures(F, queries, steered, hues, query_hues, labels, k)
     found = {IDENTITY: really.before, STEERING: turned.after, AUGMENTED: really.after}
     overlap = {way: (rows[:, :, None] == really.after[:, None]).any(2).double().mean(1) for way, rows in found.items()}
     units = {"overlap": overlap | {CHANCE: torch.full_like(overlap[IDENTITY], k / (len(F) - 1))}}
@@ -95,7 +95,7 @@ class Bank:
 def bank_of(observer: Observer, output: str) -> Bank:
     """The observer's images, as they are."""
     still = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
-    F, labels = observer.points(observer.under(still))[output], observer.samples.labels
+    F, labels = observer.points(observer.augmented(still))[output], observer.samples.labels
     return Bank(F, _hues(observer, still), labels.to(F.device))
 
 
@@ -121,7 +121,7 @@ def ask(
     rows = rows.to(bank.F.device)
     labels = bank.labels if (bank.labels[rows] >= 0).all() else None
     steered = steering.to(bank.F.device).turn(bank.F[rows], a)
-    augmented = asked.points(asked.under(a))[output]
+    augmented = asked.points(asked.augmented(a))[output]
     return steered_retrieval(bank.F, rows, steered, augmented, bank.hues, _hues(asked, a), labels, k)
 
 
@@ -135,7 +135,7 @@ def some_rows(bank: Bank, count: int, seed: int) -> Int[Tensor, " q"]:
 def _hues(observer: Observer, a: Parameters) -> Hues:
     """The mean hue of every image under one augmentation."""
     looking = dataclasses.replace(observer, embed=lambda views: {"hue": torch.stack(mean_hue(views), dim=1)})
-    return Hues(*looking.under(a)["hue"].unbind(1))
+    return Hues(*looking.augmented(a)["hue"].unbind(1))
 
 
 def _units(per_query: Mapping[str, Tensor], name: str) -> Float[Tensor, " q"]:

@@ -10,8 +10,8 @@ from care import geometry
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples
 from care.evaluate import Observer, knn_predict
-from care.evaluate.effects.effect import rotations
-from care.evaluate.observer import EUCLIDEAN, Embed, frozen
+from care.evaluate.effects.effect import rotation_group
+from care.evaluate.observer import EMBEDDING, EUCLIDEAN, Embed, frozen
 from care.models import Encoder
 from care.randomness import generator_for
 
@@ -23,7 +23,7 @@ TEST_SAMPLES, BANK_SAMPLES, BATCH = 1000, 5000, 500
 class Monitor:
     """Fixed samples and fixed augmentations, the same after every epoch of every run with the same seed.
 
-    Where the last `turned` coordinates are those that augmentations turn, these alone are looked at.
+    Of a split embedding, the equivariant part alone is measured: its last `equivariant_dim` coordinates.
     """
 
     bank: Samples
@@ -31,22 +31,22 @@ class Monitor:
     policy: ImagePolicy | PointPolicy
     form: geometry.BilinearForm
     seed: int
-    turned: int = 0
+    equivariant_dim: int = 0
 
     @torch.no_grad()
     def measure(self, encoder: Encoder, device: torch.device) -> dict[str, float | None]:
-        """The measures by name; None where there is nothing to measure (no labels, an encoder that does not move)."""
+        """The measures by name; None where there is nothing to measure (no labels, an invariant encoder)."""
         with frozen(encoder):
             F, views = self._views(encoder, device)
             knn = self._knn(encoder, device)
-        group = rotations(self.form)
+        group = rotation_group(self.form)
         directions = EUCLIDEAN.embed(F)
         angles = directions @ directions.mT - torch.eye(len(F), device=F.device)
         found = {
             "positive_cosine": torch.nn.functional.cosine_similarity(views[0], views[1]).mean(),
             "negative_cosine": angles.sum() / (len(F) * (len(F) - 1)),
-            "invariance": geometry.invariance(F, views, self.form).mean(),
-            "gram_defect": geometry.gram_defect(F, views, self.form).mean(),
+            "displacement": geometry.displacement(F, views, self.form).mean(),
+            "gram_error": geometry.gram_error(F, views, self.form).mean(),
             "gamma": geometry.relative_equivariance(F, views, form=self.form).mean(),
             "heldout_ratio": geometry.heldout_ratio(F, views, group).mean(),
             "knn": knn,
@@ -58,20 +58,20 @@ class Monitor:
     def _views(self, encoder: Encoder, device: torch.device) -> tuple[Float[Tensor, "n d"], Float[Tensor, "a n d"]]:
         """f(x) and f(a(x)) of the test samples under each of the fixed augmentations."""
         # Not encoder(…), which may be compiled: for other batches and other modes it would be compiled again.
-        embed, test = (lambda x: {"head": encoder.forward(x)[:, -self.turned :]}), self.test.limit(self._tested)
-        observer = self._observer(embed, test, device)
+        embed = lambda x: {EMBEDDING: encoder.forward(x)[:, -self.equivariant_dim :]}  # noqa: E731
+        observer = self._observer(embed, self.test.limit(self._tested), device)
         generator = generator_for("cpu", self.seed, "monitor")
         drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
-        looks = [observer.still(), *(observer.under(drawn[i]) for i in range(AUGMENTATIONS))]
-        F, *views = (observer.points(look)["head"] for look in looks)
+        found = [observer.clean(), *(observer.augmented(drawn[i]) for i in range(AUGMENTATIONS))]
+        F, *views = (observer.points(embeddings)[EMBEDDING] for embeddings in found)
         return F, torch.stack(views)
 
     def _knn(self, encoder: Encoder, device: torch.device) -> Tensor | None:
         bank, test = self.bank.limit(min(BANK_SAMPLES, len(self.bank))), self.test.limit(self._tested)
         if bank.labels.min() < 0 or test.labels.min() < 0:
             return None
-        looks = (self._observer(lambda x: {"features": encoder.features(x)}, s, device).still() for s in (bank, test))
-        features, queries = (look["features"] for look in looks)
+        observers = (self._observer(lambda x: {"features": encoder.features(x)}, s, device) for s in (bank, test))
+        features, queries = (observer.clean()["features"] for observer in observers)
         return (knn_predict(features, bank.labels.to(device), queries) == test.labels.to(device)).double().mean()
 
     @property
@@ -79,7 +79,7 @@ class Monitor:
         return min(TEST_SAMPLES, len(self.test))
 
     def _observer(self, embed: Embed, samples: Samples, device: torch.device) -> Observer:
-        return Observer(embed, samples, self.policy, "", device, BATCH, {"head": self.form})
+        return Observer(embed, samples, self.policy, "", device, BATCH, {EMBEDDING: self.form})
 
 
 def _number(value: Tensor | None) -> float | None:

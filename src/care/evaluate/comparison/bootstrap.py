@@ -1,4 +1,4 @@
-"""How far apart two models are on the same images, and how sure that is."""
+"""The paired difference of two models on the same images or augmentations, with its bootstrap interval."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ FEWEST = 6  # units: resampling fewer gives intervals that are far too narrow
 class Difference:
     """The mean of b − a, the ends of its interval, the units it is over, and how many had no value and were left out.
 
-    An interval that has 0 inside it is no evidence of a difference.
+    A difference whose interval contains 0 is not significant.
     """
 
     difference: float

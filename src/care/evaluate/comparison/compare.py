@@ -1,4 +1,4 @@
-"""Evaluations side by side: one table, and what differs by more than chance."""
+"""Evaluations side by side: one table, and which differences are significant."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -80,16 +80,16 @@ class Comparison:
         numbers = (scale * x for x in (difference.difference, difference.low, difference.high))
         middle, low, high = (f"{x:+.3g}" for x in numbers)
         interval = "" if math.isnan(difference.low) else f" [{low}, {high}]"
-        return str(quantity), f"{middle}{unit}{interval}{' *' if _off_zero(difference) else ''}"
+        return str(quantity), f"{middle}{unit}{interval}{' *' if _significant(difference) else ''}"
 
     def _note(self) -> str:
         """What * means, if there is one, and why some differences have no interval."""
         all_of_them = [d for by in self.differences.values() for d in by.values()]
         drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
-        notes = [f"* the interval is off 0: more than chance over the {drawn}, for these pretraining seeds"]
+        notes = [f"* significant: the 95 % interval over the {drawn} excludes 0, for these pretraining seeds"]
         if any(math.isnan(d.low) for d in all_of_them):
             notes.append(f"no interval: fewer than {FEWEST} images or augmentations")
-        said = notes if any(map(_off_zero, all_of_them)) else notes[1:]
+        said = notes if any(map(_significant, all_of_them)) else notes[1:]
         return "\n\n" + "; ".join(said) if said else ""
 
     def rows(self, model: str) -> list[tuple[str, float, float, float, Better]]:
@@ -118,7 +118,7 @@ class Comparison:
         return {"first": next(iter(self.models)), "values": values, "differences": differences}
 
 
-def _off_zero(difference: Difference) -> bool:
+def _significant(difference: Difference) -> bool:
     return difference.low > 0 or difference.high < 0  # neither, where there is no interval
 
 

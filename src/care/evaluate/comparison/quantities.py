@@ -1,4 +1,4 @@
-"""What a reader looks up in an evaluation: quantities with a name, a value, and a direction that is better."""
+"""The quantities of an evaluation: each with a name, a value, and which direction is better."""
 
 import itertools
 import math
@@ -11,25 +11,26 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.evaluate.effects.families import ALL
-from care.evaluate.evaluation import Evaluation, rightly
+from care.evaluate.evaluation import Evaluation, per_image_accuracy
+from care.evaluate.observer import EQUIVARIANT
 from care.tables import number
 
 Better = Literal["lower", "higher"]
 
-# Measures of a response, what they are called, and which direction is better. How far an embedding moves is neither.
+# Measures of a response, what they are called, and which direction is better. Of a displacement, neither is.
 RESPONSES: dict[str, tuple[str, Better | None]] = {
-    "invariance": ("moved by", None),
+    "displacement": ("displacement", None),
     "heldout_ratio": ("held-out ratio", "lower"),
-    "unexplained": ("unexplained variance", "lower"),
+    "one_minus_r2": ("1 − R²", "lower"),
     "heldout_ratio_o": ("held-out ratio, O(d)", "lower"),
     "heldout_linear": ("held-out ratio, any linear map", "lower"),
-    "composition": ("composition defect", "lower"),
+    "composition_error": ("composition error", "lower"),
     "gamma": ("γ_f", "lower"),
     "wahba": ("W_f", "lower"),
-    "gram_defect": ("Gram defect", "lower"),
+    "gram_error": ("Gram error", "lower"),
     "cosine_variance": ("variance of cos(f(x), f(ax))", "lower"),
 }
-BY_FAMILY = ("heldout_ratio", "unexplained", "composition")  # those that are read family by family, too
+BY_FAMILY = ("heldout_ratio", "one_minus_r2", "composition_error")  # those that are read family by family, too
 RETRIEVALS: dict[str, tuple[str, Better]] = {
     "hue_distance": ("hue distance of neighbors", "lower"),
     "overlap": ("overlap of neighbors", "lower"),
@@ -65,21 +66,32 @@ def quantities(evaluation: Evaluation) -> list[Quantity]:
     found = [*_classes(evaluation)]
     for output in evaluation.outputs:
         found += [*_responses(evaluation, output), *_predictions(evaluation, output)]
-        found += [*_retrieval(evaluation, output), *_sensitivity(evaluation, output)]
+        found += [*_retrieval(evaluation, output), *_decoding(evaluation, output)]
     return found
+
+
+def find_quantity(evaluation: Evaluation, group: str, name: str) -> Quantity | None:
+    """The quantity of this group and name, if it was measured.
+
+    The group "equivariant" stands for what the equivariance loss acts on: without a split embedding, all of it.
+    """
+    where = evaluation.equivariant_output if group == EQUIVARIANT else group
+    return next((q for q in quantities(evaluation) if (q.group, q.name) == (where, name)), None)
 
 
 def _classes(evaluation: Evaluation) -> Iterator[Quantity]:
     record = evaluation.record
     if record["probe"] is not None:
         top1, top5 = record["probe"]["mean"], sum(record["probe"]["top5"]) / len(record["probe"]["top5"])
-        yield Quantity("classes", "linear probe, top-1", top1, "higher", rightly(evaluation, "probe"), percent=True)
-        yield Quantity("classes", "linear probe, top-5", top5, "higher", rightly(evaluation, "probe5"), percent=True)
+        for name, top, array in (("top-1", top1, "probe"), ("top-5", top5, "probe5")):
+            units = per_image_accuracy(evaluation, array)
+            yield Quantity("classes", f"linear probe, {name}", top, "higher", units, percent=True)
     if record["logistic"] is not None:
-        accuracy, units = record["logistic"]["accuracy"], rightly(evaluation, "logistic")
+        accuracy, units = record["logistic"]["accuracy"], per_image_accuracy(evaluation, "logistic")
         yield Quantity("classes", "logistic regression", accuracy, "higher", units, percent=True)
     for k, accuracy in (record["knn"] or {}).items():
-        yield Quantity("classes", f"kNN, k = {k}", accuracy, "higher", rightly(evaluation, f"knn{k}"), percent=True)
+        units = per_image_accuracy(evaluation, f"knn{k}")
+        yield Quantity("classes", f"kNN, k = {k}", accuracy, "higher", units, percent=True)
 
 
 def _responses(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
@@ -120,7 +132,7 @@ def _retrieval(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
             yield Quantity(output, name, record[measure], better, units)
 
 
-def _sensitivity(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
-    for kind, what in (("sensitivity", "R² of {}"), ("factors", "R² of the factor {}")):
+def _decoding(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
+    for kind, what in (("decoding", "R² of {}"), ("factors", "R² of the factor {}")):
         for name, r2 in ((evaluation.record[kind] or {}).get(output, {})).items():
             yield Quantity(output, what.format(name), r2, "higher")

@@ -1,4 +1,4 @@
-"""What features may still know: the drawn augmentation, or the numbers that made a generated sample, as targets."""
+"""Targets to decode from features: the parameters of an augmentation, or the factors of a generated sample."""
 
 import math
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from care.augment import ImageParameters, Parameters, PointParameters
 from care.data import Samples
 from care.data.silhouettes import SILHOUETTES
 
-# A picture this dark, flat or gray cannot be told from one with factor 0, whose logarithm is infinite.
+# A picture this dark, flat or gray looks like one with factor 0, whose logarithm is infinite.
 SMALLEST_FACTOR = 0.01
 
 
@@ -23,13 +23,13 @@ class Target(NamedTuple):
 
 
 def parameter_targets(p: Parameters) -> dict[str, Float[Tensor, " n"]]:
-    """The drawn augmentations as numbers that mean something, by name; what all of them share is left out.
+    """The parameters of the drawn augmentations by name; those that are the same for all are left out.
 
     Of images: the center of the crop (`crop x`, `crop y`) as a fraction of the image, the logarithms of its share of
     the area and of width / height (`crop area`, `crop aspect`), of the factors `brightness`, `contrast` and
-    `saturation`, the `hue` shift in turns, the width of the `blur` in pixels (0 without one), and whether it does
-    `flip`, `gray` and `solarize`. Of point clouds: the entries of the rotation (`rotation 0 0` …) and the logarithm of
-    the `scale`.
+    `saturation`, the `hue` shift as a fraction of the hue circle, the σ of the `blur` in pixels (0 without one), and
+    whether there is `flip`, `gray` and `solarize`. Of point clouds: the entries of the rotation (`rotation 0 0` …) and
+    the logarithm of the `scale`.
     """
     if isinstance(p, ImageParameters):
         targets = _crop_targets(p) | _color_targets(p)
@@ -46,7 +46,7 @@ def parameter_targets(p: Parameters) -> dict[str, Float[Tensor, " n"]]:
 def factor_targets(samples: Samples) -> dict[str, Target]:
     """The factors of generated samples by name, every number as it is, but for the two angles of `shapes`.
 
-    A number that jumps where the picture does not cannot be regressed, so `hue` becomes cos and sin of 2π · hue, and
+    A number that jumps where the image does not cannot be regressed, so `hue` becomes cos and sin of 2π · hue, and
     `angle` those of 2π · symmetry · angle, with the symmetry of the shape. Shapes that look the same at every angle
     are not `known` to have one.
     """
@@ -62,7 +62,7 @@ def factor_targets(samples: Samples) -> dict[str, Target]:
 
 
 def _repeats(samples: Samples) -> dict[str, Int[Tensor, " n"]]:
-    """How often a picture looks the same while one of its angles goes round once: 0 stands for always."""
+    """How many times an image repeats itself within one revolution of an angle; 0 where it never changes."""
     if samples.classes != tuple(SILHOUETTES):
         return {}
     labels = samples.labels
@@ -94,6 +94,6 @@ def _color_targets(p: ImageParameters) -> dict[str, Float[Tensor, " n"]]:
     }
 
 
-def _on_the_circle(turns: Float[Tensor, " n"]) -> Float[Tensor, "n 2"]:
-    angle = 2 * math.pi * turns
+def _on_the_circle(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 2"]:
+    angle = 2 * math.pi * fraction
     return torch.stack([angle.cos(), angle.sin()], dim=1)

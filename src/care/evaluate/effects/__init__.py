@@ -1,1 +1,1 @@
-"""How do augmentations act on embeddings? Rotations, their compositions, and what they predict."""
+"""How do augmentations act on embeddings? Rotations that fit them, their compositions, and predicted views."""

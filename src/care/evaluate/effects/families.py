@@ -1,4 +1,4 @@
-"""Augmentations family by family: which of them act on the embeddings as rotations?"""
+"""The effects of augmentations family by family: which of them act on embeddings as rotations?"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import ImagePolicy, Parameters
-from care.evaluate.effects.effect import Act, Response, act, respond, rotations
+from care.evaluate.effects.effect import Effect, Response, effect_of, respond, rotation_group
 from care.evaluate.observer import Embeddings, Observer, Policy
-from care.geometry import Euclidean, Principal, composition_defect, principal_axes
+from care.geometry import Euclidean, Principal, composition_error, principal_axes
 from care.randomness import generator_for
 
 ALL = "all"
@@ -19,8 +19,8 @@ PAIRS = 10  # compositions (a, b, b∘a) per family
 
 # What is under way, how much of it is done, and how much there is.
 Watch = Callable[[str, int, int], None]
-# The output's name, the family, the number of the augmentation, and what it did.
-Keep = Callable[[str, str, int, Act], None]
+# The output's name, the family, the number of the augmentation, and its effect.
+CacheEffect = Callable[[str, str, int, Effect], None]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Family:
 
     @property
     def pairs(self) -> int:
-        """A family of one augmentation has nothing to compose: flipping twice is doing nothing."""
+        """None for a family of one augmentation: flipping twice is the identity."""
         return min(PAIRS, self.count) if self.count > 1 or self.name == ALL else 0
 
     def draw(self, source: tuple[int, ...], seed: int) -> Parameters:
@@ -41,7 +41,7 @@ class Family:
         return self._drawn(self.count, source, seed, "a")
 
     def draw_second(self, source: tuple[int, ...], seed: int) -> Parameters:
-        """The augmentations b that follow on the first ones: they act on views of the policy's size."""
+        """The augmentations b of b∘a, which are applied to views of the policy's size."""
         view = (self.policy.size,) * 2 if isinstance(self.policy, ImagePolicy) else source
         return self._drawn(self.pairs, view, seed, "b")
 
@@ -51,7 +51,7 @@ class Family:
 
 
 def families_of(policy: Policy, augmentations: int, apart: bool = True) -> list[Family]:
-    """The policy as it is, and each of its families alone and for certain."""
+    """The whole policy and, `apart`, each of its families alone with probability 1."""
     whole = [Family(ALL, policy, augmentations)]
     if not isinstance(policy, ImagePolicy) or not apart:
         return whole
@@ -67,9 +67,9 @@ def respond_to_families(
     apart: bool = True,
     seed: int = 0,
     watch: Watch | None = None,
-    keep: Keep | None = None,
+    cache: CacheEffect | None = None,
 ) -> dict[str, dict[str, Response]]:
-    """Output → family → response, where F holds f(x) of every output."""
+    """Output → family → response, where F holds f(x) of every output, as points of its space."""
     if augmentations < 1:
         raise ValueError(f"at least one augmentation must be drawn, got {augmentations}")
     parts = families_of(observer.policy, augmentations, apart)
@@ -77,7 +77,7 @@ def respond_to_families(
     steps = _Steps(watch, sum(part.count + part.pairs for part in parts))
     found: dict[str, dict[str, Response]] = {output: {} for output in F}
     for part in parts:
-        for output, response in _respond(observer, F, axes, part, seed, steps, keep).items():
+        for output, response in _respond(observer, F, axes, part, seed, steps, cache).items():
             found[output][part.name] = response
     return found
 
@@ -89,40 +89,40 @@ def _respond(
     part: Family,
     seed: int,
     steps: "_Steps",
-    keep: Keep | None,
+    cache: CacheEffect | None,
 ) -> dict[str, Response]:
-    """The response of every output to one family, augmentation by augmentation: none is held on to."""
+    """The response of every output to one family. Effects are measured one by one and go only into the `cache`."""
     source = observer.samples.source
     a, b = part.draw(source, seed), part.draw_second(source, seed)
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
-    defects: dict[str, list[Tensor]] = {output: [] for output in F}
+    errors: dict[str, list[Tensor]] = {output: [] for output in F}
     for i in range(part.count):
-        moved = observer.points(observer.under(a[i]))
-        acts = {o: act(F[o], F_a, observer.form(o), axes.get(o)) for o, F_a in moved.items()}
-        for output, done in acts.items():
-            measures[output].append(done.measures)
-            if keep is not None:
-                keep(output, part.name, i, done)
+        augmented = observer.points(observer.augmented(a[i]))
+        effects = {o: effect_of(F[o], F_a, observer.form(o), axes.get(o)) for o, F_a in augmented.items()}
+        for output, effect in effects.items():
+            measures[output].append(effect.measures)
+            if cache is not None:
+                cache(output, part.name, i, effect)
         steps.done()
         if i < part.pairs:
-            for output, defect in _compose(observer, F, acts, a[i], b[i]).items():
-                defects[output].append(defect)
+            for output, error in _composition_errors(observer, F, effects, a[i], b[i]).items():
+                errors[output].append(error)
             steps.done()
     names = [a.describe(i) for i in range(part.count)]
-    return {output: respond(names, measures[output], defects[output]) for output in F}
+    return {output: respond(names, measures[output], errors[output]) for output in F}
 
 
-def _compose(
-    observer: Observer, F: Embeddings, acts: dict[str, Act], a: Parameters, b: Parameters
+def _composition_errors(
+    observer: Observer, F: Embeddings, effects: dict[str, Effect], a: Parameters, b: Parameters
 ) -> dict[str, Float[Tensor, ""]]:
-    """The composition defect of (a, b, b∘a). b acts on what a gives, so f(b(x)) is of the un-augmented view."""
-    still = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
-    F_b, F_ba = (observer.points(observer.under(first, b)) for first in (still, a))
+    """The composition error of (a, b, b∘a). b is applied to views, as a gives them, so b(x) is b of the clean view."""
+    clean = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
+    F_b, F_ba = (observer.points(observer.augmented(first, b)) for first in (clean, a))
     return {
-        output: composition_defect(
-            F[output], done.F_a, F_b[output], F_ba[output], rotations(observer.form(output)), done.R
+        output: composition_error(
+            F[output], effect.F_a, F_b[output], F_ba[output], rotation_group(observer.form(output)), effect.R
         )
-        for output, done in acts.items()
+        for output, effect in effects.items()
     }
 
 
@@ -132,7 +132,7 @@ def spectrum(F: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:
 
 
 class _Steps:
-    """Counts what is done and tells whoever watches."""
+    """Counts what is done and reports it to `watch`."""
 
     def __init__(self, watch: Watch | None, total: int) -> None:
         self.watch, self.total, self.count = watch, total, 0

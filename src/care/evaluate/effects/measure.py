@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from care.augment import policy_named
 from care.data import Samples, place
 from care.evaluate.effects.effect import Response, Spread
-from care.evaluate.effects.families import ALL, Keep, Watch, respond_to_families, spectrum
+from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families, spectrum
 from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, frozen
 from care.geometry import BilinearForm, Euclidean, Symplectic, symplectic_strength
 from care.tables import text_table
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = {
-    "moved by": "invariance",
-    "held-out SO": "heldout_ratio",
-    "unexplained": "unexplained",
+    "displacement": "displacement",
+    "held-out ratio": "heldout_ratio",
+    "1 − R²": "one_minus_r2",
     "any linear map": "heldout_linear",
-    "composition": "composition",
+    "composition error": "composition_error",
     "γ_f": "gamma",
     "W_f": "wahba",
-    "Gram defect": "gram_defect",
+    "Gram error": "gram_error",
 }
 
 
@@ -36,8 +36,8 @@ class Measurement:
     """How a model's embeddings respond to augmentations: `print(m)`, `m.figure()`, `m.to_json()`.
 
     The measures of the whole policy are attributes, `m.heldout_ratio.mean`, `m.gamma.values`; those of single
-    families are in `m.families["color"]`, with every augmentation of the family drawn for certain. `Response` says what
-    each measure is. `spectrum` holds the singular values of the centered embeddings, divided by √n. Where
+    families are in `m.families["color"]`, each drawn alone and with probability 1. `Response` says what each measure
+    is. `spectrum` holds the singular values of the centered embeddings, divided by √n. Where
     embeddings are not on the sphere, `length` is the mean of ‖f(x)‖, and `strength` that of the symplectic form.
     `size` is the side of the views, of images.
     """
@@ -58,14 +58,14 @@ class Measurement:
         return self.families[ALL].heldout_ratio
 
     @property
-    def composition(self) -> Spread:
+    def composition_error(self) -> Spread:
         """The error of R_b R_a as a prediction of b∘a: 0 exact, 1 no better than none."""
-        return self.families[ALL].composition
+        return self.families[ALL].composition_error
 
     @property
-    def invariance(self) -> Spread:
-        """How far augmentations move an embedding, E ‖f(a(x)) − f(x)‖."""
-        return self.families[ALL].invariance
+    def displacement(self) -> Spread:
+        """E ‖f(a(x)) − f(x)‖: 0 invariant."""
+        return self.families[ALL].displacement
 
     @property
     def gamma(self) -> Spread:
@@ -78,12 +78,12 @@ class Measurement:
         return self.families[ALL].wahba
 
     @property
-    def gram_defect(self) -> Spread:
-        """How much augmentations change the angles between embeddings."""
-        return self.families[ALL].gram_defect
+    def gram_error(self) -> Spread:
+        """E [B(f(a x), f(a x')) − B(f(x), f(x'))]²: how much augmentations change the angles between embeddings."""
+        return self.families[ALL].gram_error
 
     def table(self) -> str:
-        """The measures by family, mean ± deviation over augmentations, as text."""
+        """The measures by family, mean ± standard deviation over augmentations, as text."""
         rows = [
             (name, *(str(getattr(response, column)) for column in COLUMNS.values()), response.in_words())
             for name, response in self.families.items()
@@ -94,7 +94,7 @@ class Measurement:
         return text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows) + self._caution()
 
     def _caution(self) -> str:
-        """Said where a rotation fitted on half of the images is little more than a guess."""
+        """A warning where there are too few images to fit a rotation on half of them."""
         wanted = 4 * self.dimension
         if self.images >= wanted:
             return ""
@@ -110,7 +110,7 @@ class Measurement:
         return response_figure({self.model: self.values()})
 
     def values(self) -> dict[str, dict[str, list[float | None]]]:
-        """Family → measure → one value per augmentation, None where it moved nothing."""
+        """Family → measure → one value per augmentation, None for ratios of one to which embeddings are invariant."""
         words = ("augmentations", "in_words")
         records = {family: response.to_json() for family, response in self.families.items()}
         return {family: {k: v for k, v in record.items() if k not in words} for family, record in records.items()}
@@ -146,12 +146,12 @@ def measure(
     """How the embeddings `model(images)` respond to augmentations of `policy`.
 
     `model` is any function of images [n, 3, size, size] in [0, 1] (or of point clouds) that returns embeddings [n, d];
-    a module is put into evaluation mode meanwhile. Embeddings are put on the unit sphere, or whatever space `form` has.
+    a module is put into evaluation mode meanwhile. Embeddings are put on the unit sphere, or in the space of `form`.
     `images` are uint8 or in [0, 1]; the policy makes views of its own size of them. The same seed draws the same
     augmentations for every model: measurements are paired. It runs where the model is, or on `device`.
     """
     samples = images if isinstance(images, Samples) else _samples(images)
-    words = policy if isinstance(policy, str) else "a policy of one's own"
+    words = policy if isinstance(policy, str) else "a custom policy"
     policy = policy_named(policy) if isinstance(policy, str) else policy
     where = torch.device(device) if device is not None else _device_of(model, samples)
     embed, placed = (lambda x: {name: model(x)}), place(samples, where)
@@ -168,7 +168,7 @@ def measure_observed(
     watch: Watch | None = None,
 ) -> dict[str, Measurement]:
     """`measure` for every output of an observed model at once."""
-    F = observer.points(observer.still())
+    F = observer.points(observer.clean())
     return measure_outputs(observer, F, augmentations, families, seed, watch)
 
 
@@ -179,13 +179,13 @@ def measure_outputs(
     families: bool = True,
     seed: int = 0,
     watch: Watch | None = None,
-    keep: Keep | None = None,
+    cache: CacheEffect | None = None,
 ) -> dict[str, Measurement]:
     """`measure_observed` where F holds f(x) of every output, as points of its space.
 
-    `keep` is handed what every augmentation did, as it is done.
+    `cache` is called with the effect of every augmentation as soon as it is measured.
     """
-    found = respond_to_families(observer, F, augmentations, families, seed, watch, keep)
+    found = respond_to_families(observer, F, augmentations, families, seed, watch, cache)
     return {output: _measurement(output, observer, z, found[output]) for output, z in F.items()}
 
 

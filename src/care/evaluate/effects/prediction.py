@@ -1,8 +1,8 @@
 """Whether the embedding of an augmented image can be predicted from that of the image and the augmentation.
 
 Predictions [V, n, d] have rows f̂(a_v(x_i)), one for each of V augmentations and n images, however they were made: by
-rotations fitted on other images (`predict_by_rotation`), by a learned map, or not at all (`predict_by_identity`, the
-query as it is). Show `prediction_measures` of the latter and `chance` beside all others.
+rotations fitted on other images (`predict_by_rotation`), by a learned map, or by the identity (`predict_by_identity`,
+f̂ = f(x)). Show `prediction_measures` of the latter and `chance` beside all others.
 """
 
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ class Prediction:
     Among the V views of its own image, ranked by cosine to the prediction: `mrr`, the mean of 1 / rank of the view that
     was predicted, and `hit_at_1` and `hit_at_5`, how often it is among the first one and five. `parameter_error` (PRE)
     is between the parameters asked for and those of the nearest of all images' views, as the mean of |difference| in
-    standard deviations; None without parameters. `gain` (EquiMod) is cos(f(a(x)), f̂) − cos(f(a(x)), f(x)): what
-    predicting brings over not predicting. `per_augmentation` has the mean of each over images.
+    standard deviations; None without parameters. `gain` (EquiMod) is cos(f(a(x)), f̂) − cos(f(a(x)), f(x)): how much
+    better the prediction is than the identity. `per_augmentation` has the mean of each over images.
     """
 
     mrr: float
@@ -58,7 +58,7 @@ def predict_by_rotation(
 
 
 def predict_by_identity(F: Float[Tensor, "n d"], V: int) -> Float[Tensor, "V n d"]:
-    """f(x_i) for every augmentation: no prediction at all, what any other must beat."""
+    """f(x_i) for every augmentation: the baseline that any prediction must beat."""
     return F.expand(V, *F.shape)
 
 

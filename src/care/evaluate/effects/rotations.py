@@ -1,4 +1,4 @@
-"""Do augmentations act on the embeddings as rotations? The geometry, and the arrays and predictions that go with it."""
+"""Do augmentations act on embeddings as rotations? The geometry of every output, predictions of views, and cosines."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,19 +9,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.evaluate.decoding.targets import parameter_targets
-from care.evaluate.effects.effect import Act
+from care.evaluate.effects.effect import Effect
 from care.evaluate.effects.families import ALL, Watch, families_of
 from care.evaluate.effects.measure import measure_outputs
 from care.evaluate.effects.prediction import Prediction, chance, predict_by_identity, prediction_measures
-from care.evaluate.observer import Embeddings, Observer, seen_with
+from care.evaluate.observer import EMBEDDING, Embeddings, Observer, output_in_form
 from care.geometry import crossfit_predictions
 
 PREDICTED = (ALL, "color")  # the families whose views are ranked
 IMAGES = 500  # whose views are ranked: every view is compared with every view of every image
 
 
-class Kept:
-    """What is kept of every augmentation while it is at hand: cosines of all images, predictions of the first few."""
+class Cache:
+    """What later parts need of every effect: the cosines of all images, and the predicted views of the first few."""
 
     def __init__(self, F: Embeddings) -> None:
         self.F = F
@@ -30,42 +30,42 @@ class Kept:
         self.views: dict[tuple[str, str], list[tuple[Tensor, Tensor]]] = defaultdict(list)
         self.before: dict[str, Tensor] = {}
 
-    def __call__(self, output: str, family: str, i: int, act: Act) -> None:
+    def __call__(self, output: str, family: str, i: int, effect: Effect) -> None:
         """Called by `measure_outputs`."""
         F = self.F[output]
         if family == ALL:
-            self.cosines[output].append(_cosine(F, act.F_a))
+            self.cosines[output].append(_cosine(F, effect.F_a))
             if i % 2:
-                self.positives[output].append(_cosine(self.before[output], act.F_a))
-            self.before[output] = act.F_a
+                self.positives[output].append(_cosine(self.before[output], effect.F_a))
+            self.before[output] = effect.F_a
         if family in PREDICTED:
-            predicted = crossfit_predictions(F, act.R)
-            self.views[output, family].append((predicted[:IMAGES], act.F_a[:IMAGES]))
+            predicted = crossfit_predictions(F, effect.R)
+            self.views[output, family].append((predicted[:IMAGES], effect.F_a[:IMAGES]))
 
 
-def rotate(
-    observer: Observer, still: Embeddings, augmentations: int, seed: int, watch: Watch, forms: Sequence[str] = ()
+def evaluate_effects(
+    observer: Observer, clean: Embeddings, augmentations: int, seed: int, watch: Watch, forms: Sequence[str] = ()
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The measurement of every output, how well rotations predict views, and the cosines of pairs.
 
-    The head is looked at with each of `forms` too.
+    The embedding is measured in the geometry of each of `forms` too.
     """
     observer = observer.also_with(forms)
-    F = observer.points({**still, **{seen_with(form): still["head"] for form in forms}})
-    kept = Kept(F)
-    measured = measure_outputs(observer, F, augmentations, True, seed, watch, kept)
-    predicted = _predictions(observer, kept, augmentations, seed)
+    F = observer.points({**clean, **{output_in_form(form): clean[EMBEDDING] for form in forms}})
+    cache = Cache(F)
+    measured = measure_outputs(observer, F, augmentations, True, seed, watch, cache)
+    predicted = _predictions(observer, cache, augmentations, seed)
     found = {
         "measurements": {output: m.to_json() for output, m in measured.items()},
         "prediction": {
             f"{output} {family}": {name: prediction.to_json() for name, prediction in by.items()}
             for (output, family), by in predicted.items()
         },
-        "positive_cosine": {output: torch.cat(c).mean().item() for output, c in kept.positives.items()},
-        "positive_quantiles": {output: quantiles(torch.cat(c)) for output, c in kept.positives.items()},
+        "positive_cosine": {output: torch.cat(c).mean().item() for output, c in cache.positives.items()},
+        "positive_quantiles": {output: quantiles(torch.cat(c)) for output, c in cache.positives.items()},
     }
-    arrays = {f"cosine/{output}": torch.stack(c).float() for output, c in kept.cosines.items()}
-    arrays |= {f"positive/{output}": torch.cat(c).float() for output, c in kept.positives.items()}
+    arrays = {f"cosine/{output}": torch.stack(c).float() for output, c in cache.cosines.items()}
+    arrays |= {f"positive/{output}": torch.cat(c).float() for output, c in cache.positives.items()}
     arrays |= {
         f"prediction/{output} {family}/{name}": values
         for (output, family), by in predicted.items()
@@ -81,18 +81,18 @@ def quantiles(values: Float[Tensor, " n"], count: int = 400) -> list[float]:
 
 
 def _predictions(
-    observer: Observer, kept: Kept, augmentations: int, seed: int
+    observer: Observer, cache: Cache, augmentations: int, seed: int
 ) -> dict[tuple[str, str], dict[str, Prediction]]:
-    """(output, family) → what rotations predict, what no prediction is worth, and chance."""
+    """(output, family) → prediction by cross-fitted rotations, by the identity, and chance."""
     found = {}
     for part in families_of(observer.policy, augmentations):
         targets = parameter_targets(part.draw(observer.samples.source, seed))
         theta = torch.stack(list(targets.values()), dim=1).to(observer.device) if targets else None
-        for (output, family), views in kept.views.items():
+        for (output, family), views in cache.views.items():
             if family != part.name or len(views) < 2:
                 continue
             predicted, F_a = (torch.stack(column) for column in zip(*views, strict=True))
-            F = kept.F[output][:IMAGES]
+            F = cache.F[output][:IMAGES]
             found[output, family] = {
                 "rotation": prediction_measures(predicted, F, F_a, theta),
                 "identity": prediction_measures(predict_by_identity(F, len(F_a)), F, F_a, theta),

@@ -18,31 +18,31 @@ def augmented_probe(
     bank: Observer,
     observer: Observer,
     protocol: Protocol,
-    drifting: nn.Module | None = None,
+    bn_train: nn.Module | None = None,
     seed: int = 0,
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> ProbeResult:
-    """Probes trained on a new augmentation of every image in every epoch, and scored on images as they are.
+    """Probes trained on a new augmentation of every image in every epoch, and scored on clean images.
 
-    All seeds see the same augmented images, once through the encoder for all of them. One learning rate only: a choice
-    between several would need a validation set that is augmented too. The BatchNorm statistics of a `drifting` module
-    follow the augmented images meanwhile, and the test images are seen with what they have become: this is what the
-    authors' program does. Afterwards the module is as it was.
+    All seeds share the augmented images, which go through the encoder once. One learning rate only: a choice between
+    several would need a validation set that is augmented too. The BatchNorm layers of `bn_train`, a module, are in
+    training mode meanwhile, so that their running statistics follow the augmented images, and the test images are
+    normalized with the final ones: this is what the authors' program does. Afterwards the module is as it was.
     """
     if len(protocol.learning_rates) > 1:
         raise ValueError(f"a probe on augmented images takes one learning rate, got {protocol.learning_rates}")
     labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(bank.device)
-    classes, d = int(labels.max()) + 1, features_of(observer.still()).shape[1]
-    with _drift(drifting) as settle:
+    classes, d = int(labels.max()) + 1, features_of(observer.clean()).shape[1]
+    with _batchnorm_in_training(bn_train) as end_training:
         stream = _augmented_batches(bank, labels, protocol.batch_size, seed)
         probes = train_probes(stream, d, classes, protocol, seed, bank.device, tick=tick)
-        settle()
-        right = evaluate_probes(probes, features_of(observer.still()), test_labels)
+        end_training()
+        right = evaluate_probes(probes, features_of(observer.clean()), test_labels)
     return ProbeResult(protocol.learning_rates, 0, *right)
 
 
 def _augmented_batches(bank: Observer, labels: Int64[Tensor, " n"], batch_size: int, seed: int) -> Batches:
-    """All images in a new order and under new augmentations in every epoch, through the encoder."""
+    """Features of all images, in a new order and with new augmentations in every epoch."""
 
     @torch.no_grad()
     def stream(epoch: int) -> Iterator[tuple[Float[Tensor, "b d"], Int64[Tensor, " b"]]]:
@@ -56,19 +56,19 @@ def _augmented_batches(bank: Observer, labels: Int64[Tensor, " n"], batch_size: 
 
 
 @contextmanager
-def _drift(module: nn.Module | None) -> Iterator[Callable[[], None]]:
-    """BatchNorm of `module` in training mode until the function that is given is called; as it was, afterwards."""
+def _batchnorm_in_training(module: nn.Module | None) -> Iterator[Callable[[], None]]:
+    """BatchNorm of `module` in training mode until the function that is yielded is called; as it was, afterwards."""
     norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)] if module else []
     before = [(m.training, {name: value.clone() for name, value in m.named_buffers()}) for m in norms]
 
-    def settle() -> None:
+    def end_training() -> None:
         for m in norms:
             m.training = False
 
     for m in norms:
         m.training = True
     try:
-        yield settle
+        yield end_training
     finally:
         for m, (training, buffers) in zip(norms, before, strict=True):
             m.training = training

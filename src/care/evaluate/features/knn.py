@@ -1,4 +1,4 @@
-"""The weighted k-nearest-neighbor classifier that is the usual quick look at features."""
+"""The weighted k-nearest-neighbor classifier, the usual training-free check of features."""
 
 import torch
 from jaxtyping import Float, Int

@@ -44,8 +44,8 @@ def logistic_regression(
 ) -> Logistic:
     """min_{W,b} Σᵢ −log softmax(Wᵀxᵢ + b)_{yᵢ} + ½ penalty ‖W‖², in float64: scikit-learn's C is 1/penalty.
 
-    With two classes the penalty is on what tells them apart, ½ penalty ‖w₁ − w₀‖², as in binary logistic regression
-    and in scikit-learn. A class without rows gets the score −∞, where its bias tends to.
+    With two classes the penalty is on the difference of their weights, ½ penalty ‖w₁ − w₀‖², as in binary logistic
+    regression and in scikit-learn. A class without rows gets the score −∞, where its bias tends to.
 
     The iteration runs in whitened coordinates, W = PV with features (x − μ)P of about unit curvature, but minimizes
     the objective above, penalty included: badly scaled or correlated features cost no accuracy.
@@ -124,7 +124,7 @@ def _minimize(
 ) -> tuple[Float64[Tensor, "d classes"], Float64[Tensor, " classes"], float]:
     """V, b and the relative gradient at the minimum of Σ −log softmax(ZV + b)_y + ½ penalty ‖PV‖², by Newton's method.
 
-    Where classes are told well, the curvature is nothing like that of the start, for which the coordinates were chosen:
+    Where classes are well separated, the curvature is far from that of the start, for which coordinates were chosen:
     L-BFGS took 2,500 gradients for features for which these steps take 350 products with the Hessian.
     """
     Y = F.one_hot(labels).double()

@@ -76,7 +76,7 @@ class Probes:
 
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
-    """Which test rows each probe got right, at once and among its five best guesses (all, if classes are fewer).
+    """Which test rows each probe classifies correctly, top-1 and top-5 (of all classes, if they are fewer).
 
     `chosen` is the index of the learning rate that held-out training rows chose; all accuracies are that rate's.
     """
@@ -88,12 +88,12 @@ class ProbeResult:
 
     @property
     def top1(self) -> tuple[float, ...]:
-        """The share of test rows that were right, per seed."""
+        """Top-1 accuracy on the test rows, per seed."""
         return tuple(right / self.correct.shape[2] for right in self.correct[self.chosen].sum(1).tolist())
 
     @property
     def top5(self) -> tuple[float, ...]:
-        """The share of test rows with the right class among the five best guesses, per seed."""
+        """Top-5 accuracy on the test rows, per seed."""
         return tuple(right / self.correct5.shape[2] for right in self.correct5[self.chosen].sum(1).tolist())
 
     @property
@@ -102,13 +102,13 @@ class ProbeResult:
         return statistics.fmean(self.top1)
 
     @property
-    def deviation(self) -> float:
+    def std(self) -> float:
         """The sample standard deviation of `top1` over seeds, 0 for a single seed."""
         return statistics.stdev(self.top1) if len(self.top1) > 1 else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """The chosen rate and its accuracies as plain numbers."""
-        names = ("top1", "mean", "deviation", "top5", "chosen", "learning_rates")
+        names = ("top1", "mean", "std", "top5", "chosen", "learning_rates")
         values = {name: getattr(self, name) for name in names}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
@@ -179,8 +179,8 @@ def train_probes(
     """Probes trained on what `batches(epoch)` yields: features [b, d] for all seeds or [seeds, b, d], and labels alike.
 
     The batches may be made on the fly: augment images, run the frozen encoder, yield its features. What else happens to
-    the encoder is the caller's choice: BatchNorm in training mode lets its statistics drift, and the features to be
-    scored have to be made after training. Seeds that share a batch differ in their initialization only.
+    the encoder is the caller's choice: with BatchNorm in training mode its running statistics change, and the features
+    to be scored have to be made after training. Seeds that share a batch differ in their initialization only.
 
     Labels outside 0 … classes − 1 and features that are not finite raise ValueError at the end of their epoch.
     """
@@ -220,7 +220,7 @@ def _adam(θ: Tensor, gradient: Tensor, m: Tensor, v: Tensor, γ: Tensor, β: fl
 def evaluate_probes(
     probes: Probes, features: Float[Tensor, "m d"], labels: Int[Tensor, " m"]
 ) -> tuple[Bool[Tensor, "rates seeds m"], Bool[Tensor, "rates seeds m"]]:
-    """Whether each probe's best guess is right, and whether one of its five best is (all, if classes are fewer)."""
+    """Whether each probe is correct, top-1 and top-5 (of all classes, if they are fewer)."""
     rates, seeds, _, classes = probes.weight.shape
     rows_at_once = max(1, SCORES_AT_ONCE // (rates * seeds * classes))
     right = []

@@ -1,1 +1,1 @@
-"""What is retrieved? The neighbors of images before and after their colors are jittered."""
+"""What is retrieved? The neighbors of images before and after color jitter."""

@@ -14,7 +14,7 @@ ROUNDING = 1e-3
 
 
 class Hues(NamedTuple):
-    """The mean hue of n images in turns, in [0, 1], and its strength in [0, 1]: 0 is gray, 1 is one pure color."""
+    """The mean hue of n images, a fraction of the hue circle, and its strength in [0, 1]: 0 gray, 1 one pure color."""
 
     angle: Float[Tensor, " n"]
     strength: Float[Tensor, " n"]
@@ -31,7 +31,7 @@ def mean_hue(images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Hue
 
 
 def hue_distance(a: Float[Tensor, "..."], b: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """The shorter way around the circle between hues in turns: min(|a − b| mod 1, 1 − |a − b| mod 1), in [0, ½]."""
+    """The shorter arc between hues, a fraction of the hue circle: min(|a − b| mod 1, 1 − |a − b| mod 1), in [0, ½]."""
     around = (a - b).abs() % 1
     return torch.minimum(around, 1 - around)
 
@@ -47,7 +47,7 @@ def _mean_color(images: Tensor) -> Tensor:
 
 
 def _hue_and_chroma(images: Float[Tensor, "n 3 h w"]) -> tuple[Float[Tensor, "n h w"], Float[Tensor, "n h w"]]:
-    """HSV's hue in turns and C = max − min. The largest channel says the third of the circle (red 0, green ⅓, blue ⅔),
+    """HSV's hue in [0, 1] and C = max − min. The largest channel says the third of the circle (red 0, green ⅓, blue ⅔),
     the difference of the other two over C how far into the neighboring sixth: H = third + difference / 6C.
     """
     red, green, blue = images.unbind(1)

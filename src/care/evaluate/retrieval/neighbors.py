@@ -1,8 +1,8 @@
 """What changes among an image's nearest neighbors when its color is jittered (the paper's retrieval on Flowers-102).
 
-The paper shows pictures of the neighbors of f(x) and of f(a(x)); here is the same in numbers. A color-blind encoder
-finds the same images for both (overlap 1). One that reacts to color finds images closer to the jittered hue, and one
-that keeps what the image shows still finds its class.
+The paper shows pictures of the neighbors of f(x) and of f(a(x)); here is the same in numbers. An encoder that is
+invariant to color retrieves the same images for both (overlap 1). One that is sensitive to color retrieves images
+closer to the jittered hue, and one that also encodes the class still retrieves images of it.
 """
 
 import math
@@ -27,12 +27,12 @@ MEASURES = (
 
 @dataclass(frozen=True, eq=False)
 class Retrieval:
-    """The k nearest of f(x) (`before`) and of f(a(x)) (`after`), as rows of the bank, and what they have in common.
+    """The k nearest neighbors of f(x) (`before`) and of f(a(x)) (`after`), as rows of the bank, and measures of both.
 
     `overlap` is the mean of |before ∩ after| / k. Each hue distance is between the jittered query and images of the
     bank: those found for f(a(x)), those found `_before`, for f(x), and, for `_chance`, all of them but the query
-    itself. It is in turns: 0.25 for unrelated hues, NaN when everything is gray. Class precision is the share of images
-    of the query's class, in the same three sets; None without labels.
+    itself. It is a fraction of the hue circle: 0.25 for unrelated hues, NaN when everything is gray. Class precision is
+    the share of images of the query's class, in the same three sets; None without labels.
 
     `per_query` has each measure for every query, and the weight of each hue distance as `…_weight`: the measure is the
     mean over queries with these weights (equal ones where there are none), in a bootstrap too. The hue distance of a
@@ -81,7 +81,7 @@ def neighbors(
     return torch.cat(found)
 
 
-def retrieval(
+def retrieval_measures(
     F: Float[Tensor, "n d"],
     queries: Int[Tensor, " q"],
     F_a: Float[Tensor, "q d"],
@@ -90,11 +90,11 @@ def retrieval(
     labels: Int[Tensor, " n"] | None = None,
     k: int = 5,
 ) -> Retrieval:
-    """Look among F, the f(x) of all images, for the neighbors of some of them before and after jittering their color.
+    """Retrieve from F, the f(x) of all images, the neighbors of some of them before and after color jitter.
 
-    The queries are rows of F; row i of F_a is f(a(x)) for image queries[i]. No image finds itself. `hues` are those
+    The queries are rows of F; row i of F_a is f(a(x)) for image queries[i]. No image retrieves itself. `hues` are those
     of all images, `query_hues` those of the jittered queries, both from `mean_hue`. Hue distances are averaged with
-    weight strength(query) · strength(result), so that gray images have no say. The chance levels are exact: expected
+    weight strength(query) · strength(result), so that gray images count nothing. The chance levels are exact: expected
     values over random results.
     """
     _check_lengths(F, queries, hues, query_hues)

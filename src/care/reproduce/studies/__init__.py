@@ -44,9 +44,11 @@ STUDIES = {
         Reproduction("retrieval", "neighbors of jittered queries", pairs.on_flowers, pairs.present_retrieval),
         Reproduction("composition", "rotations of compositions", pairs.on_cifar10, pairs.present_composition),
         Reproduction("lambda-sweep", "λ, chunks, kinds of views", lambda_sweep.trials, lambda_sweep.present),
-        Reproduction("proteins", "point clouds that turn", proteins.trials, proteins.present),
+        Reproduction("proteins", "rotated point clouds", proteins.trials, proteins.present),
         Reproduction("equal-compute", "not in the paper: equal views", equal_compute.trials, equal_compute.present),
-        Reproduction("sensitivity", "not in the paper: what features tell", sensitivity.trials, sensitivity.present),
+        Reproduction(
+            "sensitivity", "not in the paper: R² decoded from features", sensitivity.trials, sensitivity.present
+        ),
         Reproduction(
             "keeping-color", "not in the paper: hue left to CARE", keeping_color.trials, keeping_color.present
         ),

@@ -8,9 +8,9 @@ import torch
 from care.report import bar_figure, positive_cosine_figure
 from care.reproduce.presentation import (
     COMPOSITION,
+    DISPLACEMENT,
     GAMMA,
     KNN,
-    MOVED,
     PROBE,
     RATIO,
     Presentation,
@@ -25,9 +25,9 @@ COLUMNS = {
     "probe %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
-    "composition": COMPOSITION,
+    "composition error": COMPOSITION,
     "γ_f": GAMMA,
-    "moved by": MOVED,
+    "displacement": DISPLACEMENT,
 }
 
 
@@ -51,8 +51,10 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     header, rows = measured_table(outcomes, COLUMNS)
     bars = {label: [100 * v for v in values(group, PROBE)] for label, group in by_label(outcomes).items()}
     figures = {"ablation": bar_figure(bars, {}, "top-1 of a linear probe, %")}
-    known = {o.trial.label: o.evaluation.record.get("positive_quantiles") for o in outcomes}
-    histograms = {label: torch.tensor(found["head"]) for label, found in known.items() if found is not None}
+    known = {o.trial.label: o.evaluation for o in outcomes if "positive_quantiles" in o.evaluation.record}
+    histograms = {
+        label: torch.tensor(e.record["positive_quantiles"][e.equivariant_output]) for label, e in known.items()
+    }
     curves = {o.trial.label: [(r["epoch"], r.get("positive_cosine")) for r in o.log] for o in outcomes}
     if histograms or any(curves.values()):
         figures["positive-cosines"] = positive_cosine_figure(histograms, curves)

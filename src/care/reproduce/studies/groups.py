@@ -1,4 +1,4 @@
-"""Not in the paper: CARE with other bilinear forms, each looked at with the isometries of its own space."""
+"""Not in the paper: CARE with other bilinear forms, each measured with the isometries of its own space."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from care.evaluate import Settings
-from care.evaluate.observer import seen_with
+from care.evaluate.observer import EQUIVARIANT, output_in_form
 from care.report import bar_figure
 from care.reproduce.presentation import (
     COMPOSITION,
@@ -27,7 +27,7 @@ from care.reproduce.trial import Outcome, Trial
 # The exact logistic regression: a probe of the paper's protocol is far from converged on so few samples.
 PROBE = ("classes", "logistic regression")
 HUE = ("backbone", "R² of the factor hue")
-STRENGTH = (seen_with("symplectic"), "strength of ω")
+STRENGTH = (output_in_form("symplectic"), "strength of ω")
 GROUPS = {"euclidean": "SO", "minkowski": "Lorentz", "symplectic": "Sp"}
 SEEDS = (0, 1)
 SHARED = {"schedule": "cosine", "learning_rate": 3e-3, "batch_size": 128}
@@ -65,11 +65,11 @@ def trials(scale: Scale) -> list[Trial]:
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
-    """Every encoder in its own group and in all three, what it knows, and whether the symplectic form vanished."""
+    """Every encoder in its own group and in all three, its probe, and whether the symplectic form vanished."""
     columns = {"probe %": PROBE, "kNN-200 %": KNN, "held-out ratio, own group": RATIO}
     columns |= {f"in {group}": _ratio(form) for form, group in GROUPS.items()}
-    columns |= {"composition": COMPOSITION, "γ_f, own form": GAMMA, "strength of ω": STRENGTH}
-    header, rows = measured_table(outcomes, columns | {"length": ("head", "length"), "R² of hue": HUE})
+    columns |= {"composition error": COMPOSITION, "γ_f, own form": GAMMA, "strength of ω": STRENGTH}
+    header, rows = measured_table(outcomes, columns | {"length": (EQUIVARIANT, "length"), "R² of hue": HUE})
     figures: dict[str, Figure] = {}
     remarks = []
     for data in WEIGHTS:
@@ -92,7 +92,7 @@ def _care(form: str) -> str:
 
 def _ratio(form: str) -> Quantity:
     """The held-out ratio in the group of a form, whatever the encoder was trained with."""
-    return seen_with(form), "held-out ratio"
+    return output_in_form(form), "held-out ratio"
 
 
 def _figures(data: str, outcomes: Sequence[Outcome]) -> dict[str, Figure]:

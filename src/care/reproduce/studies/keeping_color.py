@@ -8,15 +8,16 @@ what augmentations turn has coordinates of its own, which the contrast does not 
 from collections.abc import Sequence
 from typing import Any
 
-from care.report import response_figure, sensitivity_figure
+from care.evaluate.observer import EQUIVARIANT
+from care.report import decoding_figure, response_figure
 from care.reproduce.presentation import (
     ANY_LINEAR,
     COMPOSITION,
+    DISPLACEMENT,
     GAMMA,
     HUE,
     HUE_DISTANCE,
     KNN,
-    MOVED,
     PROBE,
     RATIO,
     Presentation,
@@ -26,26 +27,26 @@ from care.reproduce.presentation import (
 )
 from care.reproduce.scales import Scale
 from care.reproduce.studies.sensitivity import r2_by_output
-from care.reproduce.studies.split_sweep import BEFORE, COLOR_RATIO, MRR, UNEXPLAINED
+from care.reproduce.studies.split_sweep import BACKBONE_RATIO, COLOR_RATIO, MRR, ONE_MINUS_R2
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
 STEERED, COLORS, HUES = "CARE, color kept, steered", "CARE, colors turned apart", "CARE, hue turned apart"
-COLOR_COMPOSITION = ("head", "composition defect, color")
+COLOR_COMPOSITION = (EQUIVARIANT, "composition error, color")
 COLUMNS = {
     "probe %": PROBE,
     "kNN-200 %": KNN,
     "γ_f": GAMMA,
     "held-out ratio": RATIO,
     "any linear map": ANY_LINEAR,
-    "composition": COMPOSITION,
-    "ratio of color": COLOR_RATIO,
-    "unexplained of color": UNEXPLAINED,
-    "composition of color": COLOR_COMPOSITION,
-    "MRR of color": MRR,
-    "backbone's ratio": BEFORE,
-    "moved by": MOVED,
+    "composition error": COMPOSITION,
+    "held-out ratio, color": COLOR_RATIO,
+    "1 − R², color": ONE_MINUS_R2,
+    "composition error, color": COLOR_COMPOSITION,
+    "MRR, color": MRR,
+    "backbone's held-out ratio, color": BACKBONE_RATIO,
+    "displacement": DISPLACEMENT,
     "R² of hue": HUE,
     "hue distance": HUE_DISTANCE,
 }
@@ -74,14 +75,15 @@ def trials(scale: Scale) -> list[Trial]:
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
-    """The table, how embeddings respond by family, and what features tell."""
+    """The table, the response of embeddings by family, and R² decoded from features."""
     header, rows = measured_table(outcomes, COLUMNS)
     groups = by_label(outcomes)
-    responses = {label: group[0].evaluation.measurement("head").values() for label, group in groups.items()}
+    first = {label: group[0].evaluation for label, group in groups.items()}
+    responses = {label: e.measurement(e.equivariant_output).values() for label, e in first.items()}
     remarks = [
         compared(outcomes, base, other, quantity, words)
         for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED), (BASE, COLORS), (BASE, HUES))
         for quantity, words in ((PROBE, "Linear probe"), (HUE, "R² of hue"), (COLOR_RATIO, "Held-out ratio of color"))
     ]
-    figures = {"keeping-color": response_figure(responses), "told": sensitivity_figure(r2_by_output(groups))}
+    figures = {"keeping-color": response_figure(responses), "decoding": decoding_figure(r2_by_output(groups))}
     return Presentation(header, rows, figures, remarks)

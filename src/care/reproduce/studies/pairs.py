@@ -5,15 +5,16 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from care.evaluate.observer import EQUIVARIANT
 from care.report import cosine_figure, neighbors_figure, response_figure, training_figure, wahba_figure
 from care.reproduce.presentation import (
     ANY_LINEAR,
     COMPOSITION,
+    DISPLACEMENT,
     GAMMA,
     HUE,
     HUE_DISTANCE,
     KNN,
-    MOVED,
     PROBE,
     RATIO,
     WAHBA,
@@ -24,10 +25,10 @@ from care.reproduce.presentation import (
 from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 
-VARIANCE = ("head", "variance of cos(f(x), f(ax))")
+VARIANCE = (EQUIVARIANT, "variance of cos(f(x), f(ax))")
 OVERLAP, PRECISION = ("backbone", "overlap of neighbors"), ("backbone", "class precision of neighbors")
 # The three panels of the paper's figure: L_inv, L_equi and their ratio.
-OVER_TRAINING = {"invariance": "invariance, E‖f(ax) − f(x)‖", "gram_defect": "change of angles", "gamma": "$γ_f$ (↓)"}
+OVER_TRAINING = {"displacement": "displacement E‖f(ax) − f(x)‖", "gram_error": "Gram error (↓)", "gamma": "$γ_f$ (↓)"}
 
 
 def _trials(scale: Scale, data: str = "cifar10", **chosen: Any) -> list[Trial]:
@@ -55,33 +56,35 @@ def on_flowers(scale: Scale) -> list[Trial]:
 
 def present_wahba(outcomes: Sequence[Outcome]) -> Presentation:
     """W_f of every sampled augmentation: a box per model and a dot per augmentation."""
-    measured = {o.trial.label: o.evaluation.measurement("head") for o in outcomes}
+    measured = {o.trial.label: o.evaluation.measurement(o.evaluation.equivariant_output) for o in outcomes}
     words = next(iter(measured.values())).families["all"].augmentations
     figure = wahba_figure({name: m.wahba.values for name, m in measured.items()}, words)
     remarks = (
         compared(outcomes, "SimCLR", "CARE", WAHBA, "W_f (the paper: CARE's is lower)"),
-        compared(outcomes, "SimCLR", "CARE", MOVED, "How far embeddings move, which W_f grows with"),
-        compared(outcomes, "SimCLR", "CARE", RATIO, "Held-out ratio, which does not reward standing still"),
+        compared(outcomes, "SimCLR", "CARE", DISPLACEMENT, "Displacement, which W_f grows with"),
+        compared(outcomes, "SimCLR", "CARE", RATIO, "Held-out ratio, which does not reward invariance"),
     )
-    return _presented(outcomes, {"W_f": WAHBA, "held-out ratio": RATIO, "moved by": MOVED}, {"wahba": figure}, remarks)
+    columns = {"W_f": WAHBA, "held-out ratio": RATIO, "displacement": DISPLACEMENT}
+    return _presented(outcomes, columns, {"wahba": figure}, remarks)
 
 
 def present_relative_equivariance(outcomes: Sequence[Outcome]) -> Presentation:
-    """The invariance loss, the equivariance loss and γ_f over training."""
+    """Displacement, Gram error and γ_f, which is their ratio, over training."""
     figure = training_figure({o.trial.label: o.log for o in outcomes}, OVER_TRAINING)
     remarks = (compared(outcomes, "SimCLR", "CARE", GAMMA, "γ_f after training (the paper: much lower)"),)
-    columns = {"γ_f": GAMMA, "moved by": MOVED, "held-out ratio": RATIO}
+    columns = {"γ_f": GAMMA, "displacement": DISPLACEMENT, "held-out ratio": RATIO}
     return _presented(outcomes, columns, {"relative-equivariance": figure}, remarks)
 
 
 def present_circle(outcomes: Sequence[Outcome]) -> Presentation:
     """Densities of cos∠(f(x), f(ax)) and their variance within an augmentation."""
-    cosines = {o.trial.label: o.evaluation.arrays.get("cosine/head") for o in outcomes}
+    evaluations = {o.trial.label: o.evaluation for o in outcomes}
+    cosines = {label: e.arrays.get(f"cosine/{e.equivariant_output}") for label, e in evaluations.items()}
     known = all(c is not None for c in cosines.values())
     figures = {"circle": cosine_figure(cosines)} if known else {}  # type: ignore[arg-type]
     remarks = (compared(outcomes, "SimCLR", "CARE", VARIANCE, "Variance of the cosine (the paper: CARE's is lower)"),)
-    columns = {"variance of the cosine": VARIANCE, "held-out ratio": RATIO, "moved by": MOVED, "probe %": PROBE}
-    return _presented(outcomes, columns, figures, remarks)
+    columns = {"variance of the cosine": VARIANCE, "held-out ratio": RATIO, "displacement": DISPLACEMENT}
+    return _presented(outcomes, {**columns, "probe %": PROBE}, figures, remarks)
 
 
 def present_retrieval(outcomes: Sequence[Outcome]) -> Presentation:
@@ -98,7 +101,7 @@ def present_retrieval(outcomes: Sequence[Outcome]) -> Presentation:
         )
     remarks = (
         compared(outcomes, "SimCLR", "CARE", HUE_DISTANCE, "Hue distance of neighbors (the paper: lower, by eye)"),
-        compared(outcomes, "SimCLR", "CARE", HUE, "R² of the hue that was added"),
+        compared(outcomes, "SimCLR", "CARE", HUE, "R² of the hue shift, decoded from features"),
     )
     columns = {"hue distance": HUE_DISTANCE, "R² of hue": HUE, "overlap": OVERLAP, "class precision": PRECISION}
     return _presented(outcomes, {**columns, "probe %": PROBE}, figures, remarks)
@@ -106,10 +109,15 @@ def present_retrieval(outcomes: Sequence[Outcome]) -> Presentation:
 
 def present_composition(outcomes: Sequence[Outcome]) -> Presentation:
     """Is the rotation of b∘a the product of the rotations of b and a? By family of augmentations."""
-    figure = response_figure({o.trial.label: o.evaluation.measurement("head").values() for o in outcomes})
-    remarks = (compared(outcomes, "SimCLR", "CARE", COMPOSITION, "Error of R_b R_a (0 exact, 1 no better than none)"),)
+    evaluations = {o.trial.label: o.evaluation for o in outcomes}
+    figure = response_figure({label: e.measurement(e.equivariant_output).values() for label, e in evaluations.items()})
+    remarks = (
+        compared(
+            outcomes, "SimCLR", "CARE", COMPOSITION, "Composition error of R_b R_a (0 exact, 1 no better than none)"
+        ),
+    )
     columns = {
-        "composition defect": COMPOSITION,
+        "composition error": COMPOSITION,
         "held-out ratio": RATIO,
         "any linear map": ANY_LINEAR,
         "kNN-200 %": KNN,

@@ -1,19 +1,26 @@
-"""Point clouds that turn: rotations of the input are known, and act on the embedding nearly as rotations do."""
+"""Rotated point clouds: rotations of the input are known, and act on the embedding nearly as rotations do."""
 
 from collections.abc import Sequence
 
 from care import data
 from care.evaluate.effects.orbits import orbits
+from care.evaluate.observer import EQUIVARIANT
 from care.pretrained import load_pretrained
 from care.report import orbit_figure, response_figure
 from care.reproduce.presentation import COMPOSITION, GAMMA, PROBE, RATIO, Presentation, compared, measured_table
 from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 
-TURNED = 6  # clouds whose orbits are drawn
+CLOUDS = 6  # whose orbits are drawn
 APART = "CARE, turned apart"
-AXIS = ("head", "R² of the factor axis")
-COLUMNS = {"held-out ratio": RATIO, "composition": COMPOSITION, "γ_f": GAMMA, "R² of the axis": AXIS, "probe %": PROBE}
+AXIS = (EQUIVARIANT, "R² of the factor axis")
+COLUMNS = {
+    "held-out ratio": RATIO,
+    "composition error": COMPOSITION,
+    "γ_f": GAMMA,
+    "R² of the axis": AXIS,
+    "probe %": PROBE,
+}
 
 
 def trials(scale: Scale) -> list[Trial]:
@@ -30,19 +37,21 @@ def trials(scale: Scale) -> list[Trial]:
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
-    """Ratios, compositions, how well the longest axis of a cloud is known, and orbits of embeddings."""
+    """Held-out ratios, composition errors, R² of the longest axis of a cloud, and orbits of embeddings."""
     header, rows = measured_table(outcomes, COLUMNS)
     first = {o.trial.label: o for o in reversed(outcomes)}
     first = dict(reversed(first.items()))
-    figures = {"proteins": response_figure({n: o.evaluation.measurement("head").values() for n, o in first.items()})}
-    clouds = data.load("chains", "test").inputs[:TURNED]
-    turned = {name: orbits(load_pretrained(str(o.run)).embed, clouds) for name, o in first.items() if o.run is not None}
-    if len(turned) == len(first):
-        figures["orbits"] = orbit_figure(turned)
+    evaluations = {name: o.evaluation for name, o in first.items()}
+    responses = {name: e.measurement(e.equivariant_output).values() for name, e in evaluations.items()}
+    figures = {"proteins": response_figure(responses)}
+    clouds = data.load("chains", "test").inputs[:CLOUDS]
+    drawn = {name: orbits(load_pretrained(str(o.run)).embed, clouds) for name, o in first.items() if o.run is not None}
+    if len(drawn) == len(first):
+        figures["orbits"] = orbit_figure(drawn)
     remarks = (
         compared(outcomes, "SimCLR", "CARE", AXIS, "R² of the longest axis (the paper: CARE predicts it best)"),
         compared(outcomes, "SimCLR", "CARE", RATIO, "Held-out ratio"),
-        compared(outcomes, "SimCLR", "CARE", COMPOSITION, "Error of compositions"),
+        compared(outcomes, "SimCLR", "CARE", COMPOSITION, "Composition error"),
         compared(outcomes, "SimCLR", APART, PROBE, "Linear probe"),
         compared(outcomes, "SimCLR", APART, AXIS, "R² of the longest axis"),
     )

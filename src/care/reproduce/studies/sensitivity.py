@@ -1,13 +1,14 @@
-"""Not in the paper: what of an augmentation features tell. It is why anybody would want equivariance."""
+"""Not in the paper: which parameters of an augmentation can be decoded from features, the use of equivariance."""
 
 from collections.abc import Mapping, Sequence
 
-from care.report import sensitivity_figure
+from care.evaluate.observer import BACKBONE, EQUIVARIANT
+from care.report import decoding_figure
 from care.reproduce.presentation import Presentation, Quantity, by_label, compared, measured_table, values
 from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 
-OUTPUTS = {"backbone": "features", "head": "output of the head"}
+OUTPUTS = {BACKBONE: "backbone", EQUIVARIANT: "embedding (its equivariant part, where it is split)"}
 PARAMETERS = ("crop area", "crop y", "crop aspect", "brightness", "contrast", "saturation", "hue", "gray", "blur")
 
 
@@ -18,16 +19,16 @@ def trials(scale: Scale) -> list[Trial]:
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
     """R² of every parameter, from the features of an image and of the augmented image, by ridge regression."""
-    header, rows = measured_table(outcomes, {f"R² of {name}": _r2("backbone", name) for name in PARAMETERS})
+    header, rows = measured_table(outcomes, {f"R² of {name}": _r2(BACKBONE, name) for name in PARAMETERS})
     remarks = [
-        compared(outcomes, "SimCLR", "CARE", _r2("backbone", name), f"R² of {name}")
+        compared(outcomes, "SimCLR", "CARE", _r2(BACKBONE, name), f"R² of {name}")
         for name in ("brightness", "contrast", "hue")
     ]
-    return Presentation(header, rows, {"sensitivity": sensitivity_figure(r2_by_output(by_label(outcomes)))}, remarks)
+    return Presentation(header, rows, {"sensitivity": decoding_figure(r2_by_output(by_label(outcomes)))}, remarks)
 
 
 def r2_by_output(groups: Mapping[str, Sequence[Outcome]]) -> dict[str, dict[str, dict[str, list[float]]]]:
-    """What `sensitivity_figure` draws: output → parameter → label → R² per seed."""
+    """What `decoding_figure` draws: output → parameter → label → R² per seed."""
     return {
         title: {
             name: {label: values(group, _r2(output, name)) for label, group in groups.items()} for name in PARAMETERS

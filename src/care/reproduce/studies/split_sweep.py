@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from care.evaluate.observer import EQUIVARIANT
 from care.report import sweep_figure
 from care.reproduce.presentation import (
     HUE,
@@ -27,24 +28,24 @@ from care.train.recipes import split_embedding
 BASE = "SimCLR"
 KAPPAS = (0.03, 0.1, 0.3, 1.0)
 EVERYTHING = "turned by all augmentations, κ = 1"
-COLOR_RATIO, BEFORE = ("head", "held-out ratio, color"), ("backbone", "held-out ratio, color")
-UNEXPLAINED, MRR = ("head", "unexplained variance, color"), ("head", "MRR by rotation, color")
+COLOR_RATIO, BACKBONE_RATIO = (EQUIVARIANT, "held-out ratio, color"), ("backbone", "held-out ratio, color")
+ONE_MINUS_R2, MRR = (EQUIVARIANT, "1 − R², color"), (EQUIVARIANT, "MRR by rotation, color")
 COLUMNS: dict[str, Quantity] = {
     "probe %": PROBE,
     "kNN-200 %": KNN,
-    "ratio": RATIO,
-    "ratio of color": COLOR_RATIO,
-    "unexplained of color": UNEXPLAINED,
-    "backbone's": BEFORE,
-    "MRR of color": MRR,
+    "held-out ratio": RATIO,
+    "held-out ratio, color": COLOR_RATIO,
+    "1 − R², color": ONE_MINUS_R2,
+    "backbone's held-out ratio, color": BACKBONE_RATIO,
+    "MRR, color": MRR,
     "R² of hue": HUE,
     "hue distance": HUE_DISTANCE,
 }
 PANELS = {
     "probe": PROBE,
     "kNN-200": KNN,
-    "held-out ratio of color": COLOR_RATIO,
-    "backbone's": BEFORE,
+    "held-out ratio, color": COLOR_RATIO,
+    "backbone's": BACKBONE_RATIO,
     "R² of hue": HUE,
 }
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from care.evaluate import bootstrap
+from care.evaluate.comparison import bootstrap
 from care.evaluate.comparison.bootstrap import paired_difference
 
 

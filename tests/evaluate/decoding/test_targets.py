@@ -72,7 +72,7 @@ def test_other_augmentations_are_refused(unchecked):
 
 
 def test_shapes_show_their_targets():
-    """Pictures whose targets agree look alike, whatever the numbers behind them: a turn by the symmetry, a full hue."""
+    """Pictures whose targets agree look alike, whatever the numbers behind them: the symmetry, a full hue circle."""
     labels = torch.arange(10).repeat_interleave(2)
     values = {name: torch.full((20,), (low + high) / 2) for name, (low, high) in NUISANCE_FACTORS.items()}
     values |= {
@@ -81,7 +81,10 @@ def test_shapes_show_their_targets():
         "scale": torch.full((20,), 0.7),
         "hue": torch.ones(20),
     }
-    values["contrast"], values["ground value"] = torch.zeros(20), torch.zeros(20)  # a pattern would turn with the shape
+    values["contrast"], values["ground value"] = (
+        torch.zeros(20),
+        torch.zeros(20),
+    )  # a pattern would rotate with the shape
     period = torch.tensor([1 / max(shape.symmetry, 1) for shape in SILHOUETTES.values()])
     values["angle"] = torch.stack([torch.full((10,), 0.07), 0.07 + period], dim=1).flatten()
     values["hue"][1::2] = 0

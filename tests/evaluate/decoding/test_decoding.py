@@ -8,7 +8,8 @@ from sklearn.metrics import r2_score
 from sklearn.preprocessing import StandardScaler
 
 from care.data import Samples, generate_shapes
-from care.evaluate.decoding.sensitivity import PENALTIES, factor_sensitivity, fit_ridge, parameter_sensitivity, ridge_r2
+from care.evaluate.decoding.decode import factor_r2, parameter_r2
+from care.evaluate.decoding.ridge import PENALTIES, fit_ridge, ridge_r2
 from care.evaluate.decoding.targets import Target, factor_targets
 
 
@@ -58,21 +59,19 @@ def test_half_precision_features_are_fitted_in_float64(generator):
 
 
 def test_a_planted_parameter_is_found_and_an_unrelated_one_is_not(generator):
-    """The augmentation moves h(x) by θ along one direction: only the pair tells θ, and nothing tells another draw."""
+    """The augmentation moves h(x) by θ along one direction: only the pair decodes θ, and nothing another draw."""
     H = torch.randn(2000, 16, generator=generator)
     theta, unrelated = torch.randn(2, 2000, generator=generator)
     direction = torch.randn(16, generator=generator)
     H_a = H + theta[:, None] * direction
-    scores = parameter_sensitivity(H, H_a, {"planted": theta, "unrelated": unrelated})
+    scores = parameter_r2(H, H_a, {"planted": theta, "unrelated": unrelated})
     assert scores["planted"] > 0.9999
     assert abs(scores["unrelated"]) < 0.02
-    assert parameter_sensitivity(H, H, {"planted": theta})["planted"] < 0.02
+    assert parameter_r2(H, H, {"planted": theta})["planted"] < 0.02
     # h(a x) alone knows θ up to h(x), which is noise here: R² = 1 / (1 + 1/‖direction‖²).
     alone = 1 / (1 + 1 / float(direction.square().sum()))
-    assert factor_sensitivity(H_a, {"planted": Target(theta[:, None], theta < 99)})["planted"] == pytest.approx(
-        alone, abs=0.02
-    )
-    assert parameter_sensitivity(H, H_a, {}) == {}
+    assert factor_r2(H_a, {"planted": Target(theta[:, None], theta < 99)})["planted"] == pytest.approx(alone, abs=0.02)
+    assert parameter_r2(H, H_a, {}) == {}
 
 
 def test_columns_of_one_target_are_scored_together(generator):
@@ -80,7 +79,7 @@ def test_columns_of_one_target_are_scored_together(generator):
     H = torch.randn(4000, 3, generator=generator)
     values = torch.stack([3 * H[:, 0], torch.randn(4000, generator=generator)], dim=1)
     everywhere = torch.ones(4000, dtype=torch.bool)
-    assert factor_sensitivity(H, {"both": Target(values, everywhere)})["both"] == pytest.approx(9 / 10, abs=0.01)
+    assert factor_r2(H, {"both": Target(values, everywhere)})["both"] == pytest.approx(9 / 10, abs=0.01)
 
 
 def test_rows_without_the_target_are_left_out(generator):
@@ -88,24 +87,24 @@ def test_rows_without_the_target_are_left_out(generator):
     known = torch.arange(500) % 3 > 0
     values = torch.where(known, H[:, 0], 1e6)[:, None]
     everywhere = Target(H[:, 1:2], torch.ones(500, dtype=torch.bool))
-    scores = factor_sensitivity(H, {"part": Target(values, known), "all": everywhere})
+    scores = factor_r2(H, {"part": Target(values, known), "all": everywhere})
     assert list(scores) == ["part", "all"]
     assert min(scores.values()) > 0.9999
-    assert factor_sensitivity(H, {"part": Target(values, everywhere.known)})["part"] < 0.5
+    assert factor_r2(H, {"part": Target(values, everywhere.known)})["part"] < 0.5
 
 
 def test_classes_in_turn_are_no_trap():
-    """Fitted on the classes of even rows, the angle of the shapes of odd rows could not be told."""
+    """Fitted on the classes of even rows, the angle of the shapes of odd rows could not be decoded."""
     shapes = generate_shapes(400, seed=1, size=8)
     targets = factor_targets(Samples(shapes.images, shapes.labels, shapes.classes, shapes.factors))
     one_hot = torch.nn.functional.one_hot(shapes.labels).float()
     H = (one_hot[:, :, None] * targets["angle"].values[:, None, :]).flatten(1)
-    assert factor_sensitivity(H, targets)["angle"] > 0.99
+    assert factor_r2(H, targets)["angle"] > 0.99
 
 
 def test_a_target_that_does_not_vary_has_no_score(generator):
     H = torch.randn(50, 4, generator=generator)
-    scores = parameter_sensitivity(H, H, {"constant": torch.full((50,), 0.1), "varying": H[:, 0]})
+    scores = parameter_r2(H, H, {"constant": torch.full((50,), 0.1), "varying": H[:, 0]})
     assert math.isnan(scores["constant"])
     assert ridge_r2(H[:25], H[:25, :2], H[25:], torch.full((25, 2), 0.1)).isnan().all()
     assert scores["varying"] > 0.99
@@ -128,4 +127,4 @@ def test_mistakes_in_a_regression_are_explained(X, Y, penalties, message):
 
 def test_targets_of_other_rows_are_refused(unchecked):
     with pytest.raises(ValueError, match="'hue' must have one row for each of 5 features"):
-        parameter_sensitivity(torch.zeros(5, 2), torch.zeros(5, 2), {"hue": torch.zeros(4)})
+        parameter_r2(torch.zeros(5, 2), torch.zeros(5, 2), {"hue": torch.zeros(4)})

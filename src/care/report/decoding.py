@@ -1,4 +1,4 @@
-"""What embeddings still know of an augmentation."""
+"""R² of augmentation parameters, decoded from features."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -11,11 +11,11 @@ from care.report.look import LABEL, SMALL, dark, finite, headline, key, literal,
 Panel = Mapping[str, Mapping[str, Sequence[float]]]
 
 
-def sensitivity_figure(panels: Mapping[str, Panel]) -> Figure:
+def decoding_figure(panels: Mapping[str, Panel]) -> Figure:
     """A panel per output; a row per parameter of augmentations and, in it, one per model: a dot per seed, and a bar at
     their mean. `panels` maps output → parameter → model → R² per seed.
 
-    R² below 0 is drawn at 0: both mean that nothing is known.
+    R² below 0 is drawn at 0: both mean that nothing can be decoded.
     """
     models = {model: None for panel in panels.values() for row in panel.values() for model in row}
     if not models:
@@ -35,7 +35,7 @@ def _draw_panel(ax: Axes, panel: Panel, colors: Mapping[str, str]) -> None:
     ax.set(xlim=(-0.03, 1.03), ylim=(len(panel) - 0.4, -0.6))
     ax.set_yticks(range(len(panel)), [literal(name) for name in panel], fontsize=LABEL)
     ax.tick_params(axis="y", length=0)
-    ax.set_xlabel("R² (0 nothing is known, 1 everything)", fontsize=LABEL)
+    ax.set_xlabel("R² decoded (0 none, 1 exact)", fontsize=LABEL)
     for row, by_model in enumerate(panel.values()):
         for i, (model, color) in enumerate(colors.items()):
             height = row + 0.7 * ((i + 0.5) / len(colors) - 0.5)

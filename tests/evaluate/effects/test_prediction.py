@@ -1,4 +1,3 @@
-import importlib
 import itertools
 import json
 import math
@@ -7,6 +6,7 @@ import pytest
 import torch
 from scipy.stats import ortho_group
 
+from care.evaluate.effects import prediction as module
 from care.evaluate.effects.prediction import (
     chance,
     predict_by_identity,
@@ -14,8 +14,6 @@ from care.evaluate.effects.prediction import (
     prediction_measures,
 )
 from care.geometry import heldout_ratio
-
-module = importlib.import_module("care.evaluate.effects.prediction")
 
 
 def sphere(*shape, generator):
@@ -31,7 +29,7 @@ def equivariant(V, n, d, generator):
 
 
 def literal(predictions, F, F_a, parameters):
-    """Every measure by the letter: all orders of tied views are tried, and every embedding is looked at."""
+    """Every measure by the letter: all orders of tied views are tried, and every embedding is compared."""
     V, n, _ = F_a.shape
     cosine = torch.nn.functional.cosine_similarity
     deviation = parameters.std(0, correction=0)
@@ -87,7 +85,7 @@ def test_an_equivariant_encoder_is_predicted_exactly(generator):
 
 
 def test_small_displacements_are_not_ties(generator):
-    """Views a ten-thousandth apart in float32: cosines differ by 1e-8, below what float32 can tell."""
+    """Views a ten-thousandth apart in float32: cosines differ by 1e-8, below the resolution of float32."""
     F = sphere(200, 4, generator=generator)
     A = torch.randn(5, 4, 4, generator=generator, dtype=torch.float64)
     F_a = (F @ torch.linalg.matrix_exp(1e-4 * (A - A.mT)).mT).float()

@@ -1,4 +1,4 @@
-"""How well the classes can be told from the features: nearest neighbors and linear probes."""
+"""Classification from frozen features: nearest neighbors, linear probes, logistic regression."""
 
 from functools import partial
 from typing import Any, Literal
@@ -14,13 +14,13 @@ from care.evaluate.observer import Embeddings, Observer, features_of
 
 NEIGHBORS = (20, 200)
 
-ProbeOn = Literal["cached", "augmented", "drifting"]
+ProbeOn = Literal["clean", "augmented", "bn-train"]
 
 
-def classify(
+def evaluate_classification(
     bank: Observer,
     observer: Observer,
-    still: Embeddings,
+    clean: Embeddings,
     protocol: Protocol | None,
     probe_on: ProbeOn,
     module: nn.Module | None,
@@ -28,28 +28,28 @@ def classify(
     seed: int,
     watch: Watch,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """kNN and probe accuracy on the observed images with `bank` to learn from; nothing where labels are missing.
+    """The accuracy of kNN and of probes, trained on the images of `bank`, on those of `observer`; None without labels.
 
-    With `logistic`, a penalty, also that of the exact logistic regression: what a probe trained for ever would become.
+    With `logistic`, a penalty, also that of the exact logistic regression: the limit of a probe trained for ever.
     """
     labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(observer.device)
     if labels.min() < 0 or test_labels.min() < 0:
         return {"knn": None, "probe": None, "logistic": None}, {}
-    features, test_features = features_of(bank.still()), features_of(still)
-    right = {f"knn{k}": knn_predict(features, labels, test_features, k) == test_labels for k in NEIGHBORS}
-    knn = {name.removeprefix("knn"): hits.double().mean().item() for name, hits in right.items()}
+    features, test_features = features_of(bank.clean()), features_of(clean)
+    correct = {f"knn{k}": knn_predict(features, labels, test_features, k) == test_labels for k in NEIGHBORS}
+    knn = {name.removeprefix("knn"): hits.double().mean().item() for name, hits in correct.items()}
     found: dict[str, Any] = {"knn": knn, "probe": None, "logistic": None}
     if logistic is not None:
         exact = logistic_regression(features, labels, logistic)
-        right["logistic"] = exact.predict(test_features) == test_labels
-        accuracy = right["logistic"].double().mean().item()
+        correct["logistic"] = exact.predict(test_features) == test_labels
+        accuracy = correct["logistic"].double().mean().item()
         found["logistic"] = {"penalty": logistic, "accuracy": accuracy, "converged": exact.converged}
     if protocol is not None:
         tick = partial(watch, "linear probe")
-        if probe_on == "cached":
+        if probe_on == "clean":
             probe = linear_probe(features, labels, test_features, test_labels, protocol, seed, tick)
         else:
-            probe = augmented_probe(bank, observer, protocol, module if probe_on == "drifting" else None, seed, tick)
+            probe = augmented_probe(bank, observer, protocol, module if probe_on == "bn-train" else None, seed, tick)
         found["probe"] = {"on": probe_on, **probe.to_json()}
-        right |= {"probe": probe.correct[probe.chosen], "probe5": probe.correct5[probe.chosen]}
-    return found, {f"right/{name}": hits for name, hits in right.items()}
+        correct |= {"probe": probe.correct[probe.chosen], "probe5": probe.correct5[probe.chosen]}
+    return found, {f"correct/{name}": hits for name, hits in correct.items()}

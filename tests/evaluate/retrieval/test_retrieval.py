@@ -1,4 +1,3 @@
-import importlib
 import json
 import math
 
@@ -7,10 +6,9 @@ import torch
 from sklearn.neighbors import NearestNeighbors
 
 from care.data import generate_shapes
+from care.evaluate.retrieval import neighbors as module
 from care.evaluate.retrieval.hue import Hues, mean_hue
-from care.evaluate.retrieval.neighbors import neighbors, retrieval
-
-module = importlib.import_module("care.evaluate.retrieval.neighbors")  # the package has a function of that name
+from care.evaluate.retrieval.neighbors import neighbors, retrieval_measures
 
 
 def random_hues(n, generator):
@@ -72,8 +70,8 @@ def literal(p, k):
         add("overlap", len(set(before) & set(after)) / k)
         for suffix, results in (("", after), ("_before", before), ("_chance", others)):
             for j in results:
-                turns = float(p["query_hues"].angle[i] - p["hues"].angle[j])
-                distance = math.acos(math.cos(2 * math.pi * turns)) / (2 * math.pi)
+                fraction = float(p["query_hues"].angle[i] - p["hues"].angle[j])
+                distance = math.acos(math.cos(2 * math.pi * fraction)) / (2 * math.pi)
                 add("hue_distance" + suffix, distance, float(p["query_hues"].strength[i] * p["hues"].strength[j]))
                 add("class_precision" + suffix, float(p["labels"][j] == p["labels"][x]))
     return {name: total / weight for name, (total, weight) in sums.items()}
@@ -83,13 +81,13 @@ def literal(p, k):
 @pytest.mark.parametrize("k", [1, 5])
 def test_measures_agree_with_the_literal_loop(k, block, problem, monkeypatch):
     monkeypatch.setattr(module, "PAIRS_AT_ONCE", block)
-    result = retrieval(**problem, k=k)
+    result = retrieval_measures(**problem, k=k)
     assert result.to_json() == pytest.approx(literal(problem, k), abs=1e-6)
     assert json.loads(json.dumps(result.to_json(), allow_nan=False)) == result.to_json()
 
 
 def test_the_mean_over_queries_is_the_measure(problem):
-    result = retrieval(**problem)
+    result = retrieval_measures(**problem)
     for name, value in result.to_json().items():
         weight = result.per_query.get(f"{name}_weight", torch.ones(9))
         assert (result.per_query[name] * weight).sum() / weight.sum() == pytest.approx(value)
@@ -100,7 +98,7 @@ def test_a_gray_query_has_no_say(problem):
     without = {name: problem[name][rows] for name in ("queries", "F_a")}
     without["query_hues"] = Hues(*(values[rows] for values in problem["query_hues"]))
     problem["query_hues"].strength[0] = 0
-    all_queries, others = retrieval(**problem), retrieval(**problem | without)
+    all_queries, others = retrieval_measures(**problem), retrieval_measures(**problem | without)
     for name in ("hue_distance", "hue_distance_before", "hue_distance_chance"):
         assert getattr(all_queries, name) == pytest.approx(getattr(others, name))
         assert all_queries.per_query[name].isnan().tolist() == [True] + 8 * [False]
@@ -108,19 +106,19 @@ def test_a_gray_query_has_no_say(problem):
 
 def test_no_labels_and_gray_queries(problem):
     gray = Hues(problem["query_hues"].angle, torch.zeros(9, dtype=torch.float64))
-    result = retrieval(**problem | {"labels": None, "query_hues": gray})
+    result = retrieval_measures(**problem | {"labels": None, "query_hues": gray})
     assert result.class_precision is result.class_precision_before is result.class_precision_chance is None
     assert math.isnan(result.hue_distance)
     assert result.to_json() == {name: result.overlap if name == "overlap" else None for name in module.MEASURES}
 
 
 def test_color_blind_and_color_sensitive_encoders_are_told_apart():
-    """Planted: an encoder of the class alone, and one of class and mean hue, on shapes turned by a third of a turn."""
+    """Planted: an encoder of the class alone, and one of class and mean hue, with hues shifted by a third."""
     shapes = generate_shapes(400, seed=3, size=16)
     hues, queries = mean_hue(shapes.images), torch.arange(60)
     jittered = shapes.images[queries].roll(1, dims=1)  # red becomes green becomes blue
     one_hot = torch.nn.functional.one_hot(shapes.labels).float()
-    # Images of one class would all be tied: something color-blind tells them apart.
+    # Images of one class would all be tied: something color-blind separates them.
     brightness = shapes.images.float().mean((1, 2, 3))[:, None] / 255
 
     def color(hues):
@@ -129,13 +127,13 @@ def test_color_blind_and_color_sensitive_encoders_are_told_apart():
 
     blind = torch.cat([one_hot, brightness], dim=1)
     seeing = torch.cat([one_hot, color(hues)], dim=1)
-    turned = torch.cat([one_hot[queries], color(mean_hue(jittered))], dim=1)
+    shifted = torch.cat([one_hot[queries], color(mean_hue(jittered))], dim=1)
     common = {"queries": queries, "hues": hues, "query_hues": mean_hue(jittered), "labels": shapes.labels}
-    invariant = retrieval(blind, F_a=blind[queries], **common)
+    invariant = retrieval_measures(blind, F_a=blind[queries], **common)
     assert invariant.overlap == 1
     assert invariant.hue_distance == invariant.hue_distance_before
     assert abs(invariant.hue_distance - invariant.hue_distance_chance) < 0.05
-    sensitive = retrieval(seeing, F_a=turned, **common)
+    sensitive = retrieval_measures(seeing, F_a=shifted, **common)
     assert sensitive.overlap < 0.1
     assert sensitive.hue_distance < 0.05 < 0.28 < sensitive.hue_distance_before
     assert sensitive.class_precision == 1
@@ -154,4 +152,4 @@ def test_color_blind_and_color_sensitive_encoders_are_told_apart():
 )
 def test_mistakes_are_explained(change, message, problem, unchecked):
     with pytest.raises(ValueError, match=message):
-        retrieval(**problem | change)
+        retrieval_measures(**problem | change)

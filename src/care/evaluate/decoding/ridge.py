@@ -1,19 +1,15 @@
-"""How well features tell which augmentation was drawn, or what made the sample: R² of a ridge regression.
+"""Ridge regression with the penalty of least leave-one-out error, and its R² on other rows.
 
-R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² on rows that were not fitted: 1 is known exactly, and chance is 0 by definition,
-because predicting the mean ȳ is right to that degree. A fit to noise can come out slightly below 0; it is reported as
-it is. NaN means that the target does not vary in the rows that are scored.
+R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² on rows that were not fitted: 1 is exact, 0 is what predicting the mean ȳ gives. A fit
+to noise can come out slightly below 0; it is reported as it is. NaN means that the target is constant in these rows.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
-
-from care.evaluate.decoding.targets import Target
 
 # Features are standardized, so penalties count rows: the range goes from nearly none to one that leaves only the mean.
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(-4, 15))
@@ -63,65 +59,9 @@ def ridge_r2(
     penalties: Sequence[float] = PENALTIES,
 ) -> Float[Tensor, " t"]:
     """R² on the test rows of each target column, regressed by `fit_ridge` on the training rows."""
-    return _r2(*_squared_errors(test_Y.double(), fit_ridge(train_X, train_Y, penalties).predict(test_X)))
-
-
-def parameter_sensitivity(
-    H: Float[Tensor, "n f"],
-    H_a: Float[Tensor, "n f"],
-    targets: Mapping[str, Float[Tensor, " n"]],
-    penalties: Sequence[float] = PENALTIES,
-) -> dict[str, float]:
-    """R² of regressing what augmentation row i drew from the pair [h(x_i), h(a_i(x_i))], one number per target.
-
-    Targets come from `parameter_targets`. Half of the rows are fitted, the other half scored.
-    """
-    pairs = torch.cat([H, H_a], dim=1)
-    known = torch.ones(len(H), dtype=torch.bool, device=H.device)
-    return factor_sensitivity(pairs, {name: Target(y[:, None], known) for name, y in targets.items()}, penalties)
-
-
-def factor_sensitivity(
-    H: Float[Tensor, "n f"], targets: Mapping[str, Target], penalties: Sequence[float] = PENALTIES
-) -> dict[str, float]:
-    """R² of regressing what made sample i from h(x_i), one number per target.
-
-    Targets come from `factor_targets`; rows in which a target is not known are left out. One of several columns, such
-    as cos and sin of an angle, has one R² over all of them: the sums run over the columns too.
-    """
-    # The decomposition of the features is the expensive part: targets that are known in the same rows share it.
-    together: dict[bytes, list[str]] = defaultdict(list)
-    for name, target in targets.items():
-        if not len(target.values) == len(target.known) == len(H):
-            raise ValueError(f"target {name!r} must have one row for each of {len(H)} features")
-        together[target.known.cpu().numpy().tobytes()].append(name)
-    scores: dict[str, float] = {}
-    for names in together.values():
-        scores |= _score(H, {name: targets[name] for name in names}, penalties)
-    return {name: scores[name] for name in targets}
-
-
-def _score(H: Float[Tensor, "n f"], targets: dict[str, Target], penalties: Sequence[float]) -> dict[str, float]:
-    """R² of targets that are known in the same rows."""
-    rows = next(iter(targets.values())).known.nonzero()[:, 0]
-    fit, score = (rows[half] for half in _halves(len(rows), rows.device))
-    Y = torch.cat([target.values for target in targets.values()], dim=1).double()
-    predicted = fit_ridge(H[fit], Y[fit], penalties).predict(H[score])
-    widths = [target.values.shape[1] for target in targets.values()]
-    error, spread = (
-        torch.stack([columns.sum() for columns in values.split(widths)])
-        for values in _squared_errors(Y[score], predicted)
+    return coefficient_of_determination(
+        *squared_errors(test_Y.double(), fit_ridge(train_X, train_Y, penalties).predict(test_X))
     )
-    return dict(zip(targets, _r2(error, spread).tolist(), strict=True))
-
-
-def _halves(n: int, device: torch.device) -> tuple[Int[Tensor, " a"], Int[Tensor, " b"]]:
-    """Every other row of a fixed shuffle, and the rest.
-
-    Shuffled because rows can have a rhythm: the classes of `shapes` go round, so its even rows hold half of them.
-    """
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).to(device)
-    return order[0::2], order[1::2]
 
 
 def _left_singular(Z: Float[Tensor, "n f"]) -> tuple[Float[Tensor, "n r"], Float[Tensor, " r"]]:
@@ -144,15 +84,16 @@ def _leave_one_out_error(
     return (residual / (1 - leverage)[:, None]).square().sum(0)
 
 
-def _squared_errors(
+def squared_errors(
     Y: Float[Tensor, "m t"], predicted: Float[Tensor, "m t"]
 ) -> tuple[Float[Tensor, " t"], Float[Tensor, " t"]]:
     """E (y − ŷ)² and E (y − ȳ)² of each column. The second is exactly 0 where y is constant."""
     return (Y - predicted).square().mean(0), Y.var(0, correction=0)
 
 
-def _r2(error: Float[Tensor, "..."], spread: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    return torch.where(spread > 0, 1 - error / spread, torch.nan)
+def coefficient_of_determination(error: Float[Tensor, "..."], variance: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """R² = 1 − error / variance, NaN where the target is constant."""
+    return torch.where(variance > 0, 1 - error / variance, torch.nan)
 
 
 def _check_regression(X: Tensor, Y: Tensor, penalties: Sequence[float]) -> None:

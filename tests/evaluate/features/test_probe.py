@@ -38,10 +38,10 @@ def halves(features, labels, m):
 
 def untrained(protocol, d, classes):
     """The probes before training: a step of 1e-300 is lost in rounding."""
-    still = dataclasses.replace(protocol, learning_rates=(1e-300,), epochs=1, milestones=(), weight_decay=0.0)
+    frozen = dataclasses.replace(protocol, learning_rates=(1e-300,), epochs=1, milestones=(), weight_decay=0.0)
     zero = torch.zeros(len(protocol.seeds), 1, d, dtype=torch.float64)
     batches = lambda epoch: [(zero, torch.zeros(len(protocol.seeds), 1, dtype=torch.int64))]  # noqa: E731
-    return train_probes(batches, d, classes, still, seed=5, dtype=torch.float64)
+    return train_probes(batches, d, classes, frozen, seed=5, dtype=torch.float64)
 
 
 def trained_alone(protocol, rate, start, batches):
@@ -214,11 +214,11 @@ def test_result_in_numbers():
     assert result.top1 == (0.75, 0.25)
     assert result.top5 == (0.25, 0.75)
     assert result.mean == 0.5
-    assert result.deviation == pytest.approx(statistics.stdev([0.75, 0.25]))
-    assert ProbeResult((0.1,), 0, correct[:1, :1], correct[:1, :1]).deviation == 0
+    assert result.std == pytest.approx(statistics.stdev([0.75, 0.25]))
+    assert ProbeResult((0.1,), 0, correct[:1, :1], correct[:1, :1]).std == 0
     numbers = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert numbers == {
-        "top1": [0.75, 0.25], "mean": 0.5, "deviation": result.deviation, "top5": [0.25, 0.75],
+        "top1": [0.75, 0.25], "mean": 0.5, "std": result.std, "top5": [0.25, 0.75],
         "chosen": 1, "learning_rates": [0.1, 0.2],
     }  # fmt: skip
 

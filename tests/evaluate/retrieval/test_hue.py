@@ -48,12 +48,12 @@ def test_opposite_colors_cancel():
     assert mean_hue(red_and_cyan).strength < 1e-6
 
 
-def test_turning_the_hue_turns_the_mean(generator):
+def test_shifting_the_hue_shifts_the_mean(generator):
     images = torch.rand(6, 3, 8, 8, generator=generator, dtype=torch.float64)
-    turns = torch.rand(6, generator=generator, dtype=torch.float64) - 0.5
-    before, after = mean_hue(images), mean_hue(shift_hue(images, turns))
+    shift = torch.rand(6, generator=generator, dtype=torch.float64) - 0.5
+    before, after = mean_hue(images), mean_hue(shift_hue(images, shift))
     torch.testing.assert_close(after.strength, before.strength)
-    assert hue_distance(after.angle, before.angle + turns).max() < 1e-9
+    assert hue_distance(after.angle, before.angle + shift).max() < 1e-9
 
 
 def test_distance_is_the_angle_between_unit_vectors(generator):

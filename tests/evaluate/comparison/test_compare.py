@@ -21,25 +21,25 @@ def test_comparing_with_oneself_shows_no_difference(by_pixel):
 
 
 def test_comparing_shows_what_differs(by_pixel):
-    """The same pictures through an encoder that is told the answer."""
+    """The same pictures through an encoder that is given the labels."""
     labels = shapes(400, 0).labels, shapes(200, 1).labels
 
-    def told(images):
-        right = labels[0] if len(images) == 400 else labels[1][: len(images)]
-        still = torch.nn.functional.one_hot(right, 10).float()
-        return {"head": pixels(images)["head"], "backbone": still + 0 * images.mean((1, 2, 3))[:, None]}
+    def labeled(images):
+        known = labels[0] if len(images) == 400 else labels[1][: len(images)]
+        onehot = torch.nn.functional.one_hot(known, 10).float()
+        return {"embedding": pixels(images)["embedding"], "backbone": onehot + 0 * images.mean((1, 2, 3))[:, None]}
 
-    other = evaluate_model(study(told, batch_size=400), QUICK)
-    comparison = compare_evaluations({"pixels": by_pixel, "told": other})
-    knn = comparison.differences["told"]["classes", "kNN, k = 20"]
+    other = evaluate_model(study(labeled, batch_size=400), QUICK)
+    comparison = compare_evaluations({"pixels": by_pixel, "labeled": other})
+    knn = comparison.differences["labeled"]["classes", "kNN, k = 20"]
     truth = other.record["knn"]["20"] - by_pixel.record["knn"]["20"]
     assert knn.difference == pytest.approx(truth)
     assert 0 < knn.low < truth < knn.high
-    head = comparison.differences["told"]["head", "γ_f"]
-    assert head.difference == 0
-    assert math.isnan(head.low)  # three augmentations are too few for an interval
+    gamma = comparison.differences["labeled"]["embedding", "γ_f"]
+    assert gamma.difference == 0
+    assert math.isnan(gamma.low)  # three augmentations are too few for an interval
     assert "no interval: fewer than 6 images or augmentations" in comparison.table()
-    assert any(name == "kNN, k = 20" and better == "higher" for name, *_, better in comparison.rows("told"))
+    assert any(name == "kNN, k = 20" and better == "higher" for name, *_, better in comparison.rows("labeled"))
 
 
 def test_different_images_are_not_compared(by_color):

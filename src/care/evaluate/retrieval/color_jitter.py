@@ -1,7 +1,6 @@
-"""What the features still know of color, position and whatever else an augmentation or a generator changed."""
+"""Retrieval after color jitter: the nearest neighbors of images before and after their colors are jittered."""
 
 import dataclasses
-import math
 from typing import Any
 
 import torch
@@ -9,36 +8,34 @@ from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, apply
 from care.data import Samples
-from care.evaluate.decoding.sensitivity import factor_sensitivity, parameter_sensitivity
-from care.evaluate.decoding.targets import factor_targets, parameter_targets
 from care.evaluate.effects.families import Watch
 from care.evaluate.observer import Embeddings, Observer
 from care.evaluate.retrieval.hue import Hues, mean_hue
-from care.evaluate.retrieval.neighbors import retrieval
+from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.randomness import generator_for
 
 NEIGHBORS, QUERIES, PICTURED = 5, 500, 8
 
-Found = tuple[dict[str, Any], dict[str, Tensor]]
 
-
-def retrieve(observer: Observer, still: Embeddings, seed: int, watch: Watch) -> Found:
-    """The neighbors of some images among the others, before and after their color is jittered; of images only."""
+def evaluate_retrieval(
+    observer: Observer, clean: Embeddings, seed: int, watch: Watch
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The neighbors of some images among all others, before and after color jitter. Point clouds have no colors."""
     samples, policy = observer.samples, observer.policy
     if not isinstance(policy, ImagePolicy) or len(samples) <= NEIGHBORS:
         return {"retrieval": None}, {}
     count = min(QUERIES, len(samples))
     queries = torch.arange(count) * len(samples) // count  # spread over all classes, should they be in order
-    asked, source = samples.take(queries), samples.source
+    queried, source = samples.take(queries), samples.source
     jitter = _color_jitter(policy).sample(count, source, generator_for("cpu", seed, "retrieval"))  # type: ignore[arg-type]
-    F_a = dataclasses.replace(observer, samples=asked).under_each(jitter)
+    F_a = dataclasses.replace(observer, samples=queried).augmented_each(jitter)
     hues = _hues(observer, samples.inputs, policy.unchanged(len(samples), source))  # type: ignore[arg-type]
-    query_hues = _hues(observer, asked.inputs, jitter)
+    query_hues = _hues(observer, queried.inputs, jitter)
     labels = samples.labels.to(observer.device)
     known = labels if labels.min() >= 0 else None
     found = {
-        output: retrieval(F, queries.to(F.device), F_a[output], hues, query_hues, known, NEIGHBORS)
-        for output, F in still.items()
+        output: retrieval_measures(F, queries.to(F.device), F_a[output], hues, query_hues, known, NEIGHBORS)
+        for output, F in clean.items()
     }
     watch("retrieval", 1, 1)
     arrays = {f"retrieval/{output}/{name}": v for output, r in found.items() for name, v in r.per_query.items()}
@@ -48,22 +45,8 @@ def retrieve(observer: Observer, still: Embeddings, seed: int, watch: Watch) -> 
     return {"retrieval": {output: r.to_json() for output, r in found.items()}}, arrays
 
 
-def sense(observer: Observer, still: Embeddings, seed: int, watch: Watch) -> Found:
-    """R² of the drawn parameters from pairs (h(x), h(a(x))), and of the factors of generated samples from h(x)."""
-    samples = observer.samples
-    drawn = observer.policy.sample(len(samples), samples.source, generator_for("cpu", seed, "sensitivity"))  # type: ignore[arg-type]
-    moved, targets = observer.under_each(drawn), parameter_targets(drawn.to(observer.device))
-    parameters = {output: parameter_sensitivity(H, moved[output], targets) for output, H in still.items()}
-    watch("sensitivity", 1, 1)
-    found: dict[str, Any] = {"sensitivity": {output: _finite(r2) for output, r2 in parameters.items()}, "factors": None}
-    if samples.factors:
-        known = factor_targets(samples.to(observer.device))
-        found["factors"] = {output: _finite(factor_sensitivity(H, known)) for output, H in still.items()}
-    return found, {}
-
-
 def _color_jitter(policy: ImagePolicy) -> ImagePolicy:
-    """The policy's color jitter for certain; the usual one for a policy that has none."""
+    """The policy's color jitter with probability 1; SimCLR's for a policy that has none."""
     jitter = policy if policy.color > 0 else ImagePolicy(policy.size, center=policy.center)
     return jitter.only("color").certain()
 
@@ -80,7 +63,7 @@ def _hues(observer: Observer, inputs: Tensor, p: ImageParameters) -> Hues:
 def _pictures(
     samples: Samples, policy: ImagePolicy, queries: Tensor, jitter: ImageParameters, after: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """A few queries, as they are and jittered, what was found for them, as 8-bit views, and what is of their class."""
+    """A few queries, clean and jittered, and their neighbors as 8-bit views; and which neighbors are of their class."""
 
     def view(rows: Tensor, p: ImageParameters | None = None) -> Tensor:
         images = samples.take(rows).inputs.cpu()
@@ -93,7 +76,3 @@ def _pictures(
         pictures[f"pictures/{output}"] = view(rows.flatten()).unflatten(0, rows.shape)
         pictures[f"pictures/{output}/right"] = labels[rows] == labels[queries][:, None]
     return pictures
-
-
-def _finite(scores: dict[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in scores.items()}

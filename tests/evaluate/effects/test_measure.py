@@ -10,8 +10,9 @@ import torch
 import care
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
-from care.evaluate import Measurement, Spread
+from care.evaluate.effects.effect import Spread
 from care.evaluate.effects.families import families_of
+from care.evaluate.effects.measure import Measurement
 from care.evaluate.observer import Observer
 from care.geometry import Euclidean, Minkowski, Symplectic
 
@@ -27,7 +28,7 @@ def clouds(n=300):
 
 
 def flatten(x):
-    """Turning a cloud turns every point; flipping a picture swaps pixels: both orthogonal on what is flattened."""
+    """Rotating a cloud rotates every point; flipping a picture swaps pixels: both orthogonal on what is flattened."""
     return x.flatten(1) - 0.5 * (x.ndim == 4)
 
 
@@ -36,30 +37,30 @@ def lengths(clouds):
 
 
 def scrambled(clouds):
-    """An encoder whose output for a turned cloud has nothing to do with that for the cloud."""
+    """An encoder whose output for a rotated cloud has nothing to do with that for the cloud."""
     W = torch.randn(24, 16, generator=torch.Generator().manual_seed(1))
     return torch.cos(1000 * clouds.flatten(1) @ W)
 
 
 def test_an_equivariant_encoder_of_clouds_has_no_error():
     m = care.measure(flatten, clouds(), PointPolicy(), augmentations=3)
-    for name in ("heldout_ratio", "composition", "gamma", "gram_defect"):
+    for name in ("heldout_ratio", "composition_error", "gamma", "gram_error"):
         assert getattr(m, name).mean < 1e-9, name
     assert m.families["all"].heldout_linear.mean < 1e-6
     assert m.wahba.mean < 1e-3
-    assert m.invariance.mean > 1
+    assert m.displacement.mean > 1
     assert m.families["all"].in_words() == "a rotation"
 
 
 def test_an_encoder_that_scrambles_is_no_rotation():
     m = care.measure(scrambled, clouds(2000), PointPolicy(), augmentations=3)
     assert 0.95 < m.heldout_ratio.mean < 1.1
-    assert 0.95 < m.composition.mean < 1.1
+    assert 0.95 < m.composition_error.mean < 1.1
     assert m.families["all"].in_words() == "no rotation"
 
 
 def test_an_encoder_that_sees_the_augmentation_and_not_the_image_is_called_that():
-    """It tells whether a picture is gray, and next to nothing else of it."""
+    """It encodes whether a picture is gray, and next to nothing else of it."""
 
     def is_gray(x):
         return torch.stack([x.std(1).mean((1, 2)), 0.3 + 0 * x[:, 0, 0, 0], 0.1 * x[:, 0, 0, 0]], dim=1)
@@ -68,7 +69,7 @@ def test_an_encoder_that_sees_the_augmentation_and_not_the_image_is_called_that(
     pictures = torch.rand(400, 3, 12, 12, generator=torch.Generator().manual_seed(0))
     gray = care.measure(is_gray, pictures, policy, augmentations=2).families["gray"]
     assert gray.heldout_ratio.mean < 0.05
-    assert gray.unexplained.mean > 0.95
+    assert gray.one_minus_r2.mean > 0.95
     assert gray.in_words() == "the same for all images"
 
 
@@ -86,7 +87,7 @@ def test_what_hardly_moves_has_no_ratio_and_outweighs_nothing():
     """Half of the blurs are of a width at which they change nothing that could be seen."""
     blurs = ImagePolicy(size=6, kernel_size=3, sigma=(0.01, 0.6)).only("blur").certain()
     m = care.measure(flatten, pictures(500), blurs, augmentations=12, families=False)
-    moved = torch.tensor(m.invariance.values)
+    moved = torch.tensor(m.displacement.values)
     assert 0 < (moved < 0.01).sum() < 12
     for measure in (m.gamma, m.heldout_ratio):
         assert torch.equal(torch.tensor(measure.values).isnan(), moved < 0.01)
@@ -126,7 +127,7 @@ def test_what_an_earlier_version_did_not_measure_is_not_known():
 def turned_in_another_frame(form):
     """Two points of a cloud as coordinates of the form's space, seen from a frame that is no rotation away.
 
-    Turning the cloud by R is (q, p) → (Rq, Rp), or (t, s) → (t, Rs): isometries, in any frame.
+    Rotating the cloud by R is (q, p) → (Rq, Rp), or (t, s) → (t, Rs): isometries, in any frame.
     """
     M = form.random_element(6 if form.name == "symplectic" else 4, torch.Generator().manual_seed(3), 1.0).float()
 
@@ -141,7 +142,7 @@ def turned_in_another_frame(form):
 def test_isometries_of_another_form_are_found_with_it_and_not_without(form):
     encode = turned_in_another_frame(form)
     m = care.measure(encode, clouds(), PointPolicy(), augmentations=3, form=form)
-    for name in ("heldout_ratio", "composition", "gamma", "gram_defect"):
+    for name in ("heldout_ratio", "composition_error", "gamma", "gram_error"):
         assert max(getattr(m, name).values) < 1e-6, name
     euclidean = care.measure(encode, clouds(), PointPolicy(), augmentations=3)
     assert min(euclidean.heldout_ratio.values) > 0.01
@@ -158,9 +159,9 @@ def test_families_are_told_apart():
     m = care.measure(lambda x: x.mean((2, 3)) - 0.4, pictures(), ImagePolicy(size=6), augmentations=2)
     assert list(m.families) == ["all", "crop", "flip", "color", "gray", "blur"]
     assert m.families["flip"].in_words() == "invariant"
-    assert m.families["color"].invariance.mean > 0.05
+    assert m.families["color"].displacement.mean > 0.05
     assert len(m.families["gray"].gamma.values) == 1
-    assert m.families["gray"].composition.values == ()
+    assert m.families["gray"].composition_error.values == ()
 
 
 @pytest.mark.parametrize("form", [Euclidean(), Minkowski(), Symplectic()], ids=lambda form: form.name)
@@ -180,8 +181,10 @@ def test_the_measures_are_those_of_geometry(form):
     assert m.gamma.values[0] == pytest.approx(care.geometry.relative_equivariance(F, F_a, form=form).item())
     assert m.wahba.values[1] == pytest.approx(care.geometry.wahba_error(F, F_a2, group).item())
     assert m.heldout_ratio.values[0] == pytest.approx(care.geometry.heldout_ratio(F, F_a, group).item())
-    assert m.invariance.values[0] == pytest.approx(care.geometry.invariance(F, F_a, form).item())
-    assert m.composition.values[0] == pytest.approx(care.geometry.composition_defect(F, F_a, F_b, F_ba, group).item())
+    assert m.displacement.values[0] == pytest.approx(care.geometry.displacement(F, F_a, form).item())
+    assert m.composition_error.values[0] == pytest.approx(
+        care.geometry.composition_error(F, F_a, F_b, F_ba, group).item()
+    )
     cosine = torch.nn.functional.cosine_similarity(F, F_a)
     assert m.families["all"].cosine.values[0] == pytest.approx(cosine.mean().item(), abs=1e-6)
     assert m.families["all"].cosine_variance.values[0] == pytest.approx(cosine.numpy().var(), abs=1e-6)
@@ -213,7 +216,7 @@ def test_every_sample_can_have_an_augmentation_of_its_own():
     samples = Samples(x, torch.zeros(10, dtype=torch.int64), ("one",))
     observer = Observer(lambda v: {"f": v.flatten(1)}, samples, policy, "", torch.device("cpu"), 3)
     p = policy.sample(10, (6, 6), torch.Generator().manual_seed(0))
-    torch.testing.assert_close(observer.under_each(p)["f"], care.augment.apply(x, p).flatten(1))
+    torch.testing.assert_close(observer.augmented_each(p)["f"], care.augment.apply(x, p).flatten(1))
 
 
 def test_a_module_is_frozen_and_left_as_it_was():
