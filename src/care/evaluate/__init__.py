@@ -21,7 +21,7 @@ from care.evaluate.features.logistic import Logistic, logistic_regression
 from care.evaluate.features.probe import IMAGENET100, PAPER, ProbeResult, Protocol, linear_probe
 from care.evaluate.observer import Observer
 from care.evaluate.pictures import figures
-from care.evaluate.retrieval.neighbors import Retrieval, retrieval
+from care.evaluate.retrieval.neighbors import Retrieval, retrieval_measures
 from care.evaluate.study import Settings, Study, evaluate_model
 from care.evaluate.summary import summary
 
@@ -56,7 +56,7 @@ __all__ = [
     "parameter_sensitivity",
     "parameter_targets",
     "prediction_measures",
-    "retrieval",
+    "retrieval_measures",
     "ridge_r2",
     "summary",
 ]

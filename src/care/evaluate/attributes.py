@@ -14,7 +14,7 @@ from care.evaluate.decoding.targets import factor_targets, parameter_targets
 from care.evaluate.effects.families import Watch
 from care.evaluate.observer import Embeddings, Observer
 from care.evaluate.retrieval.hue import Hues, mean_hue
-from care.evaluate.retrieval.neighbors import retrieval
+from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.randomness import generator_for
 
 NEIGHBORS, QUERIES, PICTURED = 5, 500, 8
@@ -31,13 +31,13 @@ def retrieve(observer: Observer, still: Embeddings, seed: int, watch: Watch) -> 
     queries = torch.arange(count) * len(samples) // count  # spread over all classes, should they be in order
     asked, source = samples.take(queries), samples.source
     jitter = _color_jitter(policy).sample(count, source, generator_for("cpu", seed, "retrieval"))  # type: ignore[arg-type]
-    F_a = dataclasses.replace(observer, samples=asked).under_each(jitter)
+    F_a = dataclasses.replace(observer, samples=asked).augmented_each(jitter)
     hues = _hues(observer, samples.inputs, policy.unchanged(len(samples), source))  # type: ignore[arg-type]
     query_hues = _hues(observer, asked.inputs, jitter)
     labels = samples.labels.to(observer.device)
     known = labels if labels.min() >= 0 else None
     found = {
-        output: retrieval(F, queries.to(F.device), F_a[output], hues, query_hues, known, NEIGHBORS)
+        output: retrieval_measures(F, queries.to(F.device), F_a[output], hues, query_hues, known, NEIGHBORS)
         for output, F in still.items()
     }
     watch("retrieval", 1, 1)
@@ -52,7 +52,7 @@ def sense(observer: Observer, still: Embeddings, seed: int, watch: Watch) -> Fou
     """R² of the drawn parameters from pairs (h(x), h(a(x))), and of the factors of generated samples from h(x)."""
     samples = observer.samples
     drawn = observer.policy.sample(len(samples), samples.source, generator_for("cpu", seed, "sensitivity"))  # type: ignore[arg-type]
-    moved, targets = observer.under_each(drawn), parameter_targets(drawn.to(observer.device))
+    moved, targets = observer.augmented_each(drawn), parameter_targets(drawn.to(observer.device))
     parameters = {output: parameter_sensitivity(H, moved[output], targets) for output, H in still.items()}
     watch("sensitivity", 1, 1)
     found: dict[str, Any] = {"sensitivity": {output: _finite(r2) for output, r2 in parameters.items()}, "factors": None}

@@ -41,7 +41,7 @@ class Evaluation:
 
     @property
     def outputs(self) -> list[str]:
-        """Where the model was looked at: "head" and "backbone", or "features"."""
+        """Where the model was looked at: "embedding" and "backbone", or "features"."""
         return list(self.record["measurements"])
 
     def measurement(self, output: str) -> Measurement:

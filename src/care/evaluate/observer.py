@@ -46,13 +46,13 @@ class Observer:
         return {output: self.form(output).embed(z) for output, z in embeddings.items()}
 
     def also_with(self, forms: Sequence[str]) -> "Observer":
-        """The same, with the head looked at as a point of the spaces of other forms too: `head-minkowski` …"""
+        """The same, with the head looked at as a point of the spaces of other forms too: `embedding-minkowski` …"""
         names = {seen_with(form): form_named(form) for form in forms}
         look = dataclasses.replace(self, forms={**self.forms, **names})
 
         def embed(inputs: Tensor) -> Mapping[str, Tensor]:
             found = self.embed(inputs)
-            return {**found, **dict.fromkeys(names, found["head"])}
+            return {**found, **dict.fromkeys(names, found["embedding"])}
 
         return dataclasses.replace(look, embed=embed) if names else look
 
@@ -63,16 +63,16 @@ class Observer:
         largest = max(view, self.samples.inputs[0].numel())
         return self.batch_size or max(1, NUMBERS_AT_ONCE[self.device.type == "cuda"] // largest)
 
-    def still(self) -> Embeddings:
+    def clean(self) -> Embeddings:
         """f(x): the samples at the policy's size, otherwise as they are."""
-        return self.under(self.policy.unchanged(1, self.samples.source))  # type: ignore[arg-type]
+        return self.augmented(self.policy.unchanged(1, self.samples.source))  # type: ignore[arg-type]
 
-    def under(self, *augmentations: Parameters) -> Embeddings:
+    def augmented(self, *augmentations: Parameters) -> Embeddings:
         """f(a(x)) for one augmentation that hits all samples alike, or several, the first of them first."""
         here = [a.to(self.device) for a in augmentations]
         return self._look(lambda rows: [a.repeat(len(rows)) for a in here])
 
-    def under_each(self, augmentations: Parameters) -> Embeddings:
+    def augmented_each(self, augmentations: Parameters) -> Embeddings:
         """f(a_i(x_i)): sample i under augmentation i."""
         here = augmentations.to(self.device)
         return self._look(lambda rows: [here[rows[0] : rows[-1] + 1]])
@@ -90,7 +90,7 @@ class Observer:
 
 def seen_with(form: str) -> str:
     """What the head is called where it is looked at with another form than it was trained with."""
-    return f"head-{form}"
+    return f"embedding-{form}"
 
 
 def features_of(embeddings: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:

@@ -84,7 +84,7 @@ class Study:
 
     def observer(self, samples: Samples) -> Observer:
         """The model looking at `samples`."""
-        forms = {"head": self.form}  # what the loss was on; a backbone's features are looked at by their angles
+        forms = {"embedding": self.form}  # what the loss was on; a backbone's features are looked at by their angles
         return Observer(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size, forms)
 
 
@@ -95,7 +95,7 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
     bank, observer = study.observer(study.train), study.observer(study.test.limit(images))
     protocol, seed = settings.protocol(), settings.seed
     with frozen(study.module):
-        still = observer.still()
+        still = observer.clean()
         parts = [
             classify(bank, observer, still, protocol, settings.probe_on, study.module, settings.logistic, seed, tell),
             rotate(observer, still, settings.augmentations, seed, tell, settings.forms),

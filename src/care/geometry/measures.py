@@ -25,7 +25,7 @@ PAIRS_AT_ONCE = 2**24
 EUCLIDEAN, SYMPLECTIC = Euclidean(), Symplectic()
 
 
-def invariance(
+def displacement(
     F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], form: BilinearForm = EUCLIDEAN
 ) -> Float[Tensor, "*#batch"]:
     """E_x d(f(a(x)), f(x)): how far the augmentation moves an embedding. 0 is invariant."""
@@ -131,7 +131,7 @@ def heldout_linear_ratio(
     return _relative(predicted * length, F, F_a, "O")
 
 
-def composition_defect(
+def composition_error(
     F: Float[Tensor, "*#batch n d"],
     F_a: Float[Tensor, "*#batch n d"],
     F_b: Float[Tensor, "*#batch n d"],

@@ -45,7 +45,7 @@ class Monitor:
         found = {
             "positive_cosine": torch.nn.functional.cosine_similarity(views[0], views[1]).mean(),
             "negative_cosine": angles.sum() / (len(F) * (len(F) - 1)),
-            "invariance": geometry.invariance(F, views, self.form).mean(),
+            "invariance": geometry.displacement(F, views, self.form).mean(),
             "gram_defect": geometry.gram_defect(F, views, self.form).mean(),
             "gamma": geometry.relative_equivariance(F, views, form=self.form).mean(),
             "heldout_ratio": geometry.heldout_ratio(F, views, group).mean(),
@@ -62,7 +62,7 @@ class Monitor:
         observer = self._observer(embed, test, device)
         generator = generator_for("cpu", self.seed, "monitor")
         drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
-        looks = [observer.still(), *(observer.under(drawn[i]) for i in range(AUGMENTATIONS))]
+        looks = [observer.clean(), *(observer.augmented(drawn[i]) for i in range(AUGMENTATIONS))]
         F, *views = (observer.points(look)["head"] for look in looks)
         return F, torch.stack(views)
 
@@ -70,7 +70,7 @@ class Monitor:
         bank, test = self.bank.limit(min(BANK_SAMPLES, len(self.bank))), self.test.limit(self._tested)
         if bank.labels.min() < 0 or test.labels.min() < 0:
             return None
-        looks = (self._observer(lambda x: {"features": encoder.features(x)}, s, device).still() for s in (bank, test))
+        looks = (self._observer(lambda x: {"features": encoder.features(x)}, s, device).clean() for s in (bank, test))
         features, queries = (look["features"] for look in looks)
         return (knn_predict(features, bank.labels.to(device), queries) == test.labels.to(device)).double().mean()
 

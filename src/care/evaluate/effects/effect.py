@@ -141,7 +141,7 @@ def act(
     measures = {
         "heldout_ratio": geometry.heldout_ratio(F, F_a, group, R),
         "heldout_ratio_o": geometry.heldout_ratio(F, F_a, form.group, R_o),
-        "invariance": geometry.invariance(F, F_a, form),
+        "invariance": geometry.displacement(F, F_a, form),
         "gamma": geometry.relative_equivariance(F, F_a, form=form),
         "wahba": geometry.wahba_error(F, F_a, group),
         "gram_defect": geometry.gram_defect(F, F_a, form),

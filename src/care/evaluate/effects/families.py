@@ -10,7 +10,7 @@ from torch import Tensor
 from care.augment import ImagePolicy, Parameters
 from care.evaluate.effects.effect import Act, Response, act, respond, rotations
 from care.evaluate.observer import Embeddings, Observer, Policy
-from care.geometry import Euclidean, Principal, composition_defect, principal_axes
+from care.geometry import Euclidean, Principal, composition_error, principal_axes
 from care.randomness import generator_for
 
 ALL = "all"
@@ -97,7 +97,7 @@ def _respond(
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
     defects: dict[str, list[Tensor]] = {output: [] for output in F}
     for i in range(part.count):
-        moved = observer.points(observer.under(a[i]))
+        moved = observer.points(observer.augmented(a[i]))
         acts = {o: act(F[o], F_a, observer.form(o), axes.get(o)) for o, F_a in moved.items()}
         for output, done in acts.items():
             measures[output].append(done.measures)
@@ -117,9 +117,9 @@ def _compose(
 ) -> dict[str, Float[Tensor, ""]]:
     """The composition defect of (a, b, b∘a). b acts on what a gives, so f(b(x)) is of the un-augmented view."""
     still = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
-    F_b, F_ba = (observer.points(observer.under(first, b)) for first in (still, a))
+    F_b, F_ba = (observer.points(observer.augmented(first, b)) for first in (still, a))
     return {
-        output: composition_defect(
+        output: composition_error(
             F[output], done.F_a, F_b[output], F_ba[output], rotations(observer.form(output)), done.R
         )
         for output, done in acts.items()

@@ -168,7 +168,7 @@ def measure_observed(
     watch: Watch | None = None,
 ) -> dict[str, Measurement]:
     """`measure` for every output of an observed model at once."""
-    F = observer.points(observer.still())
+    F = observer.points(observer.clean())
     return measure_outputs(observer, F, augmentations, families, seed, watch)
 
 

@@ -16,4 +16,4 @@ def orbits(embed: Embed, clouds: Float[Tensor, "n p 3"], angles: int = ANGLES) -
     columns = [theta.cos(), -theta.sin(), zero, theta.sin(), theta.cos(), zero, zero, zero, one]
     turns = torch.stack(columns, dim=1).view(angles, 3, 3).to(clouds)
     with torch.no_grad():
-        return torch.stack([EUCLIDEAN.embed(embed(cloud @ turns.mT)["head"]) for cloud in clouds])
+        return torch.stack([EUCLIDEAN.embed(embed(cloud @ turns.mT)["embedding"]) for cloud in clouds])

@@ -51,7 +51,7 @@ def rotate(
     The head is looked at with each of `forms` too.
     """
     observer = observer.also_with(forms)
-    F = observer.points({**still, **{seen_with(form): still["head"] for form in forms}})
+    F = observer.points({**still, **{seen_with(form): still["embedding"] for form in forms}})
     kept = Kept(F)
     measured = measure_outputs(observer, F, augmentations, True, seed, watch, kept)
     predicted = _predictions(observer, kept, augmentations, seed)

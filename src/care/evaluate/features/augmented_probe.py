@@ -32,12 +32,12 @@ def augmented_probe(
     if len(protocol.learning_rates) > 1:
         raise ValueError(f"a probe on augmented images takes one learning rate, got {protocol.learning_rates}")
     labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(bank.device)
-    classes, d = int(labels.max()) + 1, features_of(observer.still()).shape[1]
+    classes, d = int(labels.max()) + 1, features_of(observer.clean()).shape[1]
     with _drift(drifting) as settle:
         stream = _augmented_batches(bank, labels, protocol.batch_size, seed)
         probes = train_probes(stream, d, classes, protocol, seed, bank.device, tick=tick)
         settle()
-        right = evaluate_probes(probes, features_of(observer.still()), test_labels)
+        right = evaluate_probes(probes, features_of(observer.clean()), test_labels)
     return ProbeResult(protocol.learning_rates, 0, *right)
 
 

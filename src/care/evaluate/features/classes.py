@@ -35,7 +35,7 @@ def classify(
     labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(observer.device)
     if labels.min() < 0 or test_labels.min() < 0:
         return {"knn": None, "probe": None, "logistic": None}, {}
-    features, test_features = features_of(bank.still()), features_of(still)
+    features, test_features = features_of(bank.clean()), features_of(still)
     right = {f"knn{k}": knn_predict(features, labels, test_features, k) == test_labels for k in NEIGHBORS}
     knn = {name.removeprefix("knn"): hits.double().mean().item() for name, hits in right.items()}
     found: dict[str, Any] = {"knn": knn, "probe": None, "logistic": None}

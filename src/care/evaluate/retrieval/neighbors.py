@@ -81,7 +81,7 @@ def neighbors(
     return torch.cat(found)
 
 
-def retrieval(
+def retrieval_measures(
     F: Float[Tensor, "n d"],
     queries: Int[Tensor, " q"],
     F_a: Float[Tensor, "q d"],
