@@ -69,7 +69,7 @@ def measure(
         policy = policy or (config.measured_policy if config else "simclr")
         views = policy_for(policy, size or subject.size)
         check_study(subject, samples, views, policy, where)
-        forms = {"head": form_named(config.form)} if config else {}
+        forms = {"embedding": form_named(config.form)} if config else {}
         observer = Observer(subject.embed, samples, views, policy, where, batch_size, forms)
         folder = out or Path("measure-" + _word(model, subject.name))
         claim_folder(folder)
