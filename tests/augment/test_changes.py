@@ -18,8 +18,8 @@ def images(generator):
 
 def view(images, text, **settings):
     """The pictures with the changes, and the policy's view of them without."""
-    still = ImagePolicy(size=SIZE, center=0.875).unchanged(len(images), (48, 64))
-    return apply(images, changed(dataclasses.replace(still, **settings), read_changes(text)))
+    unchanged = ImagePolicy(size=SIZE, center=0.875).unchanged(len(images), (48, 64))
+    return apply(images, changed(dataclasses.replace(unchanged, **settings), read_changes(text)))
 
 
 def plain(images):
@@ -59,8 +59,8 @@ def test_a_change_is_what_torchvision_does(text, expected, images):
     ],
 )
 def test_the_crop_moves_and_stays_inside_the_picture(text, box, images):
-    still = ImagePolicy(size=SIZE, center=0.875).unchanged(2, (48, 64))
-    p = changed(still, read_changes(text))
+    unchanged = ImagePolicy(size=SIZE, center=0.875).unchanged(2, (48, 64))
+    p = changed(unchanged, read_changes(text))
     for found, wanted in zip((p.top, p.left, p.height, p.width), box, strict=True):
         assert (found - wanted).abs().max() <= 1  # half pixels may be rounded either way
     assert ((p.top >= 0) & (p.top + p.height <= 48) & (p.left >= 0) & (p.left + p.width <= 64)).all()
@@ -93,7 +93,7 @@ def test_a_wide_blur_fits_a_small_picture():
         ("hue=red", "hue must be a number, got 'red'"),
         ("hue=nan", "hue must be a finite number"),
         ("brightness=inf", "brightness must be a finite number"),
-        ("hue=0.6", "hue must be a number of turns from -0.5 to 0.5, got 0.6"),
+        ("hue=0.6", "hue must be a fraction of the hue circle from -0.5 to 0.5, got 0.6"),
         ("brightness=0", "brightness must be a factor above 0"),
         ("brightness=101", "at most 100"),
         ("zoom=-1", "zoom must be a factor"),
@@ -103,12 +103,12 @@ def test_a_wide_blur_fits_a_small_picture():
         ("hue=0.1,hue=0.2", "hue is given twice"),
     ],
 )
-def test_what_cannot_be_read_is_told_in_a_sentence(text, words):
-    with pytest.raises(ValueError, match=words) as told:
+def test_what_cannot_be_read_is_refused_in_a_sentence(text, words):
+    with pytest.raises(ValueError, match=words) as refused:
         read_changes(text)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_values_are_checked_however_they_come():
-    with pytest.raises(ValueError, match="hue must be a number of turns"):
+    with pytest.raises(ValueError, match="hue must be a fraction of the hue circle"):
         changed(identity(1, (8, 8), 8), {"hue": 2.0})

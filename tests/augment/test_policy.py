@@ -165,7 +165,7 @@ def test_unknown_families_are_refused():
         ({"flip": 1.5}, "flip is a probability, got 1.5"),
         ({"identity": -0.1}, "identity is a probability"),
         ({"brightness": 2.0}, "brightness must be in"),
-        ({"hue": 0.6}, "hue is in turns"),
+        ({"hue": 0.6}, "hue is a fraction of the hue circle"),
         ({"scale": (0.0, 1.0)}, "scale must be"),
         ({"ratio": (2.0, 1.0)}, "ratio must be"),
         ({"sigma": (0.0, 1.0)}, "sigma must be"),

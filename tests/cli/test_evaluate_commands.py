@@ -14,7 +14,7 @@ from care.cli.evaluate import study_of
 from care.cli.studies import config_of
 from care.data import load
 from care.evaluate import Evaluation, compare_evaluations
-from care.methods import policy_for
+from care.objective import policy_for
 from care.train import default_config, prepare, train
 from train.small import small_config, small_data
 

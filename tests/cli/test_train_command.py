@@ -39,8 +39,8 @@ def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
     train = ["train", "--out", out, "--data", data, "--device", "cpu", *SMALL, "--keep", "hue", "--chunks", 2]
     run(*train, "--epochs", 1, "--turning", 0.3)
     config = Config.read(out / "config.toml")
-    assert (config.embedding, config.turned, config.equivariance, config.turning) == (8 + 16, 16, 10.0, 0.3)
-    assert (config.policy, config.chunk_policy, config.measured_policy) == ("mocov2", "hue_only", "mocov2")
+    assert (config.embedding, config.equivariant_dim, config.equivariance, config.turning) == (8 + 16, 16, 10.0, 0.3)
+    assert (config.policy, config.equivariance_policy, config.measured_policy) == ("mocov2", "hue_only", "mocov2")
     assert "already finished" in run(*train, "--epochs", 1, "--turning", 0.3, "--resume")
     run("train", "--resume", "--out", out, "--keep", "hue", "--turning", 0.3, "--epochs", 2)
     assert Config.read(out / "config.toml").embedding == 8 + 16

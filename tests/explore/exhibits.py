@@ -10,7 +10,7 @@ from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Observer
 from care.explore import ExploreServer, Gallery, fill_bank
-from care.steer import Steering
+from care.steer import LearnedRotation
 
 CPU = torch.device("cpu")
 CLASSES = ("<b>red</b>", "green & blue", "gray")
@@ -32,24 +32,24 @@ def matrix_of(size, seed=0, d=D):
 
 
 def observer(samples, size=PIXELS, seed=0, **changes):
-    """An encoder f(x) = Wᵀ (x − ½), looking at views of `size` pixels."""
+    """An encoder f(x) = Wᵀ (x − ½), on views of `size` pixels."""
     W = matrix_of(size, seed)
-    embed = changes.pop("embed", lambda x: {"head": (x.flatten(1) - 0.5) @ W, "backbone": x.flatten(1)})
+    embed = changes.pop("embed", lambda x: {"embedding": (x.flatten(1) - 0.5) @ W, "backbone": x.flatten(1)})
     return Observer(embed, samples, simclr(size), "simclr", CPU, **changes)
 
 
-def some_steering(d=D, m=4, seed=0):
+def some_rotation(d=D, m=4, seed=0):
     generator = torch.Generator().manual_seed(seed)
     basis = torch.linalg.qr(torch.randn(d, m, generator=generator)).Q
     A = 0.4 * torch.randn(len(IMAGE_NAMES), m, m, generator=generator)
-    return Steering(IMAGE_NAMES, 1.0, basis, (A - A.mT) / 2)
+    return LearnedRotation(IMAGE_NAMES, 1.0, basis, (A - A.mT) / 2)
 
 
 def small_gallery(k=5, samples=None):
-    """One model with a steering and one without, which gets smaller views."""
+    """One model with a learned rotation and one without, which gets smaller views."""
     samples = samples or noise()
     plain = fill_bank("<i>plain</i>", observer(samples, size=8, seed=1), note="care steer makes one")
-    return Gallery([fill_bank("steered", observer(samples), some_steering()), plain], k)
+    return Gallery([fill_bank("steered", observer(samples), some_rotation()), plain], k)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`care explore` as a command: it serves until it is interrupted, and tells mistakes in one line."""
+"""`care explore` as a command: it serves until it is interrupted, and reports mistakes in one line."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ import sys
 import urllib.request
 
 import pytest
-from exhibits import some_steering
+from exhibits import some_rotation
 from typer.testing import CliRunner
 
 from care.cli import app
@@ -23,14 +23,14 @@ from train.small import small_data
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """Two runs on the same data, one of them with a steering, and one on other data."""
+    """Two runs on the same data, one of them with a learned rotation, and one on other data."""
     folder = tmp_path_factory.mktemp("explored")
     data = small_data(folder / "data")
     make_run(folder / "plain", data)
     make_run(folder / "steered", data)
     make_run(folder / "elsewhere", small_data(folder / "other"))
     (folder / "steered" / "steering").mkdir()
-    save(some_steering(d=8), folder / "steered" / "steering" / "steering.safetensors")
+    save(some_rotation(d=8), folder / "steered" / "steering" / "rotation.safetensors")
     return folder
 
 
@@ -60,8 +60,8 @@ def test_the_command_serves_until_it_is_interrupted(world):
     finally:
         process.kill()
     named = [("steered", True), ("plain", False), ("again/plain", False)]
-    assert [(m["name"], m["steered"]) for m in about["models"]] == named
-    assert about["models"][1]["note"].startswith("No steering is in plain: care steer plain makes one")
+    assert [(m["name"], m["learned_rotation"]) for m in about["models"]] == named
+    assert about["models"][1]["note"].startswith("plain has no learned rotation R(θ): care steer plain fits one")
     assert (about["images"], about["k"]) == (20, 3)
     assert process.returncode == 0
     assert out == ""
@@ -76,17 +76,20 @@ def test_the_command_serves_until_it_is_interrupted(world):
         ("nowhere", "nowhere does not exist; a model is a run folder"),
         (
             "plain elsewhere",
-            r"the runs were trained on .*data and on .*other: say which images to look at, --data NAME",
+            r"the runs were trained on .*data and on .*other: say which images to show, --data NAME",
         ),
-        ("timm/test_resnet@random", "these are no runs: say which images to look at, --data NAME"),
+        ("timm/test_resnet@random", "these are no runs: say which images to show, --data NAME"),
         ("plain --data chains", "care explore shows images, and chains holds point clouds"),
         ("plain --split nosplit", "nosplit is not an image store"),
         ("plain --k 20", "k must be between 1 and the 19 other images there are, got 20"),
         ("plain --port {taken}", "port {taken} cannot be used .*address already in use.*: choose another --port"),
         ("plain --device gpu", "device must be auto, cpu, cuda or cuda:1"),
-        ("damaged", "steering.safetensors is damaged"),
-        ("misfit", "the steering of misfit turns vectors of 5 numbers, and its embeddings have 8"),
-        ("partial", "the steering of partial is of its output whole, and it has head, backbone: run care steer again"),
+        ("damaged", "rotation.safetensors is damaged"),
+        ("misfit", "the learned rotation of misfit is of 5 dimensions, and its embeddings have 8"),
+        (
+            "partial",
+            "rotation of partial acts on the output equivariant, and the model has embedding, backbone: run care",
+        ),
     ],
 )
 def test_mistakes_are_one_line(world, monkeypatch, line, words):
@@ -95,10 +98,10 @@ def test_mistakes_are_one_line(world, monkeypatch, line, words):
     for name in {"damaged", "misfit", "partial"} & {line}:
         (world / name / "steering").mkdir(parents=True, exist_ok=True)
         (world / name / "model.safetensors").write_bytes((world / "plain" / "model.safetensors").read_bytes())
-        steering = dataclasses.replace(some_steering(d=5), output="whole" if name == "partial" else "head")
-        save(steering, world / name / "steering" / "steering.safetensors")
+        rotation = dataclasses.replace(some_rotation(d=5), output="equivariant" if name == "partial" else "embedding")
+        save(rotation, world / name / "steering" / "rotation.safetensors")
     if line == "damaged":
-        file = world / line / "steering" / "steering.safetensors"
+        file = world / line / "steering" / "rotation.safetensors"
         file.write_bytes(file.read_bytes()[:-1] + b"x")
     with ExploreServer() as other:
         words = words.format(taken=other.server_port)

@@ -1,10 +1,10 @@
-"""The page of `care explore` in a real browser, moved by keys and clicks."""
+"""The page of `care explore` in a real browser, operated by keys and clicks."""
 
 import json
 import time
 
 import pytest
-from exhibits import noise, observer, serving, small_gallery, some_steering
+from exhibits import noise, observer, serving, small_gallery, some_rotation
 from window import BASH, CHROMIUM, Window
 
 from care.explore import ExploreServer, Gallery, fill_bank
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None or BASH is None, reason="chromi
 
 SHOWN = """[...document.querySelectorAll('article')].map(model => Object.fromEntries(
   [...model.querySelectorAll('.neighbors')].map(list => [
-    list.dataset.around, [...list.querySelectorAll('button')].map(tile => Number(tile.dataset.image))])))"""
+    list.dataset.point, [...list.querySelectorAll('button')].map(tile => Number(tile.dataset.image))])))"""
 IDLE = """document.getElementById('time').textContent && !asking && !wanted
   && [...document.images].every(picture => picture.complete)"""
 
@@ -56,15 +56,15 @@ def window(gallery, profile):
 def neighbors(gallery, image, changes):
     """What should be shown, from the answer in Python."""
     models = gallery.answer(image, changes).models
-    around = [{"moved": seen.moved, "steered": seen.steered} for seen in models]
+    around = [{"augmented": seen.augmented, "learned_rotation": seen.learned_rotation} for seen in models]
     return [{n: [x.image for x in a.neighbors] for n, a in places.items() if a} for places in around]
 
 
 def test_moving_sliders_by_keys_changes_the_neighbors(window, gallery):
     window.wait(IDLE)
     assert window.value(SHOWN) == neighbors(gallery, 3, {})
-    assert window.value("document.getElementById('what').textContent") == "Nothing is changed."
-    before = window.value("document.getElementById('moved').src")
+    assert window.value("document.getElementById('what').textContent") == "No augmentation."
+    before = window.value("document.getElementById('augmented').src")
     window.value("document.getElementById('slider-hue').focus()")
     window.press("ArrowRight", 30)
     window.value("document.getElementById('slider-brightness').focus()")
@@ -73,7 +73,7 @@ def test_moving_sliders_by_keys_changes_the_neighbors(window, gallery):
     found = neighbors(gallery, 3, {"hue": 0.3, "brightness": 0.6})
     assert window.value(SHOWN) == found
     assert found != neighbors(gallery, 3, {})
-    assert window.value("document.getElementById('moved').src") != before
+    assert window.value("document.getElementById('augmented').src") != before
     assert window.value("location.hash") == "#image=3&hue=0.3&brightness=0.6"
     assert window.value("document.getElementById('slider-hue').getAttribute('aria-valuetext')") == "+0.30"
     assert window.complaints == []
@@ -82,7 +82,7 @@ def test_moving_sliders_by_keys_changes_the_neighbors(window, gallery):
 def test_numbers_are_those_of_the_answer(window, gallery):
     seen = gallery.answer(3, {"hue": 0.3, "brightness": 0.6}).models[0]
     rows = window.value("[...document.querySelector('tbody').rows].map(r => [...r.cells].map(c => c.textContent))")
-    around = (seen.still, seen.steered, seen.moved)
+    around = (seen.clean, seen.learned_rotation, seen.augmented)
     assert rows[0][1:] == [f"{a.cosine:.3f}" for a in around]
     assert rows[1][1:] == [f"{a.shared} of 5" for a in around]
     assert rows[2][1:] == [f"{a.same} of 5" for a in around]
@@ -96,18 +96,18 @@ def test_names_are_text_and_never_markup(window):
     assert "<b>red</b>" in window.value("[...document.querySelectorAll('.kind')].map(e => e.textContent).join()")
 
 
-def test_a_model_without_steering_shows_the_truth_and_says_how_to_get_one(window):
+def test_a_model_without_a_rotation_shows_the_truth_and_says_how_to_get_one(window):
     plain = "document.querySelectorAll('article')[1]"
-    assert window.value(f"{plain}.querySelectorAll('.steered').length") == 0
+    assert window.value(f"{plain}.querySelectorAll('.learned-rotation').length") == 0
     assert window.value(f"{plain}.querySelector('.note').textContent") == "care steer makes one"
-    assert window.value("document.querySelector('article ol.steered').offsetParent !== null")
+    assert window.value("document.querySelector('article ol.learned-rotation').offsetParent !== null")
 
 
 def test_an_address_brings_its_state_and_marks_are_on_those_of_the_class_and_on_those_in_both(window, gallery):
     window.value("location.hash = '#image=3&hue=0.05&nonsense=1'")
     window.wait(f"{IDLE} && document.getElementById('what').textContent === 'hue +0.050'")
     seen = gallery.answer(3, {"hue": 0.05}).models[0]
-    found, predicted = seen.moved.neighbors, seen.steered.neighbors
+    found, predicted = seen.augmented.neighbors, seen.learned_rotation.neighbors
     both = {n.image for n in found} & {n.image for n in predicted}
     assert 0 < len(both) < 5
     marks = "[...document.querySelectorAll('article:first-child .{}')].map(e => Number(e.parentElement.dataset.image))"
@@ -118,13 +118,13 @@ def test_an_address_brings_its_state_and_marks_are_on_those_of_the_class_and_on_
 def test_reset_by_the_keyboard_and_another_picture_by_the_mouse(window, gallery):
     window.value("document.getElementById('reset').focus()")
     window.press("Enter")
-    window.wait(f"{IDLE} && document.getElementById('what').textContent === 'Nothing is changed.'")
+    window.wait(f"{IDLE} && document.getElementById('what').textContent === 'No augmentation.'")
     assert window.value(SHOWN) == neighbors(gallery, 3, {})
-    chosen = neighbors(gallery, 3, {})[0]["moved"][1]
+    chosen = neighbors(gallery, 3, {})[0]["augmented"][1]
     window.click("article .neighbors li:nth-child(2) button")
     window.wait(f"{IDLE} && image === {chosen}")
     assert window.value(SHOWN) == neighbors(gallery, chosen, {})
-    assert window.value("document.getElementById('still').src").endswith(f"/image/{chosen}.png?{window.server.version}")
+    assert window.value("document.getElementById('clean').src").endswith(f"/image/{chosen}.png?{window.server.version}")
     window.click("#strip li:nth-child(1) button")
     window.wait(f"{IDLE} && image === {chosen // 24 * 24}")
     assert window.complaints == []
@@ -149,7 +149,7 @@ def test_it_fits_and_is_readable(window, width, scheme):
     assert (light[1] > light[0] + 400) if scheme == "light" else (light[0] > light[1] + 400)
 
 
-def test_only_the_newest_position_is_asked_for_and_a_failure_is_told(tmp_path):
+def test_only_the_newest_position_is_asked_for_and_a_failure_is_reported(tmp_path):
     """A slow model: thirty moves while it answers are one question."""
     samples, delay = noise(), Delay()
     inside = observer(samples).embed
@@ -160,7 +160,7 @@ def test_only_the_newest_position_is_asked_for_and_a_failure_is_told(tmp_path):
             raise RuntimeError("broken on purpose")
         return inside(x)
 
-    gallery = Gallery([fill_bank("slow", observer(samples, embed=embed), some_steering())], 5)
+    gallery = Gallery([fill_bank("slow", observer(samples, embed=embed), some_rotation())], 5)
     with serving(gallery, Listening()) as server, Window(tmp_path / "profile", server.address) as window:
         window.wait(IDLE)
         delay.seconds = 1.0

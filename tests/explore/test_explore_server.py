@@ -71,7 +71,7 @@ def test_the_page_and_its_parts_come_with_a_policy(server, path, kind):
 def test_about_names_models_and_sliders(server):
     about = json.loads(ask(server, "GET", "/about")[2])
     assert (about["data"], about["images"], about["k"]) == ("noise", 40, 5)
-    assert [(m["name"], m["steered"]) for m in about["models"]] == [("steered", True), ("<i>plain</i>", False)]
+    assert [(m["name"], m["learned_rotation"]) for m in about["models"]] == [("steered", True), ("<i>plain</i>", False)]
     assert {slider["name"] for slider in about["sliders"]} >= {"hue", "brightness", "zoom", "x", "y"}
 
 
@@ -221,13 +221,13 @@ def test_it_listens_on_the_loopback_address_alone(server):
         socket.create_connection(("127.0.0.2", server.server_port), timeout=5)
 
 
-def test_our_mistakes_are_told_on_the_terminal_and_not_to_the_browser(capfd):
+def test_our_mistakes_are_printed_on_the_terminal_and_not_to_the_browser(capfd):
     samples, broken = noise(), []
 
     def embed(x):
         if broken:
             raise ValueError("secret detail")
-        return {"head": x.flatten(1)[:, :6]}
+        return {"embedding": x.flatten(1)[:, :6]}
 
     with serving(Gallery([fill_bank("a", observer(samples, embed=embed))])) as server:
         broken.append(True)

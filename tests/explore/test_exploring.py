@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from exhibits import CPU, PIXELS, matrix_of, noise, observer, small_gallery, some_steering
+from exhibits import CPU, PIXELS, matrix_of, noise, observer, small_gallery, some_rotation
 from scipy.linalg import expm
 
 from care.augment import PointPolicy, apply, identity
@@ -40,8 +40,8 @@ def embedded(views, size, seed):
 
 def changed_view(samples, image, size):
     """The image under CHANGES, by hand: `identity` has the order brightness, contrast, saturation, hue."""
-    still = identity(1, (PIXELS, PIXELS), size)
-    a = dataclasses.replace(still, hue=torch.tensor([0.2]), brightness=torch.tensor([0.5]))
+    unchanged = identity(1, (PIXELS, PIXELS), size)
+    a = dataclasses.replace(unchanged, hue=torch.tensor([0.2]), brightness=torch.tensor([0.5]))
     return apply(samples.inputs[image : image + 1], a)
 
 
@@ -52,7 +52,7 @@ def nearest(F, z, image):
 
 def predicted(z):
     """R(θ) z with R(θ) = I + B (exp(Σ θ_k A_k) − I) Bᵀ, by SciPy's exponential."""
-    s = some_steering()
+    s = some_rotation()
     theta = np.zeros(len(IMAGE_NAMES))
     theta[IMAGE_NAMES.index("hue")], theta[IMAGE_NAMES.index("brightness")] = 0.2, np.log(0.5)
     B, A = s.basis.double().numpy(), s.generators.double().numpy()
@@ -65,16 +65,18 @@ def test_an_answer_is_the_literal_one(gallery, model, size, seed, image):
     samples = gallery.samples
     seen = gallery.answer(image, CHANGES).models[model]
     F = embedded(apply(samples.inputs, identity(len(samples), samples.source, size)), size, seed)
-    moved = embedded(changed_view(samples, image, size), size, seed)[0]
-    points = {"still": F[image], "moved": moved} | ({"steered": predicted(F[image])} if model == 0 else {})
-    assert (seen.steered is None) == (model == 1)
+    augmented = embedded(changed_view(samples, image, size), size, seed)[0]
+    points = {"clean": F[image], "augmented": augmented} | (
+        {"learned_rotation": predicted(F[image])} if model == 0 else {}
+    )
+    assert (seen.learned_rotation is None) == (model == 1)
     for name, z in points.items():
         around = getattr(seen, name)
         wanted = nearest(F, z, image)
         assert [n.image for n in around.neighbors] == wanted
         np.testing.assert_allclose([n.cosine for n in around.neighbors], F[wanted] @ z, atol=1e-5)
-        assert around.cosine == pytest.approx(z @ moved, abs=1e-5)
-        assert around.shared == len(set(wanted) & set(nearest(F, moved, image)))
+        assert around.cosine == pytest.approx(z @ augmented, abs=1e-5)
+        assert around.shared == len(set(wanted) & set(nearest(F, augmented, image)))
         assert around.same == sum(samples.labels[row] == samples.labels[image] for row in wanted)
         assert [n.kind for n in around.neighbors] == [samples.classes[samples.labels[row]] for row in wanted]
 
@@ -84,12 +86,12 @@ def test_numbers_are_those_of_the_retrieval(gallery):
     bank, queries = gallery.banks[0], torch.arange(12)
     labels = gallery.samples.labels
     views = torch.cat([changed_view(gallery.samples, int(image), PIXELS) for image in queries])
-    F_a = bank.observer.embed(views)["head"]
+    F_a = bank.observer.embed(views)["embedding"]
     found = retrieval_measures(bank.F, queries, F_a, bank.hues, mean_hue(views), labels, K)
     for image in queries.tolist():
         seen = gallery.answer(image, CHANGES).models[0]
-        assert seen.still.shared / K == pytest.approx(float(found.per_query["overlap"][image]))
-        for name, around in (("", seen.moved), ("_before", seen.still)):
+        assert seen.clean.shared / K == pytest.approx(float(found.per_query["overlap"][image]))
+        for name, around in (("", seen.augmented), ("_before", seen.clean)):
             assert around.same / K == pytest.approx(float(found.per_query[f"class_precision{name}"][image]))
             distance = float(found.per_query[f"hue_distance{name}"][image])
             if np.isnan(distance):
@@ -103,12 +105,12 @@ def test_without_a_change_all_three_points_are_one(gallery):
     assert answer.what == "identity"
     assert torch.equal(answer.view, gallery.samples.inputs[4])
     for seen in answer.models:
-        for around in (seen.still, seen.steered or seen.still, seen.moved):
+        for around in (seen.clean, seen.learned_rotation or seen.clean, seen.augmented):
             assert around.cosine == pytest.approx(1, abs=1e-5)
             assert around.shared == K
 
 
-def test_the_picture_to_look_at_is_the_changed_one(gallery):
+def test_the_picture_is_the_augmented_one(gallery):
     view = gallery.answer(1, CHANGES).view
     wanted = 255 * changed_view(gallery.samples, 1, PIXELS)[0].numpy()
     np.testing.assert_array_equal(view.numpy(), np.rint(wanted).astype(np.uint8))
@@ -117,7 +119,7 @@ def test_the_picture_to_look_at_is_the_changed_one(gallery):
 def test_gray_has_no_hue_and_no_label_has_no_class():
     samples = noise()
     unknown = dataclasses.replace(samples, labels=torch.full_like(samples.labels, -1))
-    seen = small_gallery(samples=unknown).answer(2, CHANGES).models[0].moved  # 2 is gray
+    seen = small_gallery(samples=unknown).answer(2, CHANGES).models[0].augmented  # 2 is gray
     assert seen.hue_distance is None
     assert seen.same is None
     assert {(n.kind, n.same, n.hue_distance) for n in seen.neighbors} == {(None, None, None)}
@@ -130,13 +132,13 @@ def test_answers_are_json_without_nan(gallery):
 
 
 def test_a_bank_does_not_depend_on_the_batches():
-    told = []
-    whole = fill_bank("a", observer(noise()))
-    parts = fill_bank("a", observer(noise(), batch_size=7), watch=lambda *words: told.append(words))
-    torch.testing.assert_close(parts.F, whole.F)
-    torch.testing.assert_close(parts.hues.angle, whole.hues.angle)
-    assert told[-1] == ("embedding by a", 40, 40)
-    assert len(told) == 6
+    reported = []
+    at_once = fill_bank("a", observer(noise()))
+    parts = fill_bank("a", observer(noise(), batch_size=7), watch=lambda *words: reported.append(words))
+    torch.testing.assert_close(parts.F, at_once.F)
+    torch.testing.assert_close(parts.hues.angle, at_once.hues.angle)
+    assert reported[-1] == ("embedding by a", 40, 40)
+    assert len(reported) == 6
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -148,10 +150,10 @@ def test_what_cannot_be_explored_is_said():
         fill_bank("a", Observer(lambda x: {"mean": x.mean(1)}, clouds, PointPolicy(), "rotations", CPU))
     with pytest.raises(ValueError, match="a and b were given different images"):
         Gallery([bank, fill_bank("b", observer(noise()))])
-    with pytest.raises(ValueError, match=r"the central 1 of a picture and b at 0\.875"):
+    with pytest.raises(ValueError, match=r"the central 1 of a picture and b 0\.875"):
         Gallery([bank, dataclasses.replace(bank, name="b", policy=dataclasses.replace(bank.policy, center=0.875))])
-    with pytest.raises(ValueError, match="the steering of a turns vectors of 9 numbers, and its embeddings have 6"):
-        fill_bank("a", observer(samples), some_steering(d=9))
+    with pytest.raises(ValueError, match="the learned rotation of a is of 9 dimensions, and its embeddings have 6"):
+        fill_bank("a", observer(samples), some_rotation(d=9))
     for k in (0, 40):
         with pytest.raises(ValueError, match="k must be between 1 and the 39 other images"):
             Gallery([bank], k)
@@ -207,16 +209,16 @@ def test_every_slider_works_over_its_whole_way(gallery, slider):
 
 
 def test_ten_thousand_images_are_answered_within_100_ms():
-    """With a small network, embeddings of 128 numbers and a steering, on one core."""
+    """With a small network, embeddings of 128 dimensions and a learned rotation, on one core."""
     n, d, generator = 10_000, 128, torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, 3, 32, 32), dtype=torch.uint8, generator=generator)
     samples = Samples(pixels, torch.arange(n) % 10, tuple("abcdefghij"))
     network = SmallResNet()
     network = torch.nn.Sequential(network, torch.nn.Linear(network.num_features, d)).eval().requires_grad_(False)
-    looking = observer(samples, size=32, embed=lambda x: {"head": network(x)})
+    observed = observer(samples, size=32, embed=lambda x: {"embedding": network(x)})
     F = torch.nn.functional.normalize(torch.randn(n, d, generator=generator))
     hues = Hues(torch.rand(n, generator=generator), torch.rand(n, generator=generator))
-    gallery = Gallery([Bank("a", looking, looking.policy, F, hues, some_steering(d, m=64))])
+    gallery = Gallery([Bank("a", observed, observed.policy, F, hues, some_rotation(d, m=64))])
     seconds = []
     for image in range(10):
         started = time.perf_counter()

@@ -43,19 +43,19 @@ class Window:
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def call(self, method, **parameters):
-        """What Chromium answers; what it tells meanwhile is looked through for complaints."""
+        """Chromium's answer; the events that arrive before it are searched for complaints."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
         if self.session:
             message["sessionId"] = self.session
         os.write(self.outgoing, json.dumps(message).encode() + b"\0")
         while True:
-            told = self.receive()
-            if told.get("method") in COMPLAINTS:
-                self.complaints.append(told["params"])
-            if told.get("id") == self.number:
-                assert "error" not in told, told["error"]
-                return told["result"]
+            message = self.receive()
+            if message.get("method") in COMPLAINTS:
+                self.complaints.append(message["params"])
+            if message.get("id") == self.number:
+                assert "error" not in message, message["error"]
+                return message["result"]
 
     def receive(self):
         while b"\0" not in self.rest:
@@ -96,7 +96,7 @@ class Window:
             self.call("Input.dispatchMouseEvent", type=kind, **where)
 
     def picture(self, file):
-        """Leave a screenshot of the whole page: for looking at it."""
+        """Save a screenshot of the whole page."""
         shown = self.call("Page.captureScreenshot", captureBeyondViewport=False)
         file.write_bytes(base64.b64decode(shown["data"]))
 

@@ -37,8 +37,8 @@ def world(tmp_path_factory):
     make_evaluation(folder / "evaluation")
     turn = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]])
     steer.save(
-        steer.Steering(("hue",), 1.0, torch.eye(4)[:, :2], turn.repeat(2, 1, 1), (("hue", "hue"),)),
-        folder / "steering.safetensors",
+        steer.LearnedRotation(("hue",), 1.0, torch.eye(4)[:, :2], turn.repeat(2, 1, 1), (("hue", "hue"),)),
+        folder / "rotation.safetensors",
     )
     return folder, config
 
@@ -68,8 +68,8 @@ def evaluation_of(folder):
     return read.record, dict(read.arrays)
 
 
-def steering_of(folder):
-    read = steer.load(folder / "steering.safetensors")
+def rotation_of(folder):
+    read = steer.load(folder / "rotation.safetensors")
     return read.names, read.center, read.basis, read.generators, read.products
 
 
@@ -93,7 +93,7 @@ READERS = {
     "data/train/store.json": store_as_it_is_opened,
     "evaluation/evaluation.json": evaluation_of,
     "evaluation/arrays.safetensors": evaluation_of,
-    "steering.safetensors": steering_of,
+    "rotation.safetensors": rotation_of,
 }
 
 

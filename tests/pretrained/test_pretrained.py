@@ -78,28 +78,31 @@ def no_hub(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("file", ["", "model.safetensors"])
-def test_a_run_gives_its_head_and_its_backbone(run, images, file):
-    subject, encoder = load_pretrained(str(run / file)), care.load(run)
-    assert (subject.name, subject.outputs, subject.size) == ("mine", ("head", "backbone"), 32)
-    found = subject.embed(images)
-    torch.testing.assert_close(found["head"], encoder(images), rtol=0, atol=0)
+def test_a_run_gives_its_embedding_and_its_backbone(run, images, file):
+    model, encoder = load_pretrained(str(run / file)), care.load(run)
+    assert (model.name, model.outputs, model.size) == ("mine", ("embedding", "backbone"), 32)
+    found = model.embed(images)
+    torch.testing.assert_close(found["embedding"], encoder(images), rtol=0, atol=0)
     torch.testing.assert_close(found["backbone"], encoder.features(images), rtol=0, atol=0)
 
 
-def test_coordinates_of_their_own_are_outputs_of_their_own(tmp_path, images):
+def test_a_split_embedding_is_given_whole_and_in_its_parts(tmp_path, images):
     config = small_config(small_data(tmp_path / "data"), epochs=1, equivariance=1.0, embedding=8, turned=3)
-    train(prepare(config, tmp_path / "apart"))
-    subject, z = load_pretrained(str(tmp_path / "apart")), care.load(tmp_path / "apart")(images)
-    found = subject.embed(images)
-    assert tuple(found) == subject.outputs == ("head", "contrast", "backbone")
-    torch.testing.assert_close(found["head"], z[:, 5:], rtol=0, atol=0)
-    torch.testing.assert_close(found["contrast"], z[:, :5], rtol=0, atol=0)
+    train(prepare(config, tmp_path / "split"))
+    model, z = load_pretrained(str(tmp_path / "split")), care.load(tmp_path / "split")(images)
+    found = model.embed(images)
+    assert model.equivariant_dim == 3
+    assert tuple(found) == model.outputs == ("embedding", "invariant", "equivariant", "backbone")
+    torch.testing.assert_close(found["invariant"], z[:, :5], rtol=0, atol=0)
+    torch.testing.assert_close(found["equivariant"], z[:, 5:], rtol=0, atol=0)
+    literal = torch.stack([torch.cat([x[:5] / x[:5].norm(), x[5:] / x[5:].norm()]) / 2**0.5 for x in z])
+    torch.testing.assert_close(found["embedding"], literal)
 
 
-def test_both_outputs_take_one_pass(run, images):
-    subject, passes = load_pretrained(str(run)), []
-    subject.encoder.backbone.register_forward_hook(lambda *_: passes.append(1))
-    subject.embed(images)
+def test_all_outputs_take_one_pass(run, images):
+    model, passes = load_pretrained(str(run)), []
+    model.encoder.backbone.register_forward_hook(lambda *_: passes.append(1))
+    model.embed(images)
     assert len(passes) == 1
 
 
@@ -111,11 +114,11 @@ def test_a_run_on_point_clouds_and_its_export(tmp_path, generator):
     run.save_encoder(encoder, config, (16,))
     (run.folder / "config.toml").write_text(config.to_toml())
     exported, _ = export(run.folder, "onnx")
-    subjects = [load_pretrained(str(path)) for path in (run.folder, exported)]
+    models = [load_pretrained(str(path)) for path in (run.folder, exported)]
     clouds = torch.randn(5, 16, 3, generator=generator)
-    assert [(subject.name, subject.size) for subject in subjects] == [("clouds", None), ("encoder", None)]
-    torch.testing.assert_close(subjects[0].embed(clouds)["head"], encoder(clouds))
-    torch.testing.assert_close(subjects[1].embed(clouds)["features"], encoder.features(clouds))
+    assert [(model.name, model.size) for model in models] == [("clouds", None), ("encoder", None)]
+    torch.testing.assert_close(models[0].embed(clouds)["embedding"], encoder(clouds))
+    torch.testing.assert_close(models[1].embed(clouds)["features"], encoder.features(clouds))
 
 
 @pytest.mark.parametrize("to", ["timm", "torchscript"])
@@ -123,11 +126,11 @@ def test_what_we_export_is_the_backbone_of_the_run(run, images, tmp_path, to):
     file, _ = export(run, to, tmp_path / {"timm": "b.safetensors", "torchscript": "b.pt"}[to])
     encoder = care.load(run)
     if to == "timm":
-        subject = load_pretrained(f"timm/test_resnet@{file}", encoder.mean.tolist(), encoder.std.tolist())
+        model = load_pretrained(f"timm/test_resnet@{file}", encoder.mean.tolist(), encoder.std.tolist())
     else:
-        subject = load_pretrained(str(file))
-    assert subject.outputs == ("features",)
-    torch.testing.assert_close(subject.embed(images)["features"], encoder.features(images), rtol=1e-4, atol=1e-5)
+        model = load_pretrained(str(file))
+    assert model.outputs == ("features",)
+    torch.testing.assert_close(model.embed(images)["features"], encoder.features(images), rtol=1e-4, atol=1e-5)
 
 
 def test_random_weights_are_the_same_every_time(images):
@@ -148,30 +151,30 @@ def test_random_weights_are_the_same_every_time(images):
 @pytest.mark.parametrize("channels", [None, ((0.1, 0.2, 0.3), (0.5, 0.6, 0.7))])
 def test_published_weights_and_timms_normalization(no_hub, images, channels):
     with torch.random.fork_rng():
-        model = timm.create_model("test_efficientnet", num_classes=7).eval()
-    publish(no_hub[0], "test_efficientnet.r160_in1k", model.state_dict())
+        network = timm.create_model("test_efficientnet", num_classes=7).eval()
+    publish(no_hub[0], "test_efficientnet.r160_in1k", network.state_dict())
     mean, std = channels or (None, None)
-    subject = load_pretrained("timm/test_efficientnet.r160_in1k", mean, std)
-    assert subject.name == "test_efficientnet.r160_in1k"
-    model.reset_classifier(0)
-    torch.testing.assert_close(subject.embed(images)["features"], model(normalized(images, *(channels or IMAGENET))))
+    model = load_pretrained("timm/test_efficientnet.r160_in1k", mean, std)
+    assert model.name == "test_efficientnet.r160_in1k"
+    network.reset_classifier(0)
+    torch.testing.assert_close(model.embed(images)["features"], network(normalized(images, *(channels or IMAGENET))))
 
 
 def test_local_weights_without_their_classifier(tmp_path, images):
-    model = timm.create_model("test_efficientnet", num_classes=7).eval()
-    save_file(model.state_dict(), tmp_path / "w.safetensors")
-    subject = load_pretrained(f"timm/test_efficientnet@{tmp_path / 'w.safetensors'}")
-    model.reset_classifier(0)
-    assert (subject.name, subject.size) == ("test_efficientnet@w", 160)
-    torch.testing.assert_close(subject.embed(images)["features"], model(normalized(images, *IMAGENET)))
+    network = timm.create_model("test_efficientnet", num_classes=7).eval()
+    save_file(network.state_dict(), tmp_path / "w.safetensors")
+    model = load_pretrained(f"timm/test_efficientnet@{tmp_path / 'w.safetensors'}")
+    network.reset_classifier(0)
+    assert (model.name, model.size) == ("test_efficientnet@w", 160)
+    torch.testing.assert_close(model.embed(images)["features"], network(normalized(images, *IMAGENET)))
 
 
 def test_a_stem_for_small_images_is_recognized(tmp_path, images):
     backbone, _ = build_backbone("resnet18", (32, 32))
     save_file(backbone.state_dict(), tmp_path / "small.safetensors")
-    subject = load_pretrained(f"timm/resnet18@{tmp_path / 'small.safetensors'}", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
-    assert (subject.size, subject.normalization) == (None, "none")
-    torch.testing.assert_close(subject.embed(images)["features"], backbone.eval()(images))
+    model = load_pretrained(f"timm/resnet18@{tmp_path / 'small.safetensors'}", (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+    assert (model.size, model.normalization) == (None, "none")
+    torch.testing.assert_close(model.embed(images)["features"], backbone.eval()(images))
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".ts", ".torchscript"])
@@ -197,32 +200,32 @@ def test_frozen_torchscript_is_read(tmp_path, images):
 )
 def test_onnx_of_others_whatever_its_batch(tmp_path, images, shape, size):
     file = onnx_means(tmp_path / "theirs.onnx", shape)
-    subject = load_pretrained(file, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
-    assert (subject.name, subject.size) == ("theirs", size)
+    model = load_pretrained(file, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))
+    assert (model.name, model.size) == ("theirs", size)
     expected = normalized(images, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)).mean((2, 3))
-    torch.testing.assert_close(subject.embed(images)["features"], expected)
+    torch.testing.assert_close(model.embed(images)["features"], expected)
 
 
 @pytest.mark.parametrize("what", ["{run}", "timm/test_resnet@random"])
 def test_all_of_a_model_moves(run, images, what):
-    subject = load_pretrained(what.format(run=run))
-    subject.embed(images)
-    assert subject.to("meta") is subject
-    assert {vectors.device.type for vectors in subject.embed(images.to("meta")).values()} == {"meta"}
+    model = load_pretrained(what.format(run=run))
+    model.embed(images)
+    assert model.to("meta") is model
+    assert {vectors.device.type for vectors in model.embed(images.to("meta")).values()} == {"meta"}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("what", ["{run}", "timm/test_resnet@random", "{tmp}/means.onnx"])
 def test_a_gpu_gives_the_same(run, images, tmp_path, what):
     onnx_means(tmp_path / "means.onnx", (2, 3, 32, 32))
-    subject = load_pretrained(what.format(run=run, tmp=tmp_path))
-    expected = subject.embed(images)
-    for output, vectors in subject.to("cuda").embed(images.cuda()).items():
+    model = load_pretrained(what.format(run=run, tmp=tmp_path))
+    expected = model.embed(images)
+    for output, vectors in model.to("cuda").embed(images.cuda()).items():
         assert vectors.is_cuda
         torch.testing.assert_close(vectors.cpu(), expected[output], rtol=1e-2, atol=1e-3)
 
 
-def test_without_a_hub_it_is_told_at_once(no_hub):
+def test_without_a_hub_it_is_reported_at_once(no_hub):
     from huggingface_hub import constants
 
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Models that cannot be read, and outputs that are no embeddings: told in a sentence."""
+"""Models that cannot be read, and outputs that are no embeddings: reported in a sentence."""
 
 import sys
 import warnings
@@ -16,7 +16,7 @@ from train.small import small_config, small_data
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("subject")
+    folder = tmp_path_factory.mktemp("pretrained")
     train(prepare(small_config(small_data(folder / "data"), epochs=1), folder / "mine"))
     return folder / "mine"
 
@@ -40,10 +40,10 @@ def images(generator):
 def test_outputs_that_are_no_vectors(tmp_path, images, function, message):
     with warnings.catch_warnings(action="ignore"):
         torch.jit.trace(function, images).save(str(tmp_path / "f.pt"))
-    subject = load_pretrained(str(tmp_path / "f.pt"))
+    model = load_pretrained(str(tmp_path / "f.pt"))
     for _ in range(2):  # not only the first time
         with pytest.raises(ValueError, match=message):
-            subject.embed(images)
+            model.embed(images)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -81,7 +81,7 @@ def test_outputs_that_are_no_vectors(tmp_path, images, function, message):
         ("timm/test_resnet@random", {"mean": (0, 0, 0), "std": (1, 1, 0)}, "positive"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(run, mistakes, what, settings, message):
+def test_mistakes_are_reported_in_a_sentence(run, mistakes, what, settings, message):
     with pytest.raises(ValueError, match=message):
         load_pretrained(what.format(tmp=mistakes, run=run), **settings)
 
@@ -111,7 +111,7 @@ def test_onnx_without_onnxruntime(tmp_path, monkeypatch):
         load_pretrained(str(tmp_path / "m.onnx"))
 
 
-def test_onnx_of_another_size_is_told(tmp_path, images):
-    subject = load_pretrained(onnx_means(tmp_path / "m.onnx", (5, 3, 32, 32)))
+def test_onnx_of_another_size_is_refused(tmp_path, images):
+    model = load_pretrained(onnx_means(tmp_path / "m.onnx", (5, 3, 32, 32)))
     with pytest.raises(ValueError, match="takes images of 32 pixels"):
-        subject.embed(images[..., :16, :16])
+        model.embed(images[..., :16, :16])

@@ -1,4 +1,4 @@
-"""Embeddings that are really turned by known rotations."""
+"""Embeddings that known rotations act on."""
 
 import math
 
@@ -10,7 +10,7 @@ from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Observer
 from care.evaluate.retrieval.hue import mean_hue
-from care.steer import Evidence, Steering
+from care.steer import Evidence, LearnedRotation
 
 
 def unit(generator, n, d):
@@ -27,13 +27,13 @@ def evidence_of(F, F_a, theta, families, names=IMAGE_NAMES):
     V, n, d = F_a.shape
     kept = torch.arange(n).expand(V, n)
     return Evidence(
-        output="head",
+        output="embedding",
         names=names,
         center=1.0,
         families=tuple(families),
         theta=theta,
         covariance=F_a.mT @ F / n,
-        displacement=(F_a - F).square().sum(2).mean(1),
+        squared_displacement=(F_a - F).square().sum(2).mean(1),
         basis=torch.eye(d),
         F=F,
         kept=kept,
@@ -74,23 +74,23 @@ def colored(hues):
 
 
 def by_hue(views):
-    """An encoder that a hue shift turns: the hue on a circle, and the class beside it."""
+    """An encoder that a hue shift rotates: the hue on a circle, and the class in other dimensions."""
     angle = 2 * math.pi * mean_hue(views[:, :, :, :6]).angle
     classes = torch.nn.functional.one_hot((CLASSES * views[:, 0, 0, 7]).round().long(), CLASSES)
     return torch.cat([angle.cos()[:, None], angle.sin()[:, None], classes], dim=1) / 2**0.5
 
 
 def by_class(views):
-    """An encoder that no hue shift moves."""
+    """An encoder that is invariant to hue shifts."""
     return torch.cat([torch.tensor([1.0, 0.0]).expand(len(views), 2), by_hue(views)[:, 2:]], dim=1)
 
 
-def hue_steering(turns=1.0):
-    """The steering that is right for `by_hue`: one turn of the hue is one turn of the first two dimensions."""
+def hue_rotation(turns=1.0):
+    """The rotation of `by_hue`: once round the hue circle is one full turn of the first two dimensions."""
     generators = torch.zeros(len(IMAGE_NAMES), 2 + CLASSES, 2 + CLASSES)
     generators[IMAGE_NAMES.index("hue"), 0, 1] = -2 * math.pi * turns
     generators[IMAGE_NAMES.index("hue"), 1, 0] = 2 * math.pi * turns
-    return Steering(IMAGE_NAMES, 1.0, torch.eye(2 + CLASSES), generators)
+    return LearnedRotation(IMAGE_NAMES, 1.0, torch.eye(2 + CLASSES), generators)
 
 
 def color_observer(samples, embed=by_hue):

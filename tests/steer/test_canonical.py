@@ -1,4 +1,4 @@
-"""Augmentations undone: encoders of which it is known what can be told."""
+"""Canonicalization of encoders of which it is known what can be decoded."""
 
 import dataclasses
 import json
@@ -10,92 +10,92 @@ import torch
 from sklearn.metrics import r2_score
 
 from care.augment import PointPolicy, simclr
-from care.steer import Canonicalized, measure_canonical, undone_families
-from care.steer.canonical import CLASS, LINEAR, NETWORK, PAIR, attributes, canonical_table, canonicalized
+from care.steer import Canonicalized, canonicalized_families, measure_canonicalization
+from care.steer.canonical import CLASS, LINEAR, NETWORK, PAIR, attributes, canonical_table, canonicalize_rows
 from care.steer.families import measured_families
 from care.steer.probing import crossfit, interval, least_squares, network, r2_units
-from steer.planted import by_class, by_hue, color_observer, colored, hue_steering
+from steer.planted import by_class, by_hue, color_observer, colored, hue_rotation
 
 N = 160
 
 
-def undone(steering, embed=by_hue, hues=None):
-    """Pictures of nearly the same hue, so that the shift can be told from the picture alone."""
+def scores_of(rotation, embed=by_hue, hues=None):
+    """Pictures of nearly the same hue, so that the shift can be decoded from the picture alone."""
     generator = torch.Generator().manual_seed(0)
     hues = 0.1 + 0.04 * torch.rand(N, generator=generator) if hues is None else hues
     observer = color_observer(colored(hues), embed)
-    hue = [part for part in undone_families(observer.policy) if part.name == "hue"]
-    return measure_canonical(observer, "out", steering, hue)["hue"].readings
+    hue = [part for part in canonicalized_families(observer.policy) if part.name == "hue"]
+    return measure_canonicalization(observer, "out", rotation, hue)["hue"].scores
 
 
 @pytest.fixture(scope="module")
 def right():
-    return undone(hue_steering())
+    return scores_of(hue_rotation())
 
 
-def test_what_is_undone_cannot_be_told(right):
+def test_the_augmentation_cannot_be_decoded_from_canonical_embeddings(right):
     for probe in (LINEAR, NETWORK, PAIR):
-        reading = right[probe]
-        assert reading.augmented.difference > 0.95, probe
-        assert abs(reading.canonical.difference) < 0.05, probe
-        assert abs(reading.still.difference) < 0.05, probe
-        assert reading.change.high < -0.8, probe
-        assert reading.canonical.low < reading.canonical.difference < reading.canonical.high, probe
+        scores = right[probe]
+        assert scores.augmented.difference > 0.95, probe
+        assert abs(scores.canonical.difference) < 0.05, probe
+        assert abs(scores.clean.difference) < 0.05, probe
+        assert scores.change.high < -0.8, probe
+        assert scores.canonical.low < scores.canonical.difference < scores.canonical.high, probe
 
 
 def test_the_class_stays(right):
-    reading = right[CLASS]
-    assert reading.augmented.difference == reading.canonical.difference == reading.still.difference == 1
+    scores = right[CLASS]
+    assert scores.augmented.difference == scores.canonical.difference == scores.clean.difference == 1
 
 
-def test_any_hue_is_told_only_beside_the_picture_as_it_was():
+def test_the_shift_of_any_hue_is_decoded_only_given_the_clean_embedding():
     generator = torch.Generator().manual_seed(0)
-    readings = undone(hue_steering(), hues=torch.rand(N, generator=generator))
-    assert readings[NETWORK].augmented.difference < 0.3
-    assert readings[PAIR].augmented.difference > 0.7
-    assert abs(readings[PAIR].canonical.difference) < 0.05
+    scores = scores_of(hue_rotation(), hues=torch.rand(N, generator=generator))
+    assert scores[NETWORK].augmented.difference < 0.3
+    assert scores[PAIR].augmented.difference > 0.7
+    assert abs(scores[PAIR].canonical.difference) < 0.05
 
 
-def test_undoing_what_was_not_done_gives_the_augmentation_away():
-    """Of an encoder that does not react nothing can be told, until it is turned back. Old probes would not see it."""
-    readings = undone(hue_steering(), by_class)
-    assert abs(readings[LINEAR].augmented.difference) < 0.05
-    assert readings[LINEAR].canonical.difference > 0.8
+def test_a_rotation_that_the_encoder_does_not_follow_reveals_the_augmentation():
+    """Nothing can be decoded from an invariant encoder until R(a)ᵀ is applied. Probes trained on z would not see it."""
+    scores = scores_of(hue_rotation(), by_class)
+    assert abs(scores[LINEAR].augmented.difference) < 0.05
+    assert scores[LINEAR].canonical.difference > 0.8
 
 
-def test_canonical_embeddings_are_those_of_the_pictures_as_they_are(generator):
+def test_canonical_embeddings_are_those_of_the_clean_pictures(generator):
     observer = color_observer(colored(torch.rand(600, generator=generator)))
     a = next(p for p in measured_families(observer.policy, 1) if p.name == "hue").policy.sample(600, (8, 8), generator)
     F, z = observer.clean()["out"], observer.augmented_each(a)["out"]
     assert (z - F).norm(dim=1).mean() > 0.3
-    assert (canonicalized(hue_steering(), z, a) - F).norm(dim=1).max() < 0.02  # the colors are bytes
+    assert (canonicalize_rows(hue_rotation(), z, a) - F).norm(dim=1).max() < 0.02  # the colors are bytes
 
 
-def test_probes_never_tell_an_image_that_they_were_trained_on():
+def test_probes_never_predict_an_image_that_they_were_trained_on():
     X = torch.arange(20.0)[:, None, None].expand(20, 3, 1)
-    trained, told = [], []
+    trained, predicted = [], []
 
     def fit(features, targets):
         trained.append(set(features.flatten().tolist()))
         assert len(features) == len(targets) == 30
 
-        def tell(others):
-            told.append(set(others.flatten().tolist()))
+        def predict(others):
+            predicted.append(set(others.flatten().tolist()))
             return 2 * others
 
-        return tell
+        return predict
 
     assert torch.equal(crossfit(X, torch.zeros(20, 3, 1), fit, seed=0), 2 * X)
-    for seen, unseen in zip(trained, told, strict=True):
+    for seen, unseen in zip(trained, predicted, strict=True):
         assert not seen & unseen
-    assert told[0] | told[1] == set(range(20))
+    assert predicted[0] | predicted[1] == set(range(20))
 
 
 def test_r2_is_that_of_scikit_learn(generator):
     Y, noise = (torch.randn(50, 4, 2, generator=generator, dtype=torch.float64) for _ in range(2))
-    told = Y + 0.5 * noise
-    expected = r2_score(Y.flatten(0, 1), told.flatten(0, 1), multioutput="variance_weighted")
-    units = r2_units(Y, told)
+    predicted = Y + 0.5 * noise
+    expected = r2_score(Y.flatten(0, 1), predicted.flatten(0, 1), multioutput="variance_weighted")
+    units = r2_units(Y, predicted)
     assert units.mean().item() == pytest.approx(expected)
     assert interval(units).difference == pytest.approx(expected)
 
@@ -106,11 +106,11 @@ def test_the_interval_of_r2_is_as_wide_as_r2_varies():
     Y, noise = (torch.randn(300, 80, 2, 1, generator=generator, dtype=torch.float64) for _ in range(2))
     units = [r2_units(y, y + 0.7 * e) for y, e in zip(Y, noise, strict=True)]
     found = interval(units[0])
-    deviation = torch.stack([u.mean() for u in units]).std().item()
-    assert (found.high - found.low) / (2 * 1.96 * deviation) == pytest.approx(1, abs=0.25)
+    std = torch.stack([u.mean() for u in units]).std().item()
+    assert (found.high - found.low) / (2 * 1.96 * std) == pytest.approx(1, abs=0.25)
 
 
-def test_the_network_tells_what_least_squares_cannot(generator):
+def test_the_network_decodes_what_least_squares_cannot(generator):
     X = torch.randn(400, 1, 3, generator=generator)
     Y = X[:, :, :1] * X[:, :, 1:2]
     linear, bent = (r2_units(Y, crossfit(X, Y, fit, 0)).mean() for fit in (least_squares, network(0)))
@@ -121,7 +121,7 @@ def test_the_network_tells_what_least_squares_cannot(generator):
 
 
 def test_attributes_are_the_parameters_of_the_family(generator):
-    families = {part.name: part for part in undone_families(simclr(16))}
+    families = {part.name: part for part in canonicalized_families(simclr(16))}
     assert set(families) == {"brightness", "contrast", "saturation", "hue", "crop"}
     drawn = {name: part.policy.sample(9, (20, 20), generator) for name, part in families.items()}
     torch.testing.assert_close(attributes(drawn["contrast"], "contrast")[:, 0], drawn["contrast"].contrast.log())
@@ -130,24 +130,25 @@ def test_attributes_are_the_parameters_of_the_family(generator):
     crop = drawn["crop"]
     middle = torch.stack([(crop.left + crop.width / 2) / 20, (crop.top + crop.height / 2) / 20], dim=1)
     torch.testing.assert_close(attributes(crop, "crop"), middle)
-    (rotations,) = undone_families(PointPolicy())
-    turned = rotations.policy.sample(9, (4,), generator)
-    torch.testing.assert_close(attributes(turned, rotations.name), turned.rotation.flatten(1))
+    (rotations,) = canonicalized_families(PointPolicy())
+    rotated = rotations.policy.sample(9, (4,), generator)
+    torch.testing.assert_close(attributes(rotated, rotations.name), rotated.rotation.flatten(1))
 
 
-def test_the_table_has_what_was_told(right):
+def test_the_table_has_the_scores(right):
     found = {"hue": Canonicalized(right)}
     text = canonical_table(found)
     assert "100.0 % → 100.0 %" in text
     assert f"{right[LINEAR].augmented.difference:.2f} → " in text
     assert "-0.00" not in text
     words = (
-        r"hue undone: the best probe tells it with R² 1\.00 before and -?0\.0\d after; the class is told in 100\.0 %"
+        r"hue canonicalized: the best probe decodes it with R² 1\.00 before and -?0\.0\d after; "
+        r"the accuracy of the class is 100\.0 % before"
     )
     assert re.match(words, found["hue"].sentence("hue"))
     deaf = dataclasses.replace(right[LINEAR], augmented=right[LINEAR].canonical)
-    assert "none of the probes can tell it" in Canonicalized({LINEAR: deaf}).sentence("hue")
+    assert "no probe decodes it, before or after" in Canonicalized({LINEAR: deaf}).sentence("hue")
     record = json.loads(json.dumps(found["hue"].to_json(), allow_nan=False))
     assert record[LINEAR]["change"]["difference"] == pytest.approx(right[LINEAR].change.difference)
-    bare = Canonicalized({probe: reading for probe, reading in right.items() if probe != CLASS})
+    bare = Canonicalized({probe: scores for probe, scores in right.items() if probe != CLASS})
     assert "class" not in canonical_table({"hue": bare}) + bare.sentence("hue")

@@ -7,7 +7,7 @@ import torch
 
 from care.augment import PointPolicy, coordinates
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
-from care.steer import fit_predictor, fit_steering
+from care.steer import fit_predictor, fit_rotation
 from care.steer.generators import rotations
 from care.steer.representation import represent
 from steer.planted import evidence_of, harmonics, skew_matrix, unit
@@ -35,15 +35,15 @@ def planted(generator):
 
 def test_planted_generators_are_recovered(planted, generator):
     A, evidence = planted
-    steering = fit_steering(evidence)
+    rotation = fit_rotation(evidence)
     theta, _ = colors(generator, 10)
     z = unit(generator, 30, 8)
     wanted = (rotations(A, theta) @ z[:, :, None])[:, :, 0]
-    error = (steering.turn_by(z, theta) - wanted).square().sum() / (z - wanted).square().sum()
+    error = (rotation.rotate_by(z, theta) - wanted).square().sum() / (z - wanted).square().sum()
     assert error < 1e-3
-    assert (steering.generators - A).norm() / A.norm() < 0.03
+    assert (rotation.generators - A).norm() / A.norm() < 0.03
     unused = [k for k, name in enumerate(IMAGE_NAMES) if name not in ("brightness", "hue")]
-    assert not steering.generators[unused].any()
+    assert not rotation.generators[unused].any()
 
 
 def test_products_are_recovered_where_they_were_planted(planted, generator):
@@ -52,41 +52,41 @@ def test_products_are_recovered_where_they_were_planted(planted, generator):
     products = (("brightness", "brightness"), ("brightness", "hue"))
     A = torch.cat([A, torch.stack([2.0 * skew_matrix(generator, 8) for _ in products])])
 
-    def turned(theta, z):
+    def rotated(theta, z):
         b, h = theta[:, IMAGE_NAMES.index("brightness")], theta[:, IMAGE_NAMES.index("hue")]
         return z @ rotations(A, torch.cat([theta, (b * b)[:, None], (b * h)[:, None]], dim=1)).mT
 
-    evidence = evidence_of(evidence.F, turned(evidence.theta, evidence.F), evidence.theta, evidence.families)
+    evidence = evidence_of(evidence.F, rotated(evidence.theta, evidence.F), evidence.theta, evidence.families)
     theta, _ = colors(generator, 10)
     z = unit(generator, 30, 8)
-    wanted, left = turned(theta, z), {}
+    wanted, left = rotated(theta, z), {}
     for order in ((), products):
-        steering = fit_steering(evidence, products=order)
-        found = torch.stack([steering.turn_by(z, one[None]) for one in theta])
+        rotation = fit_rotation(evidence, products=order)
+        found = torch.stack([rotation.rotate_by(z, one[None]) for one in theta])
         left[order] = (found - wanted).square().sum() / (z - wanted).square().sum()
     assert left[products] < 1e-3
     assert left[()] > 0.02
 
 
 def test_commuting_families_compose_exactly(planted, generator):
-    """If the augmentations commute, the order in which embeddings are turned does not matter either."""
+    """If the augmentations commute, the order in which embeddings are rotated does not matter either."""
     A, evidence = planted
     brightness, hue = IMAGE_NAMES.index("brightness"), IMAGE_NAMES.index("hue")
     A[hue] = A[brightness] @ A[brightness] @ A[brightness]
     A[hue] *= A[brightness].norm() / A[hue].norm()
     F_a = evidence.F @ rotations(A, evidence.theta).mT
-    steering = fit_steering(evidence_of(evidence.F, F_a, evidence.theta, evidence.families))
+    rotation = fit_rotation(evidence_of(evidence.F, F_a, evidence.theta, evidence.families))
     one, two = torch.zeros(2, 1, len(IMAGE_NAMES))
     one[:, brightness], two[:, hue] = 0.4, -0.3
     z = unit(generator, 30, 8)
     wanted = z @ rotations(A, one + two)[0].mT
     for first, second in ((one, two), (two, one)):
-        found = steering.turn_by(steering.turn_by(z, first), second)
+        found = rotation.rotate_by(rotation.rotate_by(z, first), second)
         assert (found - wanted).square().sum() / (z - wanted).square().sum() < 1e-3
 
 
 def test_full_turns_of_the_hue_are_found(generator):
-    """Planes that go round once and twice while the hue does: half of the augmentations turn by more than π / 2."""
+    """Planes that go round once and twice while the hue does: half of the augmentations rotate by more than π / 2."""
     k, J = IMAGE_NAMES.index("hue"), torch.tensor([[0.0, -1.0], [1.0, 0.0]])
     Q = torch.linalg.qr(torch.randn(6, 6, generator=generator)).Q
     A = torch.zeros(len(IMAGE_NAMES), 6, 6)
@@ -94,13 +94,13 @@ def test_full_turns_of_the_hue_are_found(generator):
     theta = torch.zeros(50, len(IMAGE_NAMES))
     theta[:, k] = torch.rand(50, generator=generator) - 0.5
     F = unit(generator, 200, 6)
-    steering = fit_steering(evidence_of(F, F @ rotations(A, theta).mT, theta, ["hue"] * 50))
-    assert (steering.generators - A).norm() / A.norm() < 0.01
+    rotation = fit_rotation(evidence_of(F, F @ rotations(A, theta).mT, theta, ["hue"] * 50))
+    assert (rotation.generators - A).norm() / A.norm() < 0.01
 
 
 def test_the_same_seed_fits_the_same(planted):
     _, evidence = planted
-    assert fit_steering(evidence, seed=3).generators.equal(fit_steering(evidence, seed=3).generators)
+    assert fit_rotation(evidence, seed=3).generators.equal(fit_rotation(evidence, seed=3).generators)
 
 
 def test_a_representation_of_rotations_is_found(generator):
@@ -111,16 +111,16 @@ def test_a_representation_of_rotations_is_found(generator):
     a = policy.sample(120, (1,), generator)
     F, F_a = embed(x), embed(x @ a.rotation.mT)
     evidence = evidence_of(F, F_a, coordinates(a), ["all"] * 120, POINT_NAMES)
-    _, degrees = represent(evidence.theta[:, :3], evidence.covariance, evidence.displacement)
+    _, degrees = represent(evidence.theta[:, :3], evidence.covariance, evidence.squared_displacement)
     assert sorted(degrees) == [1, 2]
-    steering = fit_steering(evidence)
+    rotation = fit_rotation(evidence)
     unseen = policy.sample(20, (1,), generator)
     y = unit(generator, 20, 3)
     wanted = embed((unseen.rotation @ y[:, :, None])[:, :, 0])
-    assert (steering.turn(embed(y), unseen) - wanted).norm(dim=1).max() < 1e-3
+    assert (rotation.rotate(embed(y), unseen) - wanted).norm(dim=1).max() < 1e-3
     a, b = unseen[0].rotation, unseen[1].rotation
     both = unseen[0].with_vector(torch.cat([(b @ a).flatten(1), torch.ones(1, 1), torch.zeros(1, 3)], dim=1))
-    R_a, R_b, R_ba = (steering.rotation(p)[0] for p in (unseen[0], unseen[1], both))
+    R_a, R_b, R_ba = (rotation.matrix(p)[0] for p in (unseen[0], unseen[1], both))
     torch.testing.assert_close(R_b @ R_a, R_ba, atol=1e-4, rtol=0)
 
 
@@ -131,8 +131,8 @@ def test_a_scale_beside_rotations_gets_a_generator(generator):
     plane = lambda s: torch.stack([s.log().cos(), s.log().sin()], dim=-1)  # noqa: E731
     F = torch.cat([x, plane(torch.ones(300))], dim=1) / 2**0.5
     F_a = torch.cat([x @ a.rotation.mT, plane(a.scale)[:, None].expand(60, 300, 2)], dim=2) / 2**0.5
-    steering = fit_steering(evidence_of(F, F_a, coordinates(a), ["all"] * 60, POINT_NAMES))
-    predicted = torch.stack([steering.turn(F, a[i]) for i in range(60)])
+    rotation = fit_rotation(evidence_of(F, F_a, coordinates(a), ["all"] * 60, POINT_NAMES))
+    predicted = torch.stack([rotation.rotate(F, a[i]) for i in range(60)])
     assert (predicted - F_a).square().sum() / (F_a - F).square().sum() < 0.01
 
 
@@ -144,12 +144,12 @@ def test_the_predictor_learns_what_is_no_rotation(planted, generator):
     theta[:, k] = torch.rand(60, generator=generator)
     F_a = torch.nn.functional.normalize(evidence.F + 2 * theta[:, k, None, None] * pole, dim=2)
     drawn = evidence_of(evidence.F, F_a, theta, ["brightness"] * 60)
-    predictor, steering = fit_predictor(drawn, steps=200), fit_steering(drawn)
+    predictor, rotation = fit_predictor(drawn, steps=200), fit_rotation(drawn)
     z = unit(generator, 100, 8)
     for value in (0.2, 0.8):
         wanted = torch.nn.functional.normalize(z + 2 * value * pole, dim=1)
         asked = torch.zeros(1, len(IMAGE_NAMES))
         asked[:, k] = value
-        moved = (z - wanted).square().sum()
-        assert (predictor(z, asked.expand(100, -1)) - wanted).square().sum() / moved < 0.1
-        assert (steering.turn_by(z, asked) - wanted).square().sum() / moved > 0.8
+        displacement = (z - wanted).square().sum()
+        assert (predictor(z, asked.expand(100, -1)) - wanted).square().sum() / displacement < 0.1
+        assert (rotation.rotate_by(z, asked) - wanted).square().sum() / displacement > 0.8

@@ -8,7 +8,7 @@ import torch
 from scipy.linalg import expm, logm
 
 from care.geometry.harmonics import harmonic_generators
-from care.steer.generators import logarithms, regressed_logarithms, rotations, rotations_between
+from care.steer.generators import logarithms, procrustes_rotations, regressed_logarithms, rotations
 from steer.planted import skew_matrix, unit
 
 
@@ -39,7 +39,7 @@ def test_regressed_logarithms_recover_generators(generator):
     found = regressed_logarithms(theta, R @ (F.mT @ F))
     torch.testing.assert_close(found[:2], A, atol=1e-3, rtol=0)
     assert not found[2].any()
-    torch.testing.assert_close(rotations_between(R @ (F.mT @ F)), R, atol=1e-4, rtol=0)
+    torch.testing.assert_close(procrustes_rotations(R @ (F.mT @ F)), R, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("degree", [1, 2, 3, 4])

@@ -1,4 +1,4 @@
-"""A steering that was trained with the encoder, from `care train --steering` to `care steer`."""
+"""A rotation R(θ) that was trained with the encoder, from `care train --steering` to `care steer`."""
 
 import json
 
@@ -35,18 +35,18 @@ def test_the_log_has_the_third_term(run):
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
 def test_steer_measures_it_as_it_is_beside_a_refit(device, run, generator):
-    """And what it measures turns as the loss did: the same number from the command's file as from the loss."""
+    """And its file holds the rotation of the loss: both give the same number."""
     result = CliRunner().invoke(app, ["steer", str(run), "--images", "20", "--augmentations", "2", "--device", device])
     assert result.exit_code == 0, result.output
-    assert result.output.count("ratio oracle") == 2
+    assert result.output.count("held-out ratio Procrustes") == 2
     records = [json.loads((run / "steering" / f"{name}.json").read_text()) for name in ("steering", "trained")]
     assert [record["rank"] for record in records] == [8, 6]
     trained, policy = steer.load(run / "steering" / "trained.safetensors"), cifar10()
     images, (a, b) = torch.rand(10, 3, 12, 12), (policy.sample(10, (12, 12), generator) for _ in range(2))
     z1, z2 = (Euclidean().embed(care.load(run)(apply(images, p))) for p in (a, b))
     loss = steering(z1, z2, trained.coordinates(a), trained.coordinates(b), load_trained(run).generators)
-    turned = trained.turn(trained.inverse(z2, b), a)
-    torch.testing.assert_close((turned - z1).square().sum(1).mean(), loss, rtol=1e-4, atol=1e-6)
+    rotated = trained.rotate(trained.canonicalize(z2, b), a)
+    torch.testing.assert_close((rotated - z1).square().sum(1).mean(), loss, rtol=1e-4, atol=1e-6)
 
 
 def test_the_encoder_alone_is_loaded_as_always(run):

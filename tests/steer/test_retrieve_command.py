@@ -19,7 +19,7 @@ from care.data import Samples
 from care.evaluate import Observer, Study
 from care.evaluate.effects.families import Family
 from care.geometry import Euclidean
-from care.methods import policy_for
+from care.objective import policy_for
 from care.pretrained import load_pretrained
 from care.train import prepare, train
 from care.train.runs import load_trained
@@ -30,17 +30,21 @@ QUICK = ["--device", "cpu", "--k", "3", "--queries", "10", "--make", "hue=+0.1"]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A small run, and a steering of it such as `care steer` leaves, without the measuring."""
+    """A small run, and a learned rotation of it such as `care steer` leaves, without the measurement."""
     folder = tmp_path_factory.mktemp("retrieved")
     name = small_data(folder / "data")
     train(prepare(small_config(name, epochs=1), folder / "mine"))
-    subject, policy = load_pretrained(str(folder / "mine")), simclr(12)
+    model, policy = load_pretrained(str(folder / "mine")), simclr(12)
     observer = Observer(
-        lambda x: {"head": subject.embed(x)["head"]}, data.load(name, "train"), policy, "simclr", torch.device("cpu")
+        lambda x: {"embedding": model.embed(x)["embedding"]},
+        data.load(name, "train"),
+        policy,
+        "simclr",
+        torch.device("cpu"),
     )
-    evidence = steer.gather(observer, "head", [Family("all", policy, 4)])
+    evidence = steer.gather(observer, "embedding", [Family("all", policy, 4)])
     (folder / "mine" / "steering").mkdir()
-    steer.save(steer.fit_steering(evidence), folder / "mine" / "steering" / "steering.safetensors")
+    steer.save(steer.fit_rotation(evidence), folder / "mine" / "steering" / "rotation.safetensors")
     return folder / "mine"
 
 
@@ -51,7 +55,7 @@ def retrieve(run, *options):
 def test_retrieve_leaves_a_record_and_pictures(run):
     result = retrieve(run, "--query", "7")
     assert result.exit_code == 0, result.output
-    assert "R f(q), steered" in result.output
+    assert "R(θ) f(q), learned rotation" in result.output
     assert "the mean of 10 queries" in result.output
     record = json.loads((run / "retrieval" / "retrieval.json").read_text())
     assert (record["query"], record["images"], record["k"], record["queries"]) == ("7", 20, 3, 10)
@@ -78,20 +82,20 @@ def test_a_picture_of_another_size_is_cut_to_the_size_of_the_others(run, tmp_pat
     assert "class_precision" in record["mean"]
 
 
-def nearest(run, images, query, output="head"):
+def nearest(run, images, query, output="embedding"):
     """All images from the nearest to the farthest, seen at the size of the run's policy."""
-    subject, config = load_pretrained(str(run)), load_trained(run).config
-    size = policy_for(config.chunk_policy, config.size).size
+    model, config = load_pretrained(str(run)), load_trained(run).config
+    size = policy_for(config.equivariance_policy, config.size).size
     views = tv.resize(torch.cat([images, query[None]]) / 255, [size, size], antialias=True)
     with torch.no_grad():
-        F = torch.nn.functional.normalize(subject.embed(views)[output], dim=1)
+        F = torch.nn.functional.normalize(model.embed(views)[output], dim=1)
     return (F[:-1] @ F[-1]).argsort(descending=True).tolist()
 
 
 def test_of_few_queries_nothing_is_claimed(run, tmp_path):
     result = retrieve(run, "--queries", "3", "--out", str(tmp_path / "found"))
     assert result.exit_code == 0, result.output
-    assert "too few queries to say more" in result.output
+    assert "too few queries for an interval" in result.output
     assert "nan" not in result.output
 
 
@@ -104,54 +108,54 @@ def test_of_few_queries_nothing_is_claimed(run, tmp_path):
         (["--query", "nowhere.png"], "--query must be a picture file, or the number of an image"),
         (["--query", __file__], "cannot be read as a picture"),
         (["--k", "20"], "--k must be less than the 20 images"),
-        (["--steering", "nowhere.safetensors"], "nowhere.safetensors does not exist: run care steer .* first"),
+        (["--rotation", "nowhere.safetensors"], "nowhere.safetensors does not exist: run care steer .* first"),
         (["--policy", "mocov2"], "was fitted to views of 1 of the picture, and those of mocov2 are 0.875"),
     ],
 )
-def test_mistakes_are_told_in_one_line(run, options, words):
+def test_mistakes_are_reported_in_one_line(run, options, words):
     result = retrieve(run, *options)
     assert result.exit_code == 2, result.output
     (line,) = result.output.strip().splitlines()
     assert re.search(words, line), line
 
 
-def test_a_steering_of_other_embeddings_is_refused(run, tmp_path):
-    right = steer.load(run / "steering" / "steering.safetensors")
-    wrong = steer.Steering(right.names, right.center, torch.eye(5), torch.zeros(len(right.names), 5, 5))
+def test_a_rotation_of_other_embeddings_is_refused(run, tmp_path):
+    right = steer.load(run / "steering" / "rotation.safetensors")
+    wrong = steer.LearnedRotation(right.names, right.center, torch.eye(5), torch.zeros(len(right.names), 5, 5))
     steer.save(wrong, tmp_path / "wrong.safetensors")
-    result = retrieve(run, "--steering", str(tmp_path / "wrong.safetensors"))
+    result = retrieve(run, "--rotation", str(tmp_path / "wrong.safetensors"))
     assert result.exit_code == 2
-    assert "steers embeddings of 5 dimensions" in result.output
+    assert "rotates embeddings of 5 dimensions" in result.output
 
 
-def test_neighbors_are_looked_up_in_what_was_steered(run, tmp_path):
-    """A steering of the backbone that turns nothing: its neighbors are those of the features."""
-    right = steer.load(run / "steering" / "steering.safetensors")
-    d, still = load_pretrained(str(run)).encoder.backbone.num_features, torch.zeros(len(right.names), 2, 2)
-    steering = steer.Steering(right.names, right.center, torch.eye(d)[:, :2], still, (), "backbone")
-    steer.save(steering, tmp_path / "still.safetensors")
-    options = ["--query", "7", "--steering", str(tmp_path / "still.safetensors"), "--out", str(tmp_path / "found")]
+def test_neighbors_are_searched_in_the_output_that_is_rotated(run, tmp_path):
+    """The identity on the backbone: its neighbors are those of the features."""
+    right = steer.load(run / "steering" / "rotation.safetensors")
+    d, zero = load_pretrained(str(run)).encoder.backbone.num_features, torch.zeros(len(right.names), 2, 2)
+    identity = steer.LearnedRotation(right.names, right.center, torch.eye(d)[:, :2], zero, (), "backbone")
+    steer.save(identity, tmp_path / "identity.safetensors")
+    options = ["--query", "7", "--rotation", str(tmp_path / "identity.safetensors"), "--out", str(tmp_path / "found")]
     result = retrieve(run, *options)
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "found" / "retrieval.json").read_text())["one"]["found"]
     images = data.load(str(run.parent / "data"), "test").inputs
     others = [i for i in nearest(run, images, images[7], "backbone") if i != 7]
-    assert found["steering"] == found["identity"] == others[:3]
+    assert found["learned_rotation"] == found["identity"] == others[:3]
 
 
-def test_a_steering_of_an_output_that_is_not_there_is_refused(run, tmp_path):
-    right = steer.load(run / "steering" / "steering.safetensors")
-    steer.save(dataclasses.replace(right, output="whole"), tmp_path / "whole.safetensors")
-    result = retrieve(run, "--steering", str(tmp_path / "whole.safetensors"))
+def test_a_rotation_of_an_output_that_is_not_there_is_refused(run, tmp_path):
+    right = steer.load(run / "steering" / "rotation.safetensors")
+    steer.save(dataclasses.replace(right, output="equivariant"), tmp_path / "other.safetensors")
+    result = retrieve(run, "--rotation", str(tmp_path / "other.safetensors"))
     assert result.exit_code == 2
-    assert "steers the output whole, which" in result.output
+    assert "rotates the output equivariant, which" in result.output
 
 
 def test_point_clouds_have_no_pictures():
     clouds = Samples(torch.zeros(4, 3, 3), torch.zeros(4, dtype=torch.long), ("one",))
     study = Study(
         model="mine",
-        embed=lambda x: {"head": x.flatten(1)},
+        embed=lambda x: {"embedding": x.flatten(1)},
         train=clouds,
         test=clouds,
         policy=PointPolicy(),

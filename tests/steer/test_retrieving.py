@@ -1,4 +1,4 @@
-"""Steered retrieval: an encoder that a hue shift really turns, and the numbers counted in a loop."""
+"""Steered retrieval: an encoder that a hue shift rotates, and the numbers counted in a loop."""
 
 import dataclasses
 import json
@@ -9,9 +9,9 @@ import torch
 from care.augment import changed, read_changes
 from care.evaluate.retrieval.hue import Hues
 from care.report import Asked, steered_gallery
-from care.steer import RetrievalResult, ask, augmentation_of, bank_of, notes_on, some_rows, steered_retrieval
+from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows, steered_retrieval
 from care.steer.retrieving import WAYS
-from steer.planted import color_observer, colored, hue_steering, unit
+from steer.planted import color_observer, colored, hue_rotation, unit
 
 K = 3
 
@@ -25,29 +25,29 @@ def taking(observer, rows):
     return dataclasses.replace(observer, samples=observer.samples.take(rows))
 
 
-def asked(observer, rows, make="hue=+0.2", steering=None):
+def queried(observer, rows, make="hue=+0.2", rotation=None):
     a, bank = augmentation_of(observer, read_changes(make)), bank_of(observer, "out")
-    return ask(bank, rows, taking(observer, rows), "out", steering or hue_steering(), a, K)
+    return query_bank(bank, rows, taking(observer, rows), "out", rotation or hue_rotation(), a, K)
 
 
 def test_a_steered_query_finds_what_the_augmented_image_finds(observer):
-    found = asked(observer, torch.arange(40))
+    found = queried(observer, torch.arange(40))
     means = {m: {way: found.mean(m, way).difference for way in (*WAYS, "chance")} for m in found.units}
-    assert means["overlap"]["steering"] > 0.97  # the colors are bytes: two neighbors may be equally near
+    assert means["overlap"]["learned_rotation"] > 0.97  # the colors are bytes: two neighbors may be equally near
     assert means["overlap"]["identity"] < 0.1
     assert means["overlap"]["chance"] == pytest.approx(K / 199)
-    assert means["hue_distance"]["steering"] == pytest.approx(means["hue_distance"]["augmented"], abs=1e-3)
-    assert means["hue_distance"]["steering"] < 0.03
+    assert means["hue_distance"]["learned_rotation"] == pytest.approx(means["hue_distance"]["augmented"], abs=1e-3)
+    assert means["hue_distance"]["learned_rotation"] < 0.03
     assert means["hue_distance"]["identity"] == pytest.approx(0.2, abs=0.03)
-    assert means["class_precision"]["steering"] == 1
+    assert means["class_precision"]["learned_rotation"] == 1
     gain = found.gain("overlap")
     assert gain.low > 0.85
-    assert gain.difference == pytest.approx(means["overlap"]["steering"] - means["overlap"]["identity"])
+    assert gain.difference == pytest.approx(means["overlap"]["learned_rotation"] - means["overlap"]["identity"])
 
 
-def test_a_wrong_steering_finds_something_else(observer):
-    found = asked(observer, torch.arange(40), steering=hue_steering(turns=-1.0))
-    assert found.mean("overlap", "steering").difference < 0.1
+def test_a_wrong_rotation_finds_something_else(observer):
+    found = queried(observer, torch.arange(40), rotation=hue_rotation(turns=-1.0))
+    assert found.mean("overlap", "learned_rotation").difference < 0.1
 
 
 def test_the_numbers_are_those_of_a_loop(generator):
@@ -96,11 +96,11 @@ def test_the_interval_of_the_hue_distance_is_that_of_its_weighted_mean(generator
 def test_an_image_from_outside_finds_what_it_would_find_from_inside(observer):
     """The last image, put behind the bank of the others: the same neighbors, and never itself."""
     n, rows = len(observer.samples), torch.tensor([len(observer.samples) - 1])
-    inside = asked(observer, rows)
+    inside = queried(observer, rows)
     others, alone = taking(observer, torch.arange(n - 1)), taking(observer, rows)
     bank = bank_of(others, "out").followed_by(bank_of(alone, "out"))
     a = augmentation_of(alone, {"hue": 0.2})
-    outside = ask(bank, rows, alone, "out", hue_steering(), a, K)
+    outside = query_bank(bank, rows, alone, "out", hue_rotation(), a, K)
     for way in WAYS:
         assert torch.equal(outside.found[way], inside.found[way])
         assert outside.found[way].max() < n - 1
@@ -108,7 +108,7 @@ def test_an_image_from_outside_finds_what_it_would_find_from_inside(observer):
 
 def test_without_a_class_there_is_no_precision(observer):
     samples = dataclasses.replace(observer.samples, labels=torch.full((200,), -1))
-    found = asked(dataclasses.replace(observer, samples=samples), torch.arange(5))
+    found = queried(dataclasses.replace(observer, samples=samples), torch.arange(5))
     assert set(found.units) == {"overlap", "hue_distance"}
 
 
@@ -131,7 +131,7 @@ def test_gray_queries_have_no_hue_to_be_near_to(observer):
 
 
 @pytest.mark.parametrize("make", ["hue=0", "x=0.3", "brightness=1", "flip=0"])
-def test_a_change_of_nothing_is_told(observer, make):
+def test_a_change_of_nothing_is_refused(observer, make):
     with pytest.raises(ValueError, match="these changes change nothing"):
         augmentation_of(observer, read_changes(make))
 
@@ -142,8 +142,8 @@ def test_a_blur_has_the_kernel_of_the_policy(observer):
 
 def result_of(observer, make="hue=+0.2"):
     a = augmentation_of(observer, read_changes(make))
-    one, many = asked(observer, torch.tensor([7]), make), asked(observer, torch.arange(40), make)
-    notes = notes_on(hue_steering(), observer.policy, a, "test")
+    one, many = queried(observer, torch.tensor([7]), make), queried(observer, torch.arange(40), make)
+    notes = notes_on(hue_rotation(), observer.policy, a, "test")
     return RetrievalResult("mine", "out", a.describe(0), "7", 200, K, 40, one, many, notes)
 
 
@@ -152,21 +152,21 @@ def test_the_result_can_be_printed_and_written(observer):
     text = str(result)
     assert "hue +0.200; 3 of 200 images, query 7" in text
     assert "the mean of 40 queries" in text
-    assert ": more." in text
+    assert ": a gain." in text
     record = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    assert record["one"]["found"]["steering"] == result.one.found["steering"][0].tolist()
-    assert record["mean"]["overlap"]["steering - identity"]["low"] > 0.8
-    assert record["one"]["overlap"]["steering"]["low"] is None
+    assert record["one"]["found"]["learned_rotation"] == result.one.found["learned_rotation"][0].tolist()
+    assert record["mean"]["overlap"]["learned_rotation - identity"]["low"] > 0.8
+    assert record["one"]["overlap"]["learned_rotation"]["low"] is None
 
 
-def test_the_notes_say_what_the_steering_cannot_know(observer):
-    still = observer.policy.unchanged(1, (8, 8))
+def test_the_notes_say_what_the_rotation_was_not_fitted_to(observer):
+    unchanged = observer.policy.unchanged(1, (8, 8))
 
     def notes(split="test", **changes):
-        return " ".join(notes_on(hue_steering(), observer.policy, changed(still, changes), split))
+        return " ".join(notes_on(hue_rotation(), observer.policy, changed(unchanged, changes), split))
 
     assert notes(hue=0.2) == ""
-    assert "does not know brightness" in notes(brightness=1.2)
+    assert "no generator for brightness" in notes(brightness=1.2)
     assert "hue is changed by -0.4, and the policy does so by at most 0.25" in notes(hue=-0.4)
     assert "brightness is changed by +0.5" in notes(brightness=1.5)
     assert "fitted to these images" in notes("train", hue=0.2)

@@ -21,37 +21,37 @@ def run(tmp_path_factory):
     return folder / "mine"
 
 
-def test_steer_leaves_a_steering_a_record_and_pictures(run, generator):
+def test_steer_leaves_a_rotation_a_record_and_pictures(run, generator):
     result = CliRunner().invoke(app, ["steer", str(run), *QUICK])
     assert result.exit_code == 0, result.output
-    assert "ratio oracle" in result.output
-    assert "MRR steering" in result.output
+    assert "held-out ratio Procrustes" in result.output
+    assert "MRR R(θ)" in result.output
     record = json.loads((run / "steering" / "steering.json").read_text())
     assert {"all", "crop", "hue", "gray"} <= set(record["families"])
-    assert set(record["canonical"]) == {"brightness", "contrast", "saturation", "hue", "crop"}
-    assert set(record["canonical"]["hue"]["class"]) == {"augmented", "canonical", "still", "change"}
-    assert "the augmentation undone" in result.output
-    assert record["output"] == "head"
+    assert set(record["canonicalization"]) == {"brightness", "contrast", "saturation", "hue", "crop"}
+    assert set(record["canonicalization"]["hue"]["class"]) == {"augmented", "canonical", "clean", "change"}
+    assert "canonicalization: decoded from z" in result.output
+    assert record["output"] == "embedding"
     for ending in ("png", "svg"):
         assert (run / "steering" / f"steering.{ending}").stat().st_size > 3000
-    steering = steer.load(run / "steering" / "steering.safetensors")
-    assert steering.rotation(simclr(12).sample(3, (12, 12), generator)).shape == (3, 8, 8)
+    rotation = steer.load(run / "steering" / "rotation.safetensors")
+    assert rotation.matrix(simclr(12).sample(3, (12, 12), generator)).shape == (3, 8, 8)
 
 
-def test_products_of_colors_are_fitted_if_asked_for_and_both_parts_of_an_embedding_are_steered(run):
-    apart = run.parent / "apart"
+def test_products_of_colors_are_fitted_if_asked_for_to_the_whole_of_a_split_embedding(run):
+    split = run.parent / "split"
     settings = {"method": "simclr", "equivariance": 1.0, "embedding": 8, "turned": 3, "epochs": 1}
-    train(prepare(small_config(str(run.parent / "data"), **settings), apart))
-    result = CliRunner().invoke(app, ["steer", str(apart), *QUICK, "--second-order"])
+    train(prepare(small_config(str(run.parent / "data"), **settings), split))
+    result = CliRunner().invoke(app, ["steer", str(split), *QUICK, "--second-order"])
     assert result.exit_code == 0, result.output
     assert "second order" in result.output
-    record = json.loads((apart / "steering" / "steering.json").read_text())
-    assert (record["order"], record["output"], record["dimension"]) == (2, "whole", 8)
-    steering = steer.load(apart / "steering" / "steering.safetensors")
-    assert steering.output == "whole"
-    squares = [first for first, second in steering.products if first == second]
+    record = json.loads((split / "steering" / "steering.json").read_text())
+    assert (record["order"], record["output"], record["dimension"]) == (2, "embedding", 8)
+    rotation = steer.load(split / "steering" / "rotation.safetensors")
+    assert rotation.output == "embedding"
+    squares = [first for first, second in rotation.products if first == second]
     assert squares == ["brightness", "contrast", "saturation"]
-    assert steering.generators[len(steering.names) :].flatten(1).any(1).all()
+    assert rotation.generators[len(rotation.names) :].flatten(1).any(1).all()
 
 
 def test_products_are_for_colors(tmp_path):
@@ -63,10 +63,10 @@ def test_products_are_for_colors(tmp_path):
     assert "point clouds have none" in result.output
 
 
-def test_which_outputs_there_are_is_told(run):
-    result = CliRunner().invoke(app, ["steer", str(run), *QUICK, "--of", "features"])
+def test_an_output_that_the_model_does_not_have_is_refused(run):
+    result = CliRunner().invoke(app, ["steer", str(run), *QUICK, "--output", "features"])
     assert result.exit_code == 2
-    assert "--of must be one of head, backbone, got features" in result.output
+    assert "--output must be one of embedding, backbone, got features" in result.output
 
 
 def test_fitted_images_are_not_measured(run):

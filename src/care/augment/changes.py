@@ -1,4 +1,4 @@
-"""One augmentation that a person asks for by name: "hue=+0.1,brightness=1.3"."""
+"""One augmentation written as text: "hue=+0.1,brightness=1.3"."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ CHANGES = {
     "brightness": FACTOR,
     "contrast": FACTOR,
     "saturation": FACTOR,
-    "hue": Range(-0.5, 0.5, "a number of turns from -0.5 to 0.5"),
+    "hue": Range(-0.5, 0.5, "a fraction of the hue circle from -0.5 to 0.5"),
     "x": SHIFT,
     "y": SHIFT,
     "zoom": Range(0, 100, "a factor on the crop's side, above 0 and at most 100; less than 1 zooms in", above=True),
@@ -60,33 +60,34 @@ def read_changes(text: str) -> dict[str, float]:
     return found
 
 
-def changed(still: ImageParameters, values: Mapping[str, float]) -> ImageParameters:
-    """The augmentations `still`, which `policy.unchanged` makes, with these changes and otherwise as they are.
+def changed(unchanged: ImageParameters, values: Mapping[str, float]) -> ImageParameters:
+    """The augmentations `unchanged`, as `policy.unchanged` returns them, with these changes.
 
-    `x` and `y` move the crop's center by so many of its sides to the right and down, `zoom` multiplies its sides; it is
+    `x` and `y` shift the crop's center to the right and down, in units of its side, `zoom` multiplies its sides; it is
     kept inside the picture, so that a crop of the whole of it moves only with a zoom below 1. Colors keep the order of
-    `still`. `blur` is the σ of a kernel of `still`'s size, or, where `still` has none, of one that reaches 3 σ.
+    `unchanged`. `blur` is the σ of a kernel of `unchanged`'s size, or of one that reaches 3 σ if it has none.
     """
     _check(values)
-    fields: dict[str, Any] = _moved(still, values)
+    fields: dict[str, Any] = _box(unchanged, values)
     for name in {"brightness", "contrast", "saturation", "hue"} & set(values):
-        fields[name] = torch.full_like(getattr(still, name), values[name])
+        fields[name] = torch.full_like(getattr(unchanged, name), values[name])
     for name in {"flip", "gray"} & set(values):
-        fields[name] = torch.full_like(getattr(still, name), bool(values[name]))
+        fields[name] = torch.full_like(getattr(unchanged, name), bool(values[name]))
     if "blur" in values:
-        fields["blur"], fields["sigma"] = torch.ones_like(still.blur), torch.full_like(still.sigma, values["blur"])
-        if still.kernel_size == 1:
-            fields["kernel_size"] = 2 * min(math.ceil(3 * values["blur"]), still.size - 1) + 1
-    return dataclasses.replace(still, **fields)
+        fields["blur"] = torch.ones_like(unchanged.blur)
+        fields["sigma"] = torch.full_like(unchanged.sigma, values["blur"])
+        if unchanged.kernel_size == 1:
+            fields["kernel_size"] = 2 * min(math.ceil(3 * values["blur"]), unchanged.size - 1) + 1
+    return dataclasses.replace(unchanged, **fields)
 
 
-def _moved(still: ImageParameters, values: Mapping[str, float]) -> dict[str, Int[Tensor, " n"]]:
-    """The box of the crop: its center moved, its sides multiplied alike, and then pushed back into the picture."""
-    rows, columns = still.source
-    most = torch.minimum(columns / still.width, rows / still.height)
+def _box(unchanged: ImageParameters, values: Mapping[str, float]) -> dict[str, Int[Tensor, " n"]]:
+    """The box of the crop: its center shifted, its sides scaled, and then pushed back into the picture."""
+    rows, columns = unchanged.source
+    most = torch.minimum(columns / unchanged.width, rows / unchanged.height)
     zoom = most.clamp_max(values.get("zoom", 1.0))
-    left, width = _stretch(still.left, still.width, values.get("x", 0.0), zoom, columns)
-    top, height = _stretch(still.top, still.height, values.get("y", 0.0), zoom, rows)
+    left, width = _stretch(unchanged.left, unchanged.width, values.get("x", 0.0), zoom, columns)
+    top, height = _stretch(unchanged.top, unchanged.height, values.get("y", 0.0), zoom, rows)
     return {"top": top, "left": left, "height": height, "width": width}
 
 

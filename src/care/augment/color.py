@@ -85,8 +85,8 @@ def _blend(
     return (factor.to(images.dtype) * images + (1 - factor).to(images.dtype) * other).clamp(0, 1)
 
 
-def shift_hue(images: Float[Tensor, "n 3 h w"], turns: Float[Tensor, " n"]) -> Float[Tensor, "n 3 h w"]:
-    """Turn the hue of HSV by `turns` (1 is the full circle), keeping saturation and value.
+def shift_hue(images: Float[Tensor, "n 3 h w"], shift: Float[Tensor, " n"]) -> Float[Tensor, "n 3 h w"]:
+    """Shift the hue of HSV by `shift`, a fraction of the hue circle, keeping saturation and value.
 
     With hue H in sextants, value V and chroma C = V − min: channel = V − C · clamp(min(k, 4 − k), 0, 1), where
     k = (offset + H) mod 6 and the offset is 5, 3, 1 for red, green, blue.
@@ -96,7 +96,7 @@ def shift_hue(images: Float[Tensor, "n 3 h w"], turns: Float[Tensor, " n"]) -> F
     safe = torch.where(chroma == 0, 1, chroma)
     from_red, from_green, from_blue = (green - blue) / safe, 2 + (blue - red) / safe, 4 + (red - green) / safe
     hue = torch.where(value == red, from_red, torch.where(value == green, from_green, from_blue))
-    hue = hue + 6 * turns.to(images.dtype)[:, None, None]
+    hue = hue + 6 * shift.to(images.dtype)[:, None, None]
     offsets = (5 - 2 * torch.arange(3, device=images.device))[None, :, None, None]
     k = (offsets + hue[:, None]) % 6
     return value[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)

@@ -7,7 +7,7 @@ Of images, in the order in which the operations are applied:
     aspect        log of width / height
     flip          0 or 1
     brightness, contrast, saturation    logs of the factors
-    hue           in turns
+    hue           shift, as a fraction of the hue circle
     gray          0 or 1
     blur          variance of the kernel in pixels², which adds up where one blur follows another, as σ does not
     solarize      0 or 1
@@ -16,10 +16,10 @@ Of point clouds: the rotation vector (axis × angle, the logarithm of the rotati
 is noise, and has no coordinate.
 
 Not additive, whatever the coordinates: color operations do not commute, so their order counts beside θ, and they clamp
-at black and white; the contrast is about the mean of the picture that the other operations left; a crop of a crop
+at black and white; contrast is changed about the mean of the picture that the other operations left; a crop of a crop
 shifts by its own size and not by the picture's, and never beyond the border; flip, gray and solarize are on or off (a
 second gray does nothing, a second flip undoes the first); a blur reflects at the border. Rotation vectors add only
-about one axis, and at half a turn v and −v are the same rotation.
+about one axis, and at an angle of π v and −v are the same rotation.
 """
 
 import math
@@ -39,7 +39,7 @@ IMAGE_NAMES = (
 )  # fmt: skip
 POINT_NAMES = ("rotation_x", "rotation_y", "rotation_z", "scale")
 
-# A picture this dark, flat or gray cannot be told from one with factor 0, whose logarithm is infinite.
+# A picture this dark, flat or gray is indistinguishable from one with factor 0, whose logarithm is infinite.
 SMALLEST_FACTOR = 0.01
 
 

@@ -83,7 +83,7 @@ def augment_kernel(
     _store(out + pixel + 2 * out_channel_stride, b, inside, mean, std, 2)
 
 
-# Whether Triton was told (TRITON_INTERPRET=1) to run its kernels in Python, where they take tensors on the CPU.
+# Whether TRITON_INTERPRET=1 has Triton run its kernels in Python, where they take tensors on the CPU.
 INTERPRETED = not isinstance(augment_kernel, triton.JITFunction)
 
 
@@ -158,14 +158,14 @@ def _unit(x: tl.tensor) -> tl.tensor:
 
 @triton.jit
 @no_type_check
-def _shift_hue(r: tl.tensor, g: tl.tensor, b: tl.tensor, turns: tl.tensor) -> tuple[tl.tensor, ...]:
+def _shift_hue(r: tl.tensor, g: tl.tensor, b: tl.tensor, shift: tl.tensor) -> tuple[tl.tensor, ...]:
     """`shift_hue`, and nothing at all for a shift of 0."""
-    if turns != 0:
+    if shift != 0:
         value = tl.maximum(tl.maximum(r, g), b)
         chroma = value - tl.minimum(tl.minimum(r, g), b)
         safe = tl.where(chroma == 0, 1.0, chroma)
         hue = tl.where(value == r, (g - b) / safe, tl.where(value == g, 2 + (b - r) / safe, 4 + (r - g) / safe))
-        hue += 6 * turns
+        hue += 6 * shift
         r = _channel(5 + hue, value, chroma)
         g = _channel(3 + hue, value, chroma)
         b = _channel(1 + hue, value, chroma)

@@ -28,7 +28,8 @@ DRAWS = {
 @dataclass(frozen=True)
 class ImagePolicy:
     """A distribution over augmentations of images. `crop`, `flip`, `color`, `gray`, `blur`, `solarize` and `identity`
-    are probabilities; color factors are drawn from [1 − b, 1 + b] and the hue shift, in turns, from [−h, h].
+    are probabilities; color factors are drawn from [1 − b, 1 + b], and the hue shift, as a fraction of the hue circle,
+    from [−h, h].
 
     Without a random crop the view is the central square of `center` times the shorter side. With probability
     `identity` the augmentation changes nothing else either.
@@ -58,7 +59,7 @@ class ImagePolicy:
             _require(0 <= getattr(self, name) <= 1, f"{name} is a probability, got {getattr(self, name)}")
         for name in ("brightness", "contrast", "saturation"):
             _require(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1], got {getattr(self, name)}")
-        _require(0 <= self.hue <= 0.5, f"hue is in turns and must be in [0, 0.5], got {self.hue}")
+        _require(0 <= self.hue <= 0.5, f"hue is a fraction of the hue circle and must be in [0, 0.5], got {self.hue}")
         _require(0 < self.scale[0] <= self.scale[1] <= 1, f"scale must be 0 < low ≤ high ≤ 1, got {self.scale}")
         for name in ("ratio", "sigma"):
             low, high = getattr(self, name)

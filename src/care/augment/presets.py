@@ -38,17 +38,17 @@ def stl10() -> ImagePolicy:
 
 
 def color_kept(size: int = 32) -> ImagePolicy:
-    """SimCLR's without hue and gray: a contrast of such views does not ask for an encoder that ignores the color."""
+    """SimCLR's without hue and gray: a contrastive loss on such views does not train invariance to the color."""
     return dataclasses.replace(simclr(size), hue=0.0, gray=0.0)
 
 
 def color_only(size: int = 32) -> ImagePolicy:
-    """SimCLR's change of colors, of every image, and nothing else: what an equivariance loss of such views turns."""
+    """SimCLR's color jitter, of every image, and nothing else: for an equivariance loss on colors alone."""
     return simclr(size).only("color").certain()
 
 
 def hue_only(size: int = 32) -> ImagePolicy:
-    """Any turn of the hue, of every image, and nothing else: the change of colors that is a circle by itself."""
+    """A uniform hue shift of every image and nothing else: the color operation that is an action of the circle."""
     return dataclasses.replace(color_only(size), brightness=0.0, contrast=0.0, saturation=0.0, hue=0.5)
 
 

@@ -13,8 +13,8 @@ Change = Callable[[Tensor, slice | Tensor], Tensor]
 def change_rows(images: Float[Tensor, "n c h w"], rows: Bool[Tensor, " n"], change: Change) -> Float[Tensor, "n c h w"]:
     """`images` with change(images[i], i) in place of the `rows` i.
 
-    A CPU computes those rows only, and writes them into `images`: give it what nobody else needs. A GPU would have to
-    tell the host how many there are: it computes all and chooses.
+    A CPU computes those rows only, and overwrites `images`. A GPU computes all rows and chooses, because the host would
+    have to wait for the number of rows.
     """
     if not by_rows(images):
         return torch.where(rows[:, None, None, None], change(images, slice(None)), images)

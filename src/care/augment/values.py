@@ -59,7 +59,7 @@ class Parameters(ABC):
         )
 
     def to_vector(self) -> Float[Tensor, "n columns"]:
-        """All parameters as numbers, a row per augmentation: targets for a regression, coordinates for steering."""
+        """All parameters as numbers, a row per augmentation: the targets of a regression, for example."""
         return torch.cat([tensor.reshape(len(self), -1).float() for _, tensor in self._tensors()], dim=1)
 
     def with_vector(self: P, vector: Float[Tensor, "m columns"]) -> P:

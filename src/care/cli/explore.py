@@ -1,4 +1,4 @@
-"""`care explore`: change an image by hand, and watch what the models take for its neighbors."""
+"""`care explore`: a page on which an image is augmented by hand, with its nearest neighbors by every model."""
 
 import dataclasses
 import signal
@@ -19,14 +19,14 @@ from care.data import Samples, place
 from care.evaluate import Observer
 from care.explore import ExploreServer, Gallery, fill_bank
 from care.objective import policy_for
-from care.pretrained import PretrainedModel, load_pretrained, only, steerable
-from care.steer import Steering
+from care.pretrained import PretrainedModel, load_pretrained
+from care.steer import LearnedRotation
 from care.tables import visible
 from care.train import Config
 from care.train.distributed import resolve_device
 from care.train.runs import load_trained
 
-OTHER_POLICY = "simclr"  # what un-augmented views of models are that were not trained here
+OTHER_POLICY = "simclr"  # the policy whose un-augmented views models of others get
 
 
 def explore(
@@ -46,7 +46,7 @@ def explore(
 ) -> None:
     """Serve a page for this machine: pick an image, move sliders, and see the nearest neighbors of f(a(x)) change.
 
-    Beside them, for runs that [bold]care steer[/bold] knows, those of the prediction R(θ) f(x). Ctrl-C ends it.
+    Runs that [bold]care steer[/bold] was run on also show the neighbors of the prediction R(θ) f(x). Ctrl-C ends it.
 
     Example: [bold]care explore runs/simclr runs/mine[/bold]
     """
@@ -67,78 +67,78 @@ def explore(
 
 
 @dataclass(frozen=True, eq=False)
-class _Guest:
-    """A model to explore, with its configuration if it is a run, its steering if it has one, and a note if not."""
+class _Explored:
+    """A model, the configuration if it is a run, and its learned rotation, or a note where it has none."""
 
     name: str
-    subject: PretrainedModel
+    model: PretrainedModel
     config: Config | None
-    steering: Steering | None
+    rotation: LearnedRotation | None
     note: str
 
 
 def _gallery(
     runs: Sequence[str], name: str | None, split: str | None, images: int, k: int, device: torch.device
 ) -> Gallery:
-    guests = _told_apart([_guest(run, device) for run in runs], runs)
-    samples = _samples([guest.config for guest in guests], name, split)
+    models = _with_distinct_names([_explored(run, device) for run in runs], runs)
+    samples = _samples([one.config for one in models], name, split)
     if len(samples.source) == 1:
         raise ValueError(f"care explore shows images, and {samples.name} holds point clouds: care steer measures these")
     samples = place(samples.limit(min(images, len(samples))), device)
-    observers = [_observer(guest, samples, device) for guest in guests]
+    observers = [_observer(one, samples, device) for one in models]
     with progress_bars() as watch:
         banks = [
-            fill_bank(guest.name, observer, guest.steering, guest.note, watch)
-            for guest, observer in zip(guests, observers, strict=True)
+            fill_bank(one.name, observer, one.rotation, one.note, watch)
+            for one, observer in zip(models, observers, strict=True)
         ]
     return Gallery(banks, k)
 
 
-def _guest(run: str, device: torch.device) -> _Guest:
-    subject, path = load_pretrained(run).to(device), Path(run)
+def _explored(run: str, device: torch.device) -> _Explored:
+    model, path = load_pretrained(run).to(device), Path(run)
     if not path.is_dir():
-        return _Guest(subject.name, subject, None, None, "Only runs have a steering.")
-    file = path / "steering" / "steering.safetensors"
+        return _Explored(model.name, model, None, None, "Only runs have a learned rotation R(θ).")
+    file = path / "steering" / "rotation.safetensors"
     if not file.exists():
-        note = f"No steering is in {path}: care steer {path} makes one, and its neighbors are shown here, too."
-        return _Guest(subject.name, subject, load_trained(path).config, None, note)
-    return _Guest(subject.name, subject, load_trained(path).config, steer.load(file), "")
+        note = f"{path} has no learned rotation R(θ): care steer {path} fits one, which is then shown here."
+        return _Explored(model.name, model, load_trained(path).config, None, note)
+    return _Explored(model.name, model, load_trained(path).config, steer.load(file), "")
 
 
-def _told_apart(guests: Sequence[_Guest], runs: Sequence[str]) -> list[_Guest]:
-    """Runs of the same name, in different folders, are called what the user called them."""
-    names = [guest.name for guest in guests]
+def _with_distinct_names(models: Sequence[_Explored], runs: Sequence[str]) -> list[_Explored]:
+    """Runs of the same name, in different folders, are called by the path that the user gave."""
+    names = [one.name for one in models]
     return [
-        guest if names.count(guest.name) == 1 else dataclasses.replace(guest, name=visible(run))
-        for guest, run in zip(guests, runs, strict=True)
+        one if names.count(one.name) == 1 else dataclasses.replace(one, name=visible(run))
+        for one, run in zip(models, runs, strict=True)
     ]
 
 
 def _samples(configs: Sequence[Config | None], name: str | None, split: str | None) -> Samples:
-    """What the runs held out of their data, all of them the same, or else what was asked for."""
+    """The images that the runs held out, if these are the same for all, or those of `name` and `split`."""
     known = [config for config in configs if config is not None]
     trained_on = sorted({config.data for config in known})
     if name is None and len(trained_on) != 1:
         what = f"the runs were trained on {' and on '.join(trained_on)}" if trained_on else "these are no runs"
-        raise ValueError(f"{what}: say which images to look at, --data NAME")
+        raise ValueError(f"{what}: say which images to show, --data NAME")
     chosen = name or trained_on[0]
     cuts = {(config.split, config.validation): config for config in known if config.data == chosen}
     return heldout_samples(next(iter(cuts.values())) if len(cuts) == 1 else None, chosen, split)[0]
 
 
-def _observer(guest: _Guest, samples: Samples, device: torch.device) -> Observer:
-    policy_name = guest.config.equivariance_policy if guest.config else OTHER_POLICY
-    policy = policy_for(policy_name, guest.subject.size)
-    check_study(guest.subject, samples, policy, policy_name, device)
-    return Observer(only(guest.subject.embed, _output(guest)), samples, policy, policy_name, device)
+def _observer(one: _Explored, samples: Samples, device: torch.device) -> Observer:
+    policy_name = one.config.equivariance_policy if one.config else OTHER_POLICY
+    policy, output = policy_for(policy_name, one.model.size), _output(one)
+    check_study(one.model, samples, policy, policy_name, device)
+    return Observer(lambda inputs: {output: one.model.embed(inputs)[output]}, samples, policy, policy_name, device)
 
 
-def _output(guest: _Guest) -> str:
-    """Where its steering was fitted; of a model without one, what it would be fitted to."""
-    choices = steerable(guest.subject.outputs)
-    if guest.steering is not None and guest.steering.output not in choices:
+def _output(one: _Explored) -> str:
+    """The output that the learned rotation acts on; of a model without one, the first output."""
+    outputs = one.model.outputs
+    if one.rotation is not None and one.rotation.output not in outputs:
         raise ValueError(
-            f"the steering of {guest.name} is of its output {guest.steering.output}, and it has {', '.join(choices)}: "
-            "run care steer again"
+            f"the learned rotation of {one.name} acts on the output {one.rotation.output}, and the model has "
+            f"{', '.join(outputs)}: run care steer again"
         )
-    return guest.steering.output if guest.steering is not None else choices[0]
+    return one.rotation.output if one.rotation is not None else outputs[0]

@@ -1,4 +1,4 @@
-"""What a model is measured on and with, and whether these go together: asked before anything is measured."""
+"""The data and the policy that a model is measured with, checked before anything is measured."""
 
 from pathlib import Path
 
@@ -13,11 +13,11 @@ from care.pretrained import PretrainedModel
 from care.train import Config
 from care.train.runs import load_trained
 
-FEWEST = 20  # images: with fewer, the halves that rotations are fitted and tested on say nothing
+FEWEST = 20  # images: with fewer, the halves that rotations are fitted and tested on are too small
 
 
 def config_of(model: str) -> Config | None:
-    """The configuration of a run, which says what to measure it on; None for other models."""
+    """The configuration of a run, which names its data; None for other models."""
     path = Path(model)
     if model.startswith("timm/"):
         return None
@@ -25,7 +25,7 @@ def config_of(model: str) -> Config | None:
 
 
 def heldout_samples(config: Config | None, name: str, split: str | None) -> tuple[Samples, str]:
-    """(what to measure on, which split that is): the validation samples of a run that cut some from its own data."""
+    """(the samples to measure on, the name of their split): the validation samples of a run that cut some off."""
     if config is not None and is_cut(config, name, split):
         return data.load(name, config.split).split(config.validation)[1], "validation"
     chosen = split or heldout_split(name)
@@ -33,12 +33,12 @@ def heldout_samples(config: Config | None, name: str, split: str | None) -> tupl
 
 
 def is_cut(config: Config, name: str, split: str | None) -> bool:
-    """Whether what is asked for are the samples that the run cut from its training split."""
+    """Whether `name` and `split` mean the validation samples that the run cut off its training split."""
     return name == config.data and config.validation > 0 and split in (None, "validation")
 
 
 def check_study(
-    subject: PretrainedModel, samples: Samples, policy: Policy, policy_name: str, device: torch.device
+    model: PretrainedModel, samples: Samples, policy: Policy, policy_name: str, device: torch.device
 ) -> None:
     """ValueError if there are too few samples, if the policy is for others, or if the model does not take the views."""
     if len(samples) < FEWEST:
@@ -49,4 +49,4 @@ def check_study(
         raise ValueError(f"the policy {policy_name} cannot augment {samples.name}: choose {wanted}")
     few = samples.limit(2)
     views = apply(few.inputs.cpu(), policy.unchanged(2, few.source))  # type: ignore[arg-type]
-    subject.check(views.to(device))
+    model.check(views.to(device))

@@ -1,25 +1,25 @@
-"""A local page on which a person changes an image and watches what becomes its neighbors, and what a steering predicts.
+"""A local page on which an image is augmented by hand, with the nearest neighbors of f(a(x)) and of R(θ) f(x).
 
-gallery = Gallery([fill_bank("mine", observer, steering)], k=8)
+gallery = Gallery([fill_bank("mine", observer, rotation)], k=8)
 gallery.answer(3, {"hue": 0.2})     # the neighbors of f(a(x)) and of R(θ) f(x)
 ExploreServer().serve(gallery)      # the same for a browser, until Ctrl-C
 """
 
 from care.explore.bank import Bank, fill_bank
-from care.explore.gallery import Answer, Around, Gallery, Neighbor, Seen
+from care.explore.gallery import Answer, Gallery, ModelAnswer, Neighbor, Neighborhood
 from care.explore.question import SLIDERS, Question, Slider, read_question
 from care.explore.server import ExploreServer
 
 __all__ = [
     "SLIDERS",
     "Answer",
-    "Around",
     "Bank",
     "ExploreServer",
     "Gallery",
+    "ModelAnswer",
     "Neighbor",
+    "Neighborhood",
     "Question",
-    "Seen",
     "Slider",
     "fill_bank",
     "read_question",

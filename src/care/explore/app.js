@@ -1,18 +1,18 @@
 "use strict";
 
-// Everything that is shown is set as text: no name of a class or of a run can become markup.
+// Everything is set as text: no name of a class or of a run can become markup.
 const $ = (id) => document.getElementById(id);
 const copy = (id) => $(id).content.firstElementChild.cloneNode(true);
 
 const STRIP = 24; // pictures to choose from at once
 const MEASURES = [
-  ["Cosine with f(a(x))", (around) => around.cosine.toFixed(3)],
-  ["Neighbors shared with f(a(x))", (around) => `${around.shared} of ${around.neighbors.length}`],
-  ["Neighbors of the class", (around) => (around.same === null ? "–" : `${around.same} of ${around.neighbors.length}`)],
-  ["Hue distance to a(x)", (around) => decimals(around.hue_distance)],
+  ["Cosine with f(a(x))", (point) => point.cosine.toFixed(3)],
+  ["Neighbors shared with f(a(x))", (point) => `${point.shared} of ${point.neighbors.length}`],
+  ["Neighbors of the class", (point) => (point.same === null ? "–" : `${point.same} of ${point.neighbors.length}`)],
+  ["Hue distance to a(x)", (point) => decimals(point.hue_distance)],
 ];
 
-let about; // what the server told of itself
+let about; // the data, the models and the sliders, from the server
 let image = 0;
 const sliders = new Map(); // by the name of the change: {about, input, value}
 const models = []; // {cells, places}, in the order of the server's
@@ -20,7 +20,7 @@ const models = []; // {cells, places}, in the order of the server's
 const decimals = (number) => (number === null ? "–" : number.toFixed(2));
 const address = (number) => `/image/${number}.png?${about.version}`;
 
-// ---- asking: one question at a time, and next the newest, whatever was wanted in between
+// ---- asking: one question at a time, then the newest; positions in between are skipped
 
 let wanted = false;
 let asking = false;
@@ -35,7 +35,7 @@ async function ask() {
     try {
       const started = performance.now();
       const answer = await posted("/answer", question);
-      // Of a picture that was left, nothing is shown. While a slider moves, every answer is.
+      // An answer for a picture that is no longer chosen is dropped. While a slider moves, every answer is shown.
       if (question.image === image) show(answer, Math.round(performance.now() - started));
     } catch (error) {
       $("wrong").textContent = error.message;
@@ -69,21 +69,21 @@ function changes() {
 
 function show(answer, milliseconds) {
   $("kind").textContent = answer.kind ?? "";
-  $("moved").src = answer.view;
-  $("what").textContent = answer.what === "identity" ? "Nothing is changed." : answer.what;
-  answer.models.forEach((seen, i) => showModel(models[i], seen));
+  $("augmented").src = answer.view;
+  $("what").textContent = answer.what === "identity" ? "No augmentation." : answer.what;
+  answer.models.forEach((model, i) => showModel(models[i], model));
   $("time").textContent = `answered in ${milliseconds} ms`;
   $("wrong").textContent = "";
 }
 
-function showModel({ cells, places }, seen) {
-  const shared = seen.steered && new Set(seen.steered.neighbors.map((n) => n.image));
-  const both = new Set(seen.moved.neighbors.map((n) => n.image).filter((n) => shared?.has(n)));
+function showModel({ cells, places }, model) {
+  const predicted = model.learned_rotation && new Set(model.learned_rotation.neighbors.map((n) => n.image));
+  const both = new Set(model.augmented.neighbors.map((n) => n.image).filter((n) => predicted?.has(n)));
   for (const [name, row] of cells) {
-    if (seen[name]) MEASURES.forEach(([, measure], i) => (row[i].textContent = measure(seen[name])));
+    if (model[name]) MEASURES.forEach(([, measure], i) => (row[i].textContent = measure(model[name])));
   }
   for (const [name, tiles] of places) {
-    seen[name]?.neighbors.forEach((neighbor, i) => showNeighbor(tiles[i], neighbor, both.has(neighbor.image)));
+    model[name]?.neighbors.forEach((neighbor, i) => showNeighbor(tiles[i], neighbor, both.has(neighbor.image)));
   }
 }
 
@@ -120,7 +120,7 @@ function showStrip() {
 function choose(number) {
   image = Math.min(Math.max(Math.round(number) || 0, 0), about.images - 1);
   $("number").value = image;
-  $("still").src = address(image);
+  $("clean").src = address(image);
   showStrip();
   changed();
 }
@@ -131,7 +131,7 @@ function changed() {
     value.textContent = (signed + Number(input.value).toFixed(2)).replace("-", "−");
     input.setAttribute("aria-valuetext", value.textContent);
   }
-  // What is shown is in the address, so that it can be kept, sent and found again.
+  // The address holds the state, so that it can be bookmarked and shared.
   const state = new URLSearchParams({ image, ...changes() });
   history.replaceState(null, "", `#${state}`);
   ask();
@@ -162,27 +162,27 @@ function buildSlider(about) {
   $("sliders").append(slider);
 }
 
-function buildModel({ name, steered, note }) {
+function buildModel({ name, learned_rotation, note }) {
   const model = copy("model");
   model.querySelector("h2").textContent = name;
   model.querySelector(".note").textContent = note;
-  const cells = new Map(["still", "steered", "moved"].map((around) => [around, []]));
+  const cells = new Map(["clean", "learned_rotation", "augmented"].map((point) => [point, []]));
   for (const [title] of MEASURES) {
     const row = model.querySelector("tbody").insertRow();
     const head = document.createElement("th");
     head.scope = "row";
     head.textContent = title;
     row.append(head);
-    for (const [around, column] of cells) {
+    for (const [point, column] of cells) {
       column.push(row.insertCell());
-      column.at(-1).classList.toggle("steered", around === "steered");
+      column.at(-1).classList.toggle("learned-rotation", point === "learned_rotation");
     }
   }
   const places = new Map();
   for (const list of model.querySelectorAll(".neighbors")) {
-    places.set(list.dataset.around, Array.from({ length: about.k }, () => buildTile(list)));
+    places.set(list.dataset.point, Array.from({ length: about.k }, () => buildTile(list)));
   }
-  if (!steered) model.querySelectorAll(".steered").forEach((part) => part.remove());
+  if (!learned_rotation) model.querySelectorAll(".learned-rotation").forEach((part) => part.remove());
   models.push({ cells, places });
   $("models").append(model);
 }

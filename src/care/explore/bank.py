@@ -1,4 +1,4 @@
-"""All images as one model sees them: embedded once, asked for ever after."""
+"""The embeddings of all images by one model, computed once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from care.evaluate.effects.families import Watch
 from care.evaluate.observer import Observer
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.geometry import Euclidean
-from care.steer import Steering
+from care.steer import LearnedRotation
 
 
 @dataclass(frozen=True, eq=False)
 class Bank:
     """f(x) of every image on the unit sphere, F, and the hues of the views that were embedded.
 
-    `observer` is the model and the images, `policy` says what the un-augmented view of an image is. `steering` predicts
-    f(a(x)) from f(x); `note` is for the reader, such as how to get a steering where there is none.
+    `observer` holds the model and the images, `policy` defines the un-augmented view of an image. The learned
+    `rotation` predicts f(a(x)) from f(x); `note` is for the reader, such as how to fit one where there is none.
     """
 
     name: str
@@ -30,19 +30,19 @@ class Bank:
     policy: ImagePolicy
     F: Float[Tensor, "n d"]
     hues: Hues
-    steering: Steering | None = None
+    rotation: LearnedRotation | None = None
     note: str = ""
 
     def __post_init__(self) -> None:
         d = self.F.shape[1]
-        if self.steering is not None and len(self.steering.basis) != d:
+        if self.rotation is not None and len(self.rotation.basis) != d:
             raise ValueError(
-                f"the steering of {self.name} turns vectors of {len(self.steering.basis)} numbers, and its embeddings "
+                f"the learned rotation of {self.name} is of {len(self.rotation.basis)} dimensions, and its embeddings "
                 f"have {d}: care steer fits one to the model as it is now"
             )
 
     def augmentation(self, changes: Mapping[str, float]) -> ImageParameters:
-        """The augmentation that makes these changes to the view that the model gets."""
+        """The augmentation with these changes of the un-augmented view."""
         return changed(self.policy.unchanged(1, self.source), changes)
 
     @property
@@ -53,38 +53,38 @@ class Bank:
 
     @torch.no_grad()
     def points(self, image: int, a: ImageParameters) -> tuple[dict[str, Float[Tensor, " d"]], Hues]:
-        """f(x), R(θ) f(x) if there is a steering, and f(a(x)), on the unit sphere, and the hue of a(x)."""
+        """f(x), R(θ) f(x) if there is a learned rotation, and f(a(x)), on the unit sphere, and the hue of a(x)."""
         here, z = self.observer.device, self.F[image]
         view = apply(self.observer.samples.inputs[image : image + 1].to(here), a.to(here))
-        found = {"still": z}
-        if self.steering is not None:
-            found["steered"] = Euclidean().embed(self.steering.turn(z[None], a))[0]
-        found["moved"] = _embedded(self.observer, view)[0]
+        found = {"clean": z}
+        if self.rotation is not None:
+            found["learned_rotation"] = Euclidean().embed(self.rotation.rotate(z[None], a))[0]
+        found["augmented"] = _embedded(self.observer, view)[0]
         return found, mean_hue(view)
 
 
 @torch.no_grad()
 def fill_bank(
-    name: str, observer: Observer, steering: Steering | None = None, note: str = "", watch: Watch | None = None
+    name: str, observer: Observer, rotation: LearnedRotation | None = None, note: str = "", watch: Watch | None = None
 ) -> Bank:
-    """Embed all images of the observer, as they are; `watch` is told how many are done."""
+    """Embed all clean images of the observer, by the first output of its model; `watch` is called with the progress."""
     samples, device, policy = observer.samples, observer.device, observer.policy
     if not isinstance(policy, ImagePolicy):
         raise ValueError(f"only images can be explored, and {samples.name} holds point clouds")
     height, width = samples.inputs.shape[2:]
-    still = policy.unchanged(1, (height, width)).to(device)
+    unchanged = policy.unchanged(1, (height, width)).to(device)
     F, hues = [], []
     for block in batches(samples, torch.arange(len(samples)).split(observer.rows_at_once), device):
-        views = apply(block, still.repeat(len(block)))
+        views = apply(block, unchanged.repeat(len(block)))
         F.append(_embedded(observer, views))
         hues.append(mean_hue(views))
         if watch is not None:
             watch(f"embedding by {name}", sum(map(len, F)), len(samples))
-    steering = None if steering is None else steering.to(device)
+    rotation = None if rotation is None else rotation.to(device)
     angle, strength = (torch.cat(column) for column in zip(*hues, strict=True))
-    return Bank(name, observer, policy, torch.cat(F), Hues(angle, strength), steering, note)
+    return Bank(name, observer, policy, torch.cat(F), Hues(angle, strength), rotation, note)
 
 
 def _embedded(observer: Observer, views: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
-    """The model's first output, by its direction."""
+    """The model's first output, on the unit sphere."""
     return Euclidean().embed(next(iter(observer.embed(views).values())).float())

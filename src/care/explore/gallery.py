@@ -1,4 +1,4 @@
-"""Questions about an image and a change, answered by every model: what is near f(a(x)), and near what is predicted."""
+"""The nearest neighbors of f(x), R(θ) f(x) and f(a(x)), by every model, for one image and one augmentation."""
 
 import base64
 import dataclasses
@@ -17,14 +17,15 @@ from care.evaluate.retrieval.hue import Hues, hue_distance
 from care.explore.bank import Bank
 from care.tables import visible
 
-LARGEST_SHOWN = 256  # pixels; what is larger is reduced, since every move of a slider sends a picture
+LARGEST_SHOWN = 256  # pixels; larger pictures are reduced, because every move of a slider sends one
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """An image near a point: its number, its cosine with the point, its class, and its hue beside that of a(x).
+    """A nearest neighbor of a point: its number, its cosine with the point, its class, and its hue distance to a(x).
 
-    `kind` is None without a class, `same` without two classes to compare, `hue_distance` where one of both is gray.
+    `kind` is its class, None without one. `same` says whether it is that of the query, None without two classes to
+    compare. `hue_distance` is None where one of the two images is gray.
     """
 
     image: int
@@ -35,11 +36,11 @@ class Neighbor:
 
 
 @dataclass(frozen=True)
-class Around:
-    """A point on the sphere: its cosine with f(a(x)), its k nearest images, and how many of these f(a(x)) has, too.
+class Neighborhood:
+    """A point on the sphere: its cosine with f(a(x)), its k nearest `neighbors`, and how many f(a(x)) shares with it.
 
-    `hue_distance` is the mean of the neighbors' with weight strength(a(x)) · strength(neighbor), as in retrieval;
-    `same` counts those of the query's class.
+    `hue_distance` is the mean over neighbors with weight strength(a(x)) · strength(neighbor), as in retrieval; `same`
+    counts the neighbors of the query's class.
     """
 
     cosine: float
@@ -50,34 +51,34 @@ class Around:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What one model sees: around f(x), around the prediction R(θ) f(x) if there is one, and around f(a(x))."""
+class ModelAnswer:
+    """By one model: the neighborhoods of f(x), of R(θ) f(x) if there is a learned rotation, and of f(a(x))."""
 
     name: str
-    still: Around
-    steered: Around | None
-    moved: Around
+    clean: Neighborhood
+    learned_rotation: Neighborhood | None
+    augmented: Neighborhood
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The changed image to look at, in words too, and what every model sees."""
+    """The augmented image as a picture and in words, and the answers of the models."""
 
     image: int
     kind: str | None
     what: str
     view: UInt8[Tensor, "3 side side"]
-    models: tuple[Seen, ...]
+    models: tuple[ModelAnswer, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the view as a `data:` address of a PNG."""
         view = "data:image/png;base64," + base64.b64encode(png(self.view)).decode()
         shown = {"image": self.image, "kind": self.kind, "what": self.what, "view": view}
-        return shown | {"models": [dataclasses.asdict(seen) for seen in self.models]}
+        return shown | {"models": [dataclasses.asdict(model) for model in self.models]}
 
 
 class Gallery:
-    """Images and the banks of the models that look at them; the k nearest are shown, never the image itself."""
+    """Images and their embeddings by several models. Neighborhoods hold the k nearest images without the query."""
 
     def __init__(self, banks: Sequence[Bank], k: int = 8) -> None:
         first = banks[0]
@@ -86,7 +87,7 @@ class Gallery:
                 raise ValueError(f"{first.name} and {other.name} were given different images: embed the same ones")
             if other.policy.center != first.policy.center:
                 raise ValueError(
-                    f"{first.name} looks at the central {first.policy.center:g} of a picture and {other.name} at "
+                    f"{first.name} gets the central {first.policy.center:g} of a picture and {other.name} "
                     f"{other.policy.center:g}: explore one after the other"
                 )
         if not 1 <= k < len(first.F):
@@ -104,34 +105,34 @@ class Gallery:
         return visible(self.samples.classes[label]) if label >= 0 else None
 
     def view(self, image: int, changes: Mapping[str, float]) -> UInt8[Tensor, "3 side side"]:
-        """The image under a change, at its own resolution: a model may get it at another."""
+        """The augmented image at its own resolution; a model may get it at another."""
         a = dataclasses.replace(self.banks[0].augmentation(changes), size=self._side)
         pixels = apply(self.samples.inputs[image : image + 1].cpu(), a)[0]
         return (255 * pixels).round().clamp(0, 255).to(torch.uint8)
 
     def answer(self, image: int, changes: Mapping[str, float]) -> Answer:
-        """What every model sees of an image under a change; ValueError if there is no such image or change."""
+        """The answers of all models for an image and changes of it; ValueError if there is no such image or change."""
         if not 0 <= image < len(self):
             raise ValueError(f"there are images 0 to {len(self) - 1}, got {image}")
         what = self.banks[0].augmentation(changes).describe(0) if changes else "identity"
-        models = tuple(self._seen(bank, image, changes) for bank in self.banks)
+        models = tuple(self._model_answer(bank, image, changes) for bank in self.banks)
         return Answer(image, self.kind(image), what, self.view(image, changes), models)
 
-    def _seen(self, bank: Bank, image: int, changes: Mapping[str, float]) -> Seen:
-        """All points are on the sphere, so cosines are products, and the nearest are those with the largest."""
+    def _model_answer(self, bank: Bank, image: int, changes: Mapping[str, float]) -> ModelAnswer:
+        """All points are on the unit sphere, so cosines are inner products."""
         points, hue = bank.points(image, bank.augmentation(changes))
         Z = torch.stack(list(points.values()))
         cosine = Z @ bank.F.mT
         cosine[:, image] = -torch.inf
         nearest = cosine.topk(self.k)
-        around = [
-            self._around(bank, image, hue, *found, nearest.indices[-1])
+        neighborhoods = [
+            self._neighborhood(bank, image, hue, *found, nearest.indices[-1])
             for found in zip((Z @ Z[-1]).tolist(), nearest.values, nearest.indices, strict=True)
         ]
-        found = dict(zip(points, around, strict=True))
-        return Seen(bank.name, found["still"], found.get("steered"), found["moved"])
+        by_point = dict(zip(points, neighborhoods, strict=True))
+        return ModelAnswer(bank.name, by_point["clean"], by_point.get("learned_rotation"), by_point["augmented"])
 
-    def _around(
+    def _neighborhood(
         self,
         bank: Bank,
         image: int,
@@ -140,13 +141,13 @@ class Gallery:
         cosines: Float[Tensor, " k"],
         rows: Int[Tensor, " k"],
         wanted: Int[Tensor, " k"],
-    ) -> Around:
+    ) -> Neighborhood:
         weight = hue.strength * bank.hues.strength[rows]
         distance = torch.where(weight > 0, hue_distance(hue.angle, bank.hues.angle[rows]), torch.nan)
         columns = (column.tolist() for column in (rows, cosines, distance))
         found = tuple(self._neighbor(image, *row) for row in zip(*columns, strict=True))
         same = [neighbor.same for neighbor in found if neighbor.same is not None]
-        return Around(
+        return Neighborhood(
             cosine=cosine,
             neighbors=found,
             shared=int(torch.isin(rows, wanted).sum()),
@@ -161,7 +162,7 @@ class Gallery:
 
 
 def png(image: UInt8[Tensor, "3 h w"]) -> bytes:
-    """The picture as a PNG file, packed quickly rather than tightly: it goes no further than this machine."""
+    """The picture as a PNG file, compressed fast rather than well: it does not leave this machine."""
     file = io.BytesIO()
     Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()).save(file, "PNG", compress_level=1)
     return file.getvalue()

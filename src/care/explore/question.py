@@ -1,4 +1,4 @@
-"""What a browser may ask, and how it is read: everything that comes in is checked here."""
+"""The questions of a browser, parsed and checked."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Slider:
-    """A change of the picture that a hand can make: from `low` to `high`, and nothing at `start`."""
+    """One parameter of the augmentation, from `low` to `high`; at `start` it changes nothing."""
 
     name: str
     label: str
@@ -30,7 +30,7 @@ SLIDERS = (
 
 @dataclass(frozen=True)
 class Question:
-    """An image by its number, and the changes that its sliders say, without those that change nothing."""
+    """An image by its number, and the values of the sliders that are not at their start."""
 
     image: int
     changes: dict[str, float]

@@ -1,8 +1,8 @@
-"""The server of `care explore`: for a browser on this machine, and for nobody else.
+"""The server of `care explore`, for browsers on this machine only.
 
-It listens on the loopback address only. A page from elsewhere that this browser shows could still send requests here:
-those that come by another name (DNS rebinding) or from another origin are refused. No part of an address is ever used
-as a path of a file: there are six addresses, and all they give is in memory.
+It listens on the loopback address. A page from elsewhere that a browser on this machine shows could still send requests
+here: those for another host name (DNS rebinding) or from another origin are refused. No part of an address is used as
+the path of a file: there are six addresses, and all that they serve is in memory.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Response:
-    """What is sent back. `kept` says that the browser need not ask again."""
+    """What is sent back. The browser may cache it for good where `kept`."""
 
     data: bytes
     kind: str = "text/plain; charset=utf-8"
@@ -58,7 +58,7 @@ class Response:
 
 
 class Refused(Exception):
-    """A request that is not answered, with a sentence that says why."""
+    """A request that is refused, with the reason as a sentence."""
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
         super().__init__(sentence)
@@ -66,7 +66,7 @@ class Refused(Exception):
 
 
 class ExploreServer(ThreadingHTTPServer):
-    """Takes its port at once, so that a port that is taken is told before the images are embedded."""
+    """Binds its port at once, so that a port that is in use is reported before the images are embedded."""
 
     daemon_threads = True
 
@@ -77,28 +77,28 @@ class ExploreServer(ThreadingHTTPServer):
             reason = (error.strerror or str(error)).lower()
             raise ValueError(f"port {port} cannot be used ({reason}): choose another --port, or 0 for any") from error
         self.pages = {path: Response(_file(name), kind) for path, (name, kind) in PAGES.items()}
-        self.version = secrets.token_hex(4)  # in the addresses of images, which are others the next time
+        self.version = secrets.token_hex(4)  # in the addresses of images, which differ from run to run
         self.one_at_a_time = threading.Lock()
         self.gallery: Gallery | None = None
 
     def server_bind(self) -> None:
-        """Without asking anybody for the name of this machine, as the standard library does."""
+        """Without the standard library's lookup of this machine's name."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = LOOPBACK, self.socket.getsockname()[1]
 
     @property
     def hosts(self) -> set[str]:
-        """What a request may call this server."""
+        """The host names under which this server answers."""
         names = {LOOPBACK, "localhost"}
         return {f"{name}:{self.server_port}" for name in names} | (names if self.server_port == 80 else set())
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{LOOPBACK}:{self.server_port}/"
 
     def serve(self, gallery: Gallery) -> None:
-        """Answer until `shutdown` or an interrupt. Who asked before waits for this."""
+        """Answer until `shutdown` or an interrupt. Requests that came before wait until then."""
         self.gallery = gallery
         try:
             self.serve_forever()
@@ -107,7 +107,7 @@ class ExploreServer(ThreadingHTTPServer):
                 self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no error; everything else is told on the terminal."""
+        """A browser that closes the connection is no error; everything else is printed on the terminal."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -129,11 +129,11 @@ class ExploreServer(ThreadingHTTPServer):
             question = read_question(body, len(self.gallery))
         except ValueError as error:
             raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from error
-        with self.one_at_a_time:  # two networks at once would both be late
+        with self.one_at_a_time:  # two networks at once would both be slower
             return _json(self.gallery.answer(question.image, question.changes).to_json())
 
     def _about(self, gallery: Gallery) -> dict[str, Any]:
-        models = [{"name": b.name, "steered": b.steering is not None, "note": b.note} for b in gallery.banks]
+        models = [{"name": b.name, "learned_rotation": b.rotation is not None, "note": b.note} for b in gallery.banks]
         sliders = [dataclasses.asdict(slider) for slider in SLIDERS]
         about = {"data": gallery.samples.name, "images": len(gallery), "k": gallery.k, "version": self.version}
         return {**about, "models": models, "sliders": sliders}

@@ -1,4 +1,4 @@
-"""From a name to a model."""
+"""Load a pretrained model by its name."""
 
 import math
 import warnings
@@ -66,12 +66,12 @@ def _trained_run(path: Path, channels: Channels | None) -> PretrainedModel:
         hint = "" if path.is_dir() else f"; weights of a model of timm are given as timm/NAME@{path}"
         raise ValueError(f"{error}{hint}") from error
     size = trained.source[0] if len(trained.source) == 2 else None
-    name, turned = visible(file.resolve().parent.name), trained.config.equivariant_dim
-    return PretrainedModel(name, trained.encoder, size, has_head=True, turned=turned)
+    name, equivariant_dim = visible(file.resolve().parent.name), trained.config.equivariant_dim
+    return PretrainedModel(name, trained.encoder, size, has_head=True, equivariant_dim=equivariant_dim)
 
 
 def _read_torchscript(file: Path) -> nn.Module:
-    with warnings.catch_warnings(action="ignore"):  # TorchScript is deprecated in torch, and still what some have
+    with warnings.catch_warnings(action="ignore"):  # TorchScript is deprecated in torch, and still in use
         try:
             return torch.jit.load(str(file), map_location="cpu")
         except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""A model to measure: images in, vectors out."""
+"""A pretrained model: images in, vectors out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from care.geometry import Euclidean
 from care.models import Encoder
-from care.pretrained.outputs import whole
 from care.tables import visible
 
 Channels = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation
@@ -17,19 +17,19 @@ Channels = tuple[Sequence[float], Sequence[float]]  # mean and standard deviatio
 
 @dataclass(frozen=True, eq=False)
 class PretrainedModel:
-    """A model to measure: images in [0, 1], or point clouds, to vectors.
+    """A frozen model that maps images in [0, 1], or point clouds, to vectors.
 
-    `outputs` names the vectors: "head" and "backbone" of our runs, "features" of all other models. Where the contrast
-    and the equivariance loss had coordinates of their own, the last `turned` for the latter, those are "head", and the
-    others "contrast": each has a sphere of its own. `size` is the side in pixels that it wants its images in, None if
-    it does not say.
+    `outputs` names the vectors. A run has the "embedding", the output of its head, and the features of its "backbone".
+    The last `equivariant_dim` dimensions of a split embedding z = (c, r) are its equivariant part r: such a run has the
+    outputs "embedding" (c/‖c‖, r/‖r‖)/√2, "invariant" c, "equivariant" r and "backbone". Models of others have
+    "features". `size` is the side in pixels of the images that the model takes, None if it does not say.
     """
 
     name: str
     encoder: Encoder
     size: int | None = None
     has_head: bool = False
-    turned: int = 0
+    equivariant_dim: int = 0
     _found_finite: set[str] = field(default_factory=set, init=False, repr=False)
 
     @property
@@ -37,7 +37,7 @@ class PretrainedModel:
         """The names of what `embed` returns."""
         if not self.has_head:
             return ("features",)
-        return ("embedding", *(("invariant", "equivariant") if self.turned else ()), "backbone")
+        return ("embedding", *(("invariant", "equivariant") if self.equivariant_dim else ()), "backbone")
 
     @torch.no_grad()
     def embed(self, inputs: Float[Tensor, "n ..."]) -> dict[str, Float[Tensor, "n _"]]:
@@ -47,7 +47,7 @@ class PretrainedModel:
         if not isinstance(shape, list) or len(shape) != 2 or shape[0] != len(inputs):
             raise ValueError(f"{self.name} gives {shape} for {len(inputs)} inputs: export its pooled features [n, d]")
         found = {name: output.float() for name, output in self._outputs(features).items()}
-        if not self._found_finite:  # looked at once: the host waits for the GPU then
+        if not self._found_finite:  # checked once, because the check makes the host wait for the GPU
             if not all(output.isfinite().all() for output in found.values()):
                 raise ValueError(f"{self.name} gives numbers that are not finite: is its normalization what it needs?")
             self._found_finite.update(found)
@@ -57,13 +57,13 @@ class PretrainedModel:
         if not self.has_head:
             return {"features": features}
         z = self.encoder.head(features)
-        if not self.turned:
+        if not self.equivariant_dim:
             return {"embedding": z, "backbone": features}
-        c, r = z[:, : -self.turned], z[:, -self.turned :]
-        return {"embedding": whole(c, r), "invariant": c, "equivariant": r, "backbone": features}
+        c, r = split_embedding(z, self.equivariant_dim)
+        return {"embedding": joined(c, r), "invariant": c, "equivariant": r, "backbone": features}
 
     def check(self, inputs: Float[Tensor, "n ..."]) -> None:
-        """ValueError if the model does not take such inputs: a few of them tell before hours of work."""
+        """ValueError if the model does not take such inputs. Pass a few of them before hours of work."""
         try:
             self.embed(inputs)
         except (RuntimeError, AssertionError, IndexError) as error:  # what foreign models say of a wrong shape
@@ -74,18 +74,35 @@ class PretrainedModel:
         """Move the model to where the inputs will be, in place as torch does. What runs an ONNX file stays."""
         self.encoder.to(device)
         if not isinstance(self.encoder.backbone, torch.jit.ScriptModule):
-            self.encoder.to(memory_format=torch.channels_last)  # what convolutions are fastest in
+            self.encoder.to(memory_format=torch.channels_last)  # convolutions are fastest in this format
         return self
 
     @property
     def normalization(self) -> str:
-        """What is done to the images first, in words."""
+        """How the images are normalized, in words."""
         mean, std = (", ".join(f"{x:.3g}" for x in buffer.tolist()) for buffer in (self.encoder.mean, self.encoder.std))
         return "none" if (mean, std) == ("0, 0, 0", "1, 1, 1") else f"mean {mean}; std {std}"
 
 
+def split_embedding(z: Float[Tensor, "n d"], equivariant_dim: int) -> tuple[Float[Tensor, "n p"], Float[Tensor, "n t"]]:
+    """(c, r) of the split embedding z = (c, r): the equivariant part r is the last t = `equivariant_dim` dimensions."""
+    invariant_dim = z.shape[1] - equivariant_dim
+    if not 0 < invariant_dim < z.shape[1]:
+        raise ValueError(f"an equivariant part of {equivariant_dim} dimensions cannot be split off {z.shape[1]}")
+    return z[:, :invariant_dim], z[:, invariant_dim:]
+
+
+def joined(c: Float[Tensor, "n p"], r: Float[Tensor, "n t"]) -> Float[Tensor, "n p+t"]:
+    """(c/‖c‖, r/‖r‖)/√2: the invariant and the equivariant part on one unit sphere, with equal weight.
+
+    A rotation of r that fixes c is a rotation of the joined embedding.
+    """
+    sphere = Euclidean()
+    return torch.cat([sphere.embed(c), sphere.embed(r)], dim=1) / 2**0.5
+
+
 def frozen_model(name: str, model: nn.Module, size: int | None, channels: Channels | None) -> PretrainedModel:
-    """Somebody else's model, which normalizes its images by `channels`, if it does."""
+    """A model of others, in evaluation mode, with images normalized by `channels`, if given."""
     mean, std = channels or ((0.0,) * 3, (1.0,) * 3)
     encoder = Encoder(model, nn.Identity(), tuple(map(float, mean)), tuple(map(float, std)))
     return PretrainedModel(visible(name), encoder.eval().requires_grad_(False), size)

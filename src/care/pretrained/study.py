@@ -1,4 +1,4 @@
-"""A trained run as something to evaluate."""
+"""A trained run as a study to evaluate."""
 
 from pathlib import Path
 
@@ -13,19 +13,21 @@ from care.train import Config
 
 
 def run_study(folder: Path, config: Config, samples: Samples, heldout: Samples, split: str = "test") -> Study:
-    """The encoder of a run under the augmentations that it is measured under: classes are learned from `samples`, and
-    everything is measured on `heldout`, the split of that name. It runs where the configuration says."""
+    """The encoder of a run under the policy that its configuration measures it with, on the configuration's device.
+
+    Classifiers are fitted to `samples`, and everything is measured on `heldout`, the split called `split`.
+    """
     device, name = torch.device(config.device), config.measured_policy
-    subject = load_pretrained(str(folder)).to(device)
+    model = load_pretrained(str(folder)).to(device)
     return Study(
-        model=subject.name,
-        embed=subject.embed,
+        model=model.name,
+        embed=model.embed,
         train=place(samples, device),
         test=place(heldout, device),
         policy=policy_for(name, config.size),
         policy_name=name,
         form=form_named(config.form),
         device=device,
-        module=subject.encoder,
+        module=model.encoder,
         split=split,
     )

@@ -20,7 +20,7 @@ def timm_pretrained(name: str, channels: Channels | None) -> PretrainedModel:
     architecture, _, weights = name.partition("@")
     if ":" in architecture:  # the name of a hub, where @ is for a revision
         architecture, weights = name, ""
-    with torch.random.fork_rng(devices=[]):  # random weights are always the same, and change nobody's random numbers
+    with torch.random.fork_rng(devices=[]):  # the same weights always, and the global generator as it was
         torch.default_generator.manual_seed(0)
         model = _create(architecture, pretrained=not weights)
     config = resolve_model_data_config(model)
@@ -33,7 +33,7 @@ def timm_pretrained(name: str, channels: Channels | None) -> PretrainedModel:
 
 
 def _exported(file: Path) -> tuple[Channels, int] | None:
-    """(mean and deviation of the images, their size), where `care export` wrote the weights."""
+    """((mean, standard deviation) of the images, their size), where `care export` wrote the weights."""
     with safe_open(str(file), "pt") as opened:
         about = opened.metadata() or {}
     if not {"mean", "std", "size"} <= about.keys():
@@ -84,7 +84,7 @@ def _ask_hub(name: str) -> None:
     repository, _, revision = name.partition("@")
     cached = Path(constants.HF_HUB_CACHE, f"models--{repository.replace('/', '--')}", "snapshots")
     if name and not any(cached.glob("*/*")):
-        with contextlib.suppress(EntryNotFoundError):  # an answer, too
+        with contextlib.suppress(EntryNotFoundError):  # the hub has answered
             get_hf_file_metadata(hf_hub_url(repository, "config.json", revision=revision or None), timeout=5)
 
 

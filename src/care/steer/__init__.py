@@ -1,55 +1,55 @@
-"""The rotation of an augmentation, known without solving for it: R(θ) = exp(Σ_k θ_k A_k).
+"""The rotation of an augmentation as a function of its parameters: R(θ) = exp(Σ_k θ_k A_k) with skew generators A_k.
 
-steering = care.steer.load("runs/mine/steering/steering.safetensors")
-steering.turn(z, augmentation)            # where f(a(x)) should be, from z = f(x)
-steering.canonicalize(z, augmentation)    # and back
+rotation = care.steer.load("runs/mine/steering/rotation.safetensors")
+rotation.rotate(z, augmentation)          # predicts f(a(x)) from z = f(x)
+rotation.canonicalize(z, augmentation)    # predicts f(x) from z = f(a(x))
 """
 
-from care.steer.canonical import Canonicalized, Reading, measure_canonical, undone_families
+from care.steer.canonical import Canonicalized, ProbeScores, canonicalized_families, measure_canonicalization
 from care.steer.evidence import Evidence, gather
 from care.steer.families import steered_families
-from care.steer.fitting import COLOR_PRODUCTS, fit_steering
-from care.steer.measuring import measure_steering
+from care.steer.fitting import COLOR_PRODUCTS, fit_rotation
+from care.steer.learned_rotation import LearnedRotation, load, save
+from care.steer.measuring import measure_rotation
 from care.steer.predictor import Predictor, fit_predictor
-from care.steer.result import Steered, SteeringResult, Unexplained
+from care.steer.result import FamilyResult, PooledRatio, RotationResult
 from care.steer.retrieved import RetrievalResult, notes_on
 from care.steer.retrieving import (
     Bank,
     SteeredRetrieval,
-    ask,
     augmentation_of,
     bank_of,
+    query_bank,
     some_rows,
     steered_retrieval,
 )
-from care.steer.steering import Steering, load, save
 
 __all__ = [
     "COLOR_PRODUCTS",
     "Bank",
     "Canonicalized",
     "Evidence",
+    "FamilyResult",
+    "LearnedRotation",
+    "PooledRatio",
     "Predictor",
-    "Reading",
+    "ProbeScores",
     "RetrievalResult",
-    "Steered",
+    "RotationResult",
     "SteeredRetrieval",
-    "Steering",
-    "SteeringResult",
-    "Unexplained",
-    "ask",
     "augmentation_of",
     "bank_of",
+    "canonicalized_families",
     "fit_predictor",
-    "fit_steering",
+    "fit_rotation",
     "gather",
     "load",
-    "measure_canonical",
-    "measure_steering",
+    "measure_canonicalization",
+    "measure_rotation",
     "notes_on",
+    "query_bank",
     "save",
     "some_rows",
     "steered_families",
     "steered_retrieval",
-    "undone_families",
 ]

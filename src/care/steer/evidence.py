@@ -1,7 +1,7 @@
-"""What a steering is fitted to: how augmentations moved the embeddings of a frozen model, looked at once.
+"""What R(θ) is fitted to: the embeddings of a frozen model with and without augmentation, computed once.
 
-For every rotation R, ‖R F − F_a‖² = ‖F‖² + ‖F_a‖² − 2 ⟨R, F_aᵀ F⟩. So all that a rotation can be fitted to are the d ×
-d matrices C_a = F_aᵀ F / n, one per augmentation: the images themselves are not kept.
+For every rotation R, ‖R F − F_a‖² = ‖F‖² + ‖F_a‖² − 2 ⟨R, F_aᵀ F⟩. The d × d matrices C_a = F_aᵀ F / n, one per
+augmentation, are therefore sufficient for fitting rotations: the images themselves are not kept.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,16 @@ from care.evaluate.observer import Observer
 from care.randomness import derive, generator_for
 
 KEPT = 2**24  # numbers of embeddings that are kept, for predictors that need them
-LOOKS = 10  # augmentations that the directions to turn in are found from
+BASIS_AUGMENTATIONS = 10  # augmentations that the basis is computed from
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """V augmentations of n images: coordinates θ, covariances C_a in `basis`, and ‖F_a − F‖² / n, of one `output`.
+    """V augmentations of n images, in one `output` of a model: coordinates θ, covariances C_a in `basis`, and the
+    squared displacements ‖F_a − F‖² / n.
 
-    `families` has the family of each. `F` [n, d] and the rows `kept` [V, s] of every F_a, `F_kept`, are for predictors
-    other than rotations. Everything is on the CPU.
+    `families` has the family of each augmentation. `F` [n, d] and the rows `kept` [V, s] of every F_a, `F_kept`, are
+    for predictors other than rotations. Everything is on the CPU.
     """
 
     output: str
@@ -34,7 +35,7 @@ class Evidence:
     families: tuple[str, ...]
     theta: Float[Tensor, "V k"]
     covariance: Float[Tensor, "V m m"]
-    displacement: Float[Tensor, " V"]
+    squared_displacement: Float[Tensor, " V"]
     basis: Float[Tensor, "d m"]
     F: Float[Tensor, "n d"]
     kept: Int[Tensor, "V s"]
@@ -49,17 +50,17 @@ def gather(
     seed: int = 0,
     watch: Watch | None = None,
 ) -> Evidence:
-    """Look at the observer's samples under every augmentation of `families`, in at most `rank` directions."""
+    """Embed the observer's samples under every augmentation of `families`, and project on at most `rank` directions."""
     F = observer.points(observer.clean())[output]
     drawn = [part.draw(observer.samples.source, derive(seed, "steer")) for part in families]
     augmentations, center = Parameters.concatenate(drawn), center_of(observer)
-    basis = _directions(observer, output, F, augmentations, rank)
+    basis = _basis(observer, output, F, augmentations, rank)
     kept = _rows(len(augmentations), F, seed)
-    covariance, displacement, F_kept = [], [], []
+    covariance, squared_displacement, F_kept = [], [], []
     for i, rows in enumerate(kept.to(F.device)):
         F_a = observer.points(observer.augmented(augmentations[i]))[output]
         covariance.append(((F_a @ basis).mT @ (F @ basis) / len(F)).cpu())
-        displacement.append((F_a - F).square().sum(1).mean().cpu())
+        squared_displacement.append((F_a - F).square().sum(1).mean().cpu())
         F_kept.append(F_a[rows].cpu())
         if watch is not None:
             watch("augmentations to fit", i + 1, len(kept))
@@ -70,7 +71,7 @@ def gather(
         families=tuple(part.name for part, a in zip(families, drawn, strict=True) for _ in range(len(a))),
         theta=coordinates(augmentations, center),
         covariance=torch.stack(covariance),
-        displacement=torch.stack(displacement),
+        squared_displacement=torch.stack(squared_displacement),
         basis=basis.cpu(),
         F=F.cpu(),
         kept=kept,
@@ -79,29 +80,29 @@ def gather(
 
 
 def center_of(observer: Observer) -> float:
-    """What part of the shorter side the un-augmented view is."""
+    """The side of the un-augmented view, as a fraction of the picture's shorter side."""
     return observer.policy.center if isinstance(observer.policy, ImagePolicy) else 1.0
 
 
-def _directions(
+def _basis(
     observer: Observer, output: str, F: Float[Tensor, "n d"], augmentations: Parameters, rank: int
 ) -> Float[Tensor, "d m"]:
-    """All directions, or the `rank` principal ones of embeddings with and without augmentation, about the origin.
+    """The identity, or the `rank` principal directions of embeddings with and without augmentation, not centered.
 
-    Rotations are about the origin: were the mean left out, no rotation could move it.
+    Rotations are about the origin: in a basis orthogonal to the mean, no rotation could move the mean.
     """
     d = F.shape[1]
     if rank >= d:
         return torch.eye(d, device=F.device, dtype=F.dtype)
     moment = F.mT @ F
-    for i in range(0, len(augmentations), 1 + len(augmentations) // LOOKS):
+    for i in range(0, len(augmentations), 1 + len(augmentations) // BASIS_AUGMENTATIONS):
         F_a = observer.points(observer.augmented(augmentations[i]))[output]
-        moment = moment + F_a.mT @ F_a / LOOKS
+        moment = moment + F_a.mT @ F_a / BASIS_AUGMENTATIONS
     return torch.linalg.eigh(moment.double()).eigenvectors[:, -rank:].to(F.dtype)
 
 
 def _rows(V: int, F: Float[Tensor, "n d"], seed: int) -> Int[Tensor, "V s"]:
-    """Which images of every augmentation are kept: others each time, as many as `KEPT` allows."""
+    """Which images are kept for every augmentation: drawn anew for each, as many as `KEPT` allows."""
     n, d = F.shape
     count = max(1, min(n, KEPT // (V * d)))
     generator = generator_for("cpu", seed, "steer", "kept")

@@ -1,4 +1,4 @@
-"""What a steering is fitted and measured on: the policy, each of its families, each color operation alone."""
+"""What R(θ) is fitted and measured on: the policy, each of its families, each color operation alone."""
 
 import dataclasses
 from typing import Any
@@ -7,16 +7,16 @@ from care.augment import COLOR_OPERATIONS, ImagePolicy
 from care.evaluate.effects.families import ALL, Family, families_of
 from care.evaluate.observer import Policy
 
-WHOLE = 3  # times as many augmentations of the whole policy as of a family: all coordinates vary in it
+POLICY_SHARE = 3  # times as many augmentations of the policy as of a family: all coordinates vary in it
 
 
 def steered_families(policy: Policy, augmentations: int) -> list[Family]:
-    """The policy, its families, and of its colors each operation alone, all for certain.
+    """The policy, its families, and each color operation alone, all for certain.
 
-    A family of one augmentation has one, the whole policy `WHOLE` times as many as the others.
+    A family that holds a single augmentation has one, the policy `POLICY_SHARE` times as many as the others.
     """
-    whole, *apart = families_of(policy, augmentations)
-    return [Family(ALL, whole.policy, WHOLE * augmentations), *apart, *_colors(policy, augmentations)]
+    everything, *single = families_of(policy, augmentations)
+    return [Family(ALL, everything.policy, POLICY_SHARE * augmentations), *single, *_colors(policy, augmentations)]
 
 
 def measured_families(policy: Policy, augmentations: int) -> list[Family]:

@@ -1,4 +1,4 @@
-"""Fit the generators of a steering to what augmentations did."""
+"""Fit the generators A_k of R(θ) = exp(Σ_k θ_k A_k) to the embeddings of augmented images."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,31 +15,35 @@ from care.geometry import skew
 from care.randomness import generator_for
 from care.steer.evidence import Evidence
 from care.steer.generators import regressed_logarithms, rotations, with_products
+from care.steer.learned_rotation import LearnedRotation
 from care.steer.representation import represent
-from care.steer.steering import Steering
 
 STEPS, BATCH, LEARNING_RATE = 500, 32, 0.03
 Products = Sequence[tuple[str, str]]
-FLOOR = 0.02  # of the mean displacement: augmentations that move less than that count less
-# What colors do together, and brightening and darkening otherwise, which clamp at white and black. Not hue with hue:
-# turning it is exactly a subgroup.
+FLOOR = 0.02  # of the mean squared displacement: augmentations below it count less
+# Interactions of color operations, and squares, since brightening and darkening are not inverses of each other: both
+# clamp. Without the square of the hue: hue shifts are a one-parameter subgroup.
 COLOR_PRODUCTS = tuple(pair for pair in combinations_with_replacement(COLOR_OPERATIONS, 2) if pair != ("hue", "hue"))
 
 
-def fit_steering(evidence: Evidence, seed: int = 0, watch: Watch | None = None, products: Products = ()) -> Steering:
-    """R(θ) = exp(Σ_k θ_k A_k) that best predicts f(a(x)) from f(x), on the mean of the families.
+def fit_rotation(
+    evidence: Evidence, seed: int = 0, watch: Watch | None = None, products: Products = ()
+) -> LearnedRotation:
+    """R(θ) = exp(Σ_k θ_k A_k) that best predicts f(a(x)) from f(x), with equal weight for every family.
 
-    Rotations of point clouds get a representation of SO(3) (`represent`), all other coordinates free generators, and so
-    do `products` of two of them.
+    Rotations of point clouds get a representation of SO(3) (`represent`). All other coordinates, and `products` of two
+    of them, get free generators.
     """
     theta, C = with_products(evidence.theta, evidence.names, products), evidence.covariance
-    fixed, turns = torch.zeros(theta.shape[1], *C.shape[1:]), 0
+    fixed, represented = torch.zeros(theta.shape[1], *C.shape[1:]), 0
     if evidence.names == POINT_NAMES:
-        turns = 3
-        fixed[:turns], _ = represent(theta[:, :turns], C, evidence.displacement)
-    free = [k for k in range(turns, theta.shape[1]) if theta[:, k].any()]
+        represented = 3
+        fixed[:represented], _ = represent(theta[:, :represented], C, evidence.squared_displacement)
+    free = [k for k in range(represented, theta.shape[1]) if theta[:, k].any()]
     generators = fit_generators(evidence, theta, fixed, free, seed, watch) if free else fixed
-    return Steering(evidence.names, evidence.center, evidence.basis, generators, tuple(products), evidence.output)
+    return LearnedRotation(
+        evidence.names, evidence.center, evidence.basis, generators, tuple(products), evidence.output
+    )
 
 
 def fit_generators(
@@ -52,17 +56,17 @@ def fit_generators(
 ) -> Float[Tensor, "k m m"]:
     """Minimize the mean over augmentations of ‖R(θ_a) F − F_a‖² / (‖F_a − F‖² + floor) over the `free` generators.
 
-    Divided like this an augmentation counts by what share of its effect is explained, and a family that hardly moves
-    anything is not drowned by the crops. Adam, from the regressed logarithms of the Procrustes solutions of small
-    augmentations, which turn by less than half a turn if any do. θ is that of the evidence with products behind it,
-    whose generators start from 0.
+    The division makes every augmentation count by the share of its squared displacement that is explained: otherwise
+    crops, which move embeddings most, would dominate. Adam starts from the regressed logarithms of the Procrustes
+    solutions of small augmentations, whose angles are most likely below π. θ is that of the evidence followed by the
+    products, whose generators start from 0.
     """
     C, near = evidence.covariance, _nearest(evidence)
     start = torch.zeros_like(fixed)
     start[: len(evidence.names)] = regressed_logarithms(evidence.theta[near], C[near])
     A = start[free].requires_grad_()
-    floor = FLOOR * evidence.displacement.mean().clamp_min(1e-6)  # of a model that does not react at all, it is 0
-    C = C / (evidence.displacement + floor)[:, None, None]
+    floor = FLOOR * evidence.squared_displacement.mean().clamp_min(1e-6)  # the mean is 0 for an invariant model
+    C = C / (evidence.squared_displacement + floor)[:, None, None]
     adam = torch.optim.Adam([A], LEARNING_RATE)
     for step, rows in enumerate(_batches(evidence.families, seed)):
         adam.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / STEPS)
@@ -77,7 +81,7 @@ def fit_generators(
 
 
 def _nearest(evidence: Evidence) -> Int[Tensor, " few"]:
-    """Of every family the quarter with the smallest θ, coordinates by their root-mean-square; four at least."""
+    """The quarter of every family with the smallest θ, in units of the root mean square; four at least."""
     size = (evidence.theta / evidence.theta.square().mean(0).sqrt().clamp_min(1e-9)).norm(dim=1)
     rows = []
     for family in dict.fromkeys(evidence.families):
@@ -87,7 +91,7 @@ def _nearest(evidence: Evidence) -> Int[Tensor, " few"]:
 
 
 def _batches(families: Sequence[str], seed: int) -> list[Int[Tensor, " batch"]]:
-    """Augmentations to look at in every step: every family is as likely as every other, however many it has."""
+    """The augmentations of every step: all families are equally likely, however many augmentations they have."""
     count = Counter(families)
     weights = torch.tensor([1 / count[family] for family in families])
     generator = generator_for("cpu", seed, "steer", "fit")

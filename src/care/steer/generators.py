@@ -17,7 +17,7 @@ def rotations(generators: Float[Tensor, "k m m"], theta: Float[Tensor, "n k"]) -
 def with_products(
     theta: Float[Tensor, "n k"], names: Sequence[str], products: Sequence[tuple[str, str]]
 ) -> Float[Tensor, "n more"]:
-    """θ, and behind it θ_i θ_j for every pair of names."""
+    """θ, followed by θ_i θ_j for every pair of names."""
     i, j = ([names.index(pair[side]) for pair in products] for side in (0, 1))
     return torch.cat([theta, theta[:, i] * theta[:, j]], dim=1)
 
@@ -32,8 +32,8 @@ def logarithms(R: Float[Tensor, "n m m"]) -> Float[Tensor, "n m m"]:
     return skew((vectors @ angles @ torch.linalg.inv(vectors)).real).to(R.dtype)
 
 
-def rotations_between(covariance: Float[Tensor, "n m m"]) -> Float[Tensor, "n m m"]:
-    """The Procrustes solution of every augmentation, argmax_R ⟨R, C⟩ for C = F_aᵀ F."""
+def procrustes_rotations(covariance: Float[Tensor, "n m m"]) -> Float[Tensor, "n m m"]:
+    """The orthogonal Procrustes solution of every augmentation, argmax_R ⟨R, C⟩ over SO(m), for C = F_aᵀ F."""
     eye = torch.eye(covariance.shape[-1]).to(covariance)
     return solve_wahba(eye.expand_as(covariance), covariance.mT)
 
@@ -43,10 +43,10 @@ def regressed_logarithms(
 ) -> Float[Tensor, "k m m"]:
     """A = argmin Σ_a ‖log R_a − Σ_k θ_ak A_k‖², with R_a the Procrustes solution of augmentation a.
 
-    A closed form, and right where angles stay below π: beyond, a logarithm is that of another turn. A coordinate that
-    never varies gets no generator.
+    A closed form, valid where the rotation angles stay below π: beyond, the principal logarithm is that of another
+    angle. A coordinate that never varies gets the generator 0.
     """
-    L = logarithms(rotations_between(covariance)).flatten(1).double()
+    L = logarithms(procrustes_rotations(covariance)).flatten(1).double()
     X = theta.double() / _scale(theta)
     gram = X.mT @ X + ridge * len(X) * torch.eye(X.shape[1], dtype=X.dtype)
     A = torch.linalg.solve(gram, X.mT @ L) / _scale(theta)[:, None]

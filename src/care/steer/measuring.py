@@ -1,4 +1,4 @@
-"""Measure a steering on images and augmentations that it was not fitted to."""
+"""Measure R(θ) on images and augmentations that it was not fitted to."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,129 +14,129 @@ from care.evaluate.effects.prediction import predict_by_identity, prediction_mea
 from care.evaluate.observer import Observer
 from care.geometry import crossfit_predictions, crossfit_rotations, displacement, solve_wahba
 from care.randomness import derive
+from care.steer.learned_rotation import LearnedRotation
 from care.steer.predictor import Predictor
-from care.steer.result import IDENTITY, MAPS, ORACLE, PREDICTOR, STEERING, Steered, SteeringResult, Unexplained
-from care.steer.steering import Steering
+from care.steer.result import IDENTITY, LEARNED, MAPS, PREDICTOR, PROCRUSTES, FamilyResult, PooledRatio, RotationResult
 
 IMAGES_RANKED = 500
 QUERIES = 20  # timed
 RANKS = ("mrr", "hit_at_1", "hit_at_5")
-SEEN = "seen"  # stands for f(a(x)) itself, beside what predicts it
+TARGET = "target"  # f(a(x)) itself, beside its predictions
 
 # f(x) of all images and θ [1, k] of one augmentation → predictions of f(a(x)).
 Map = Callable[[Tensor, Tensor], Tensor]
 
 
-def measure_steering(
+def measure_rotation(
     observer: Observer,
     output: str,
     families: Sequence[Family],
-    steering: Steering,
+    rotation: LearnedRotation,
     predictor: Predictor,
     model: str,
     seed: int = 0,
     watch: Watch | None = None,
-) -> SteeringResult:
+) -> RotationResult:
     """Every family, with augmentations that `gather` did not draw. Pass an observer of images that it did not see.
 
-    The oracle turns in the same directions as the steering.
+    Per-augmentation Procrustes is solved in the basis of the learned rotation.
     """
-    bench = _Bench(observer, output, steering.to(observer.device), predictor.to(observer.device))
+    bench = _Bench(observer, output, rotation.to(observer.device), predictor.to(observer.device))
     found = {}
     for i, part in enumerate(families, start=1):
         found[part.name] = _measure_family(bench, part, derive(seed, "steered"))
         if watch is not None:
             watch("families measured", i, len(families))
-    (n, d), rank = bench.F.shape, steering.basis.shape[1]
-    times, order = _milliseconds(bench, len(steering.names)), 2 if steering.products else 1
-    return SteeringResult(model, output, observer.policy_name, n, d, rank, order, found, times)
+    (n, d), rank = bench.F.shape, rotation.basis.shape[1]
+    times, order = _milliseconds(bench, len(rotation.names)), 2 if rotation.products else 1
+    return RotationResult(model, output, observer.policy_name, n, d, rank, order, found, times)
 
 
 class _Bench:
     """What is measured, and on what: F holds f(x), `maps` predict f(a(x)) from f(x) and θ of the augmentation."""
 
-    def __init__(self, observer: Observer, output: str, steering: Steering, predictor: Predictor) -> None:
+    def __init__(self, observer: Observer, output: str, rotation: LearnedRotation, predictor: Predictor) -> None:
         self.observer, self.output = observer, output
-        self.center, self.basis = steering.center, steering.basis
+        self.center, self.basis = rotation.center, rotation.basis
         self.F = self.points(observer.policy.unchanged(1, observer.samples.source))  # type: ignore[arg-type]
         self.maps: dict[str, Map] = {
-            STEERING: steering.turn_by,
+            LEARNED: rotation.rotate_by,
             PREDICTOR: lambda z, theta: predictor(z, theta.expand(len(z), -1)),
         }
 
     def points(self, *augmentations: Parameters) -> Float[Tensor, "n d"]:
-        """The embeddings under augmentations, the first of them first."""
+        """f(a(x)), or f(b(a(x))) for two augmentations a, b."""
         return self.observer.points(self.observer.augmented(*augmentations))[self.output]
 
-    def oracle(self, F_a: Float[Tensor, "n d"]) -> Float[Tensor, "2 m m"]:
-        """The rotations of the two halves of the images, each fitted to the other half."""
+    def procrustes(self, F_a: Float[Tensor, "n d"]) -> Float[Tensor, "2 m m"]:
+        """The Procrustes solution for each half of the images, fitted to the other half."""
         return crossfit_rotations(self.F @ self.basis, F_a @ self.basis)
 
-    def turned(self, R: Float[Tensor, "2 m m"]) -> Float[Tensor, "n d"]:
-        """f(x) turned by the oracle's rotations, each where it was not fitted."""
+    def rotated(self, R: Float[Tensor, "2 m m"]) -> Float[Tensor, "n d"]:
+        """R f(x) with the rotation that was fitted to the other half."""
         Y = self.F @ self.basis
         return self.F + (crossfit_predictions(Y, R) - Y) @ self.basis.mT
 
 
 @torch.no_grad()
-def _measure_family(bench: _Bench, part: Family, seed: int) -> Steered:
+def _measure_family(bench: _Bench, part: Family, seed: int) -> FamilyResult:
     source, F = bench.observer.samples.source, bench.F
     a, b = part.draw(source, seed), part.draw_second(source, seed)
-    moved, views = [], []
-    ratio, composition = _Shares(), _Shares()
+    displacements, views = [], []
+    ratio, composition = _Ratios(), _Ratios()
     for i in range(part.count):
         F_a, theta = bench.points(a[i]), coordinates(a[i], bench.center).to(F)
-        R = bench.oracle(F_a)
-        predicted = {name: move(F, theta) for name, move in bench.maps.items()} | {ORACLE: bench.turned(R)}
-        moved.append(displacement(F, F_a))
-        views.append({name: points[:IMAGES_RANKED] for name, points in {**predicted, SEEN: F_a}.items()})
+        R = bench.procrustes(F_a)
+        predicted = {name: predict(F, theta) for name, predict in bench.maps.items()} | {PROCRUSTES: bench.rotated(R)}
+        displacements.append(displacement(F, F_a))
+        views.append({name: points[:IMAGES_RANKED] for name, points in {**predicted, TARGET: F_a}.items()})
         ratio.add(predicted, F, F_a)
         if i < part.pairs:
             composition.add(_composed(bench, theta, R, b[i]), F, bench.points(a[i], b[i]))
-    return Steered(_spread(moved), ratio.found(), composition.found(), _ranks(views, F[:IMAGES_RANKED]))
+    return FamilyResult(_spread(displacements), ratio.found(), composition.found(), _ranks(views, F[:IMAGES_RANKED]))
 
 
-class _Shares:
-    """What every map left unexplained of every augmentation so far."""
+class _Ratios:
+    """The held-out ratio of every map for every augmentation so far."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[float]] = {name: [] for name in MAPS}
-        self.effects: list[float] = []
+        self.weights: list[float] = []
 
     def add(self, predicted: Mapping[str, Tensor], F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> None:
         for name in MAPS:
             self.values[name].append(float(_ratio(predicted[name], F, F_a)))
-        self.effects.append(float((F_a - F).square().sum(1).mean()))
+        self.weights.append(float((F_a - F).square().sum(1).mean()))
 
-    def found(self) -> dict[str, Unexplained]:
-        return {name: Unexplained(tuple(values), tuple(self.effects)) for name, values in self.values.items()}
+    def found(self) -> dict[str, PooledRatio]:
+        return {name: PooledRatio(tuple(values), tuple(self.weights)) for name, values in self.values.items()}
 
 
 def _composed(
     bench: _Bench, theta: Float[Tensor, "1 k"], R: Float[Tensor, "2 m m"], b: Parameters
 ) -> dict[str, Float[Tensor, "n d"]]:
-    """Predictions of f(b(a(x))) from f(x). b acts on the view that a gives, the whole of it."""
-    still = bench.observer.policy.unchanged(1, bench.observer.samples.source)  # type: ignore[arg-type]
+    """Predictions of f(b(a(x))) from f(x). The source of b is the view that a produces."""
+    unchanged = bench.observer.policy.unchanged(1, bench.observer.samples.source)  # type: ignore[arg-type]
     then = coordinates(b, 1.0).to(bench.F)
-    found = {name: move(move(bench.F, theta), then) for name, move in bench.maps.items()}
-    return found | {ORACLE: bench.turned(bench.oracle(bench.points(still, b)) @ R)}
+    found = {name: predict(predict(bench.F, theta), then) for name, predict in bench.maps.items()}
+    return found | {PROCRUSTES: bench.rotated(bench.procrustes(bench.points(unchanged, b)) @ R)}
 
 
 def _ratio(predicted: Float[Tensor, "n d"], F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """‖predicted − F_a‖² / ‖F_a − F‖², or NaN where nothing moved, as in `heldout_ratio`."""
-    displacement = (F_a - F).square().sum()
-    ratio = (predicted - F_a).square().sum() / displacement
-    return torch.where(displacement > torch.finfo(F.dtype).eps * F.square().sum(), ratio, torch.nan)
+    """‖predicted − F_a‖² / ‖F_a − F‖², or NaN for F_a = F, as in `heldout_ratio`."""
+    squared_displacement = (F_a - F).square().sum()
+    ratio = (predicted - F_a).square().sum() / squared_displacement
+    return torch.where(squared_displacement > torch.finfo(F.dtype).eps * F.square().sum(), ratio, torch.nan)
 
 
 def _ranks(views: Sequence[Mapping[str, Tensor]], F: Float[Tensor, "n d"]) -> dict[str, dict[str, float]]:
-    """MRR, H@1 and H@5 of every map and of the un-steered query; nothing where there is but one view."""
+    """MRR, H@1 and H@5 of every map and of the identity; empty where there is only one view."""
     if len(views) < 2:
         return {}
-    seen = torch.stack([view[SEEN] for view in views])
+    target = torch.stack([view[TARGET] for view in views])
     predictions = {name: torch.stack([view[name] for view in views]) for name in MAPS}
-    predictions[IDENTITY] = predict_by_identity(F, len(seen))
-    measured = {name: prediction_measures(predicted, F, seen) for name, predicted in predictions.items()}
+    predictions[IDENTITY] = predict_by_identity(F, len(target))
+    measured = {name: prediction_measures(predicted, F, target) for name, predicted in predictions.items()}
     return {name: {measure: getattr(p, measure) for measure in RANKS} for name, p in measured.items()}
 
 
@@ -146,14 +146,14 @@ def _spread(values: Sequence[Tensor]) -> Spread:
 
 @torch.no_grad()
 def _milliseconds(bench: _Bench, k: int) -> dict[str, float]:
-    """The median time of one query: an embedding and an augmentation that was not asked for before."""
+    """The median time of one query: one embedding and one new augmentation."""
     z, theta = bench.F[:1], torch.full((1, k), 0.1).to(bench.F)
     source = bench.F[: len(bench.F) // 2] @ bench.basis
     target = source.flip(0)
     calls: dict[str, Callable[[], object]] = {
-        STEERING: lambda: bench.maps[STEERING](z, theta),
+        LEARNED: lambda: bench.maps[LEARNED](z, theta),
         PREDICTOR: lambda: bench.maps[PREDICTOR](z, theta),
-        ORACLE: lambda: (z @ bench.basis) @ solve_wahba(source, target).mT @ bench.basis.mT,
+        PROCRUSTES: lambda: (z @ bench.basis) @ solve_wahba(source, target).mT @ bench.basis.mT,
     }
     return {name: 1000 * _median_seconds(call, z.device) for name, call in calls.items()}
 

@@ -1,4 +1,4 @@
-"""What steering is compared with: a network that is given the embedding and the augmentation's coordinates."""
+"""The baseline of R(θ): a network that is given the embedding and the augmentation's coordinates, as in EquiMod."""
 
 import torch
 import torch.nn.functional as F
@@ -13,10 +13,9 @@ STEPS, BATCH, LEARNING_RATE = 600, 512, 1e-3
 
 
 class Predictor(nn.Module):
-    """EquiMod's form: p(z, θ) from z beside a projection of θ, on the unit sphere.
+    """p(z, θ) = (z + g(z, h(θ))) / ‖·‖ with a projection h and a network g, in EquiMod's form.
 
-    It predicts the step from z, so that it need not first learn to copy. Nothing here is a rotation, has an inverse, or
-    composes.
+    The residual spares it learning to copy z. p(·, θ) is no rotation, has no inverse, and does not compose.
     """
 
     def __init__(self, d: int, k: int, width: int = 256) -> None:
@@ -27,14 +26,14 @@ class Predictor(nn.Module):
         self.step = nn.Sequential(nn.Linear(d + width // 2, width), nn.ReLU(), nn.Linear(width, d))
 
     def forward(self, z: Float[Tensor, "n d"], theta: Float[Tensor, "n k"]) -> Float[Tensor, "n d"]:
-        """Where f(a(x)) should be, for z = f(x) and θ of the augmentation of each."""
+        """The prediction of f(a(x)) from z = f(x) and the θ of each row's augmentation."""
         known = self.project(theta.to(z) / self.scale).relu()
         return F.normalize(z + self.step(torch.cat([z, known], dim=1)), dim=1)
 
 
 def fit_predictor(evidence: Evidence, seed: int = 0, watch: Watch | None = None, steps: int = STEPS) -> Predictor:
     """Minimize ‖p(f(x), θ_a) − f(a(x))‖² over the kept pairs of images and augmentations, by Adam."""
-    with torch.random.fork_rng(devices=[]):  # the initial weights change nobody's random numbers
+    with torch.random.fork_rng(devices=[]):  # the global generator stays as it was
         torch.default_generator.manual_seed(derive(seed, "steer", "predictor"))
         predictor = Predictor(evidence.F.shape[1], evidence.theta.shape[1])
     spread = evidence.theta.std(0)

@@ -1,6 +1,6 @@
-"""What can be told from embeddings of images that no probe has seen: by least squares, and by a small network.
+"""Probes on embeddings, least squares and a small network, scored on images that they were not trained on.
 
-Every image has several rows, and a half of the images is told from a probe that was trained on the other half.
+Every image has several rows. Each half of the images is predicted by a probe that was trained on the other half.
 """
 
 from collections.abc import Callable
@@ -14,53 +14,55 @@ from care.evaluate.decoding.ridge import fit_ridge
 from care.randomness import derive, generator_for
 
 WIDTH, STEPS, BATCH, LEARNING_RATE = 128, 300, 256, 3e-3
-LOOK = 15  # steps between looks at the rows that say when to stop
-PATIENCE = 8  # looks without anything better
-KEPT_BACK = 5  # one image in so many says when to stop
+VALIDATED = 15  # steps between validations
+PATIENCE = 8  # validations without improvement
+VALIDATION = 5  # one row in so many is for early stopping
 
-Tell = Callable[[Tensor], Tensor]
-# Features [rows, f] and targets [rows, t] → what tells the targets from features.
-Fit = Callable[[Tensor, Tensor], Tell]
+Predict = Callable[[Tensor], Tensor]
+# Features [rows, f] and targets [rows, t] → a function that predicts targets from features.
+Fit = Callable[[Tensor, Tensor], Predict]
 
 
 def crossfit(X: Float[Tensor, "n r f"], Y: Float[Tensor, "n r t"], fit: Fit, seed: int) -> Float[Tensor, "n r t"]:
-    """The targets of n images with r rows each, told by the probe that was trained on the half without the image."""
+    """Predictions for n images with r rows each, by the probe that was trained on the half without the image."""
     order = torch.randperm(len(X), generator=generator_for("cpu", seed, "halves")).to(X.device)
-    told = torch.zeros_like(Y)
+    predicted = torch.zeros_like(Y)
     for train, test in ((order[0::2], order[1::2]), (order[1::2], order[0::2])):
-        tell = fit(X[train].flatten(0, 1), Y[train].flatten(0, 1))
-        told[test] = tell(X[test].flatten(0, 1)).to(Y).unflatten(0, (len(test), -1))
-    return told
+        predict = fit(X[train].flatten(0, 1), Y[train].flatten(0, 1))
+        predicted[test] = predict(X[test].flatten(0, 1)).to(Y).unflatten(0, (len(test), -1))
+    return predicted
 
 
-def least_squares(X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"]) -> Tell:
-    """A ridge regression that chooses its penalty by leaving rows out."""
+def least_squares(X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"]) -> Predict:
+    """Ridge regression with the penalty chosen by leave-one-out cross-validation."""
     return fit_ridge(X, Y).predict
 
 
 def network(seed: int) -> Fit:
-    """Least squares, and a network of two hidden layers for what they leave: it stops where the images kept back are
-    told best, which may be before it begins.
+    """Least squares, plus a network of two hidden layers on the residuals, with early stopping: if the network never
+    improves the validation rows, least squares alone remain.
     """
 
-    def fit(X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"]) -> Tell:
+    def fit(X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"]) -> Predict:
         linear, (mean, scale), spread = least_squares(X, Y), _standard(X), _standard(Y)[1]
-        left = ((Y - linear(X)) / spread).float()
+        residual = ((Y - linear(X)) / spread).float()
         model = _network(X.shape[1], Y.shape[1], seed).to(X.device)
-        _train(model, (X.float() - mean) / scale, left, seed)
+        _train(model, (X.float() - mean) / scale, residual, seed)
         return lambda others: linear(others) + model((others.float() - mean) / scale) * spread
 
     return fit
 
 
-def r2_units(Y: Float[Tensor, "n r t"], told: Float[Tensor, "n r t"]) -> Float[Tensor, " n"]:
-    """A number for every image whose mean is R² = 1 − Σ_i e_i / Σ_i s_i, the sums over images of squared errors and of
-    squared distances to the mean. To first order they vary around it as it does: R² − (e_i − (1 − R²) s_i) / E s.
+def r2_units(Y: Float[Tensor, "n r t"], predicted: Float[Tensor, "n r t"]) -> Float[Tensor, " n"]:
+    """One number per image, u_i = R² − (e_i − (1 − R²) s_i) / E s, whose mean is R² = 1 − Σ_i e_i / Σ_i s_i.
+
+    e_i are squared errors, s_i squared distances to the mean target. The u_i linearize R²: a bootstrap of their mean
+    gives the interval of R².
     """
-    error = (Y - told).double().square().sum((1, 2))
+    error = (Y - predicted).double().square().sum((1, 2))
     spread = (Y - Y.mean((0, 1))).double().square().sum((1, 2))
-    left = error.sum() / spread.sum()
-    return 1 - left - (error - left * spread) / spread.mean()
+    one_minus_r2 = error.sum() / spread.sum()
+    return 1 - one_minus_r2 - (error - one_minus_r2 * spread) / spread.mean()
 
 
 def interval(units: Float[Tensor, " n"]) -> Difference:
@@ -74,7 +76,7 @@ def _standard(X: Float[Tensor, "rows f"]) -> tuple[Float[Tensor, " f"], Float[Te
 
 
 def _network(f: int, t: int, seed: int) -> nn.Sequential:
-    with torch.random.fork_rng(devices=[]):  # the initial weights change nobody's random numbers
+    with torch.random.fork_rng(devices=[]):  # the global generator stays as it was
         torch.default_generator.manual_seed(derive(seed, "probe"))
         last = nn.Linear(WIDTH, t)
         model = nn.Sequential(nn.Linear(f, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), last)
@@ -85,8 +87,8 @@ def _network(f: int, t: int, seed: int) -> nn.Sequential:
 
 @torch.enable_grad()
 def _train(model: nn.Sequential, X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"], seed: int) -> None:
-    """Adam on squared errors, and back to where the rows kept back were told best. Rows of an image are neighbors."""
-    cut = len(X) - max(1, len(X) // KEPT_BACK)
+    """Adam on squared errors; ends with the weights of the lowest validation error. Rows of an image are adjacent."""
+    cut = len(X) - max(1, len(X) // VALIDATION)
     adam = torch.optim.Adam(model.parameters(), LEARNING_RATE, weight_decay=1e-4, fused=True)
     best, least, since = _state(model), Y[cut:].square().mean().item(), 0
     for step, rows in enumerate(_batches(cut, seed), start=1):
@@ -95,7 +97,7 @@ def _train(model: nn.Sequential, X: Float[Tensor, "rows f"], Y: Float[Tensor, "r
         adam.zero_grad()
         loss.backward()
         adam.step()
-        if step % LOOK == 0:
+        if step % VALIDATED == 0:
             error, since = (model(X[cut:]) - Y[cut:]).square().mean().item(), since + 1
             if error < least:
                 best, least, since = _state(model), error, 0

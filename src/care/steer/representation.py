@@ -1,14 +1,13 @@
 """Which representation of SO(3) an encoder of point clouds has learned.
 
-If rotations v of the input turn the embeddings by R(v) and R(v) R(w) = R(vw), then R is, in some orthogonal basis, made
-of blocks: harmonics of degree l, 2l + 1 dimensions each, and directions that stay (degree 0). So
+If rotations v of the input rotate the embeddings by R(v), and R(v) R(w) = R(vw), then R is a sum of irreducible
+representations: in some orthogonal basis it has blocks of degree l, of 2l + 1 dimensions, and fixed directions (l = 0):
 
     R(v) = Q blockdiag(D^{l_1}(v), D^{l_2}(v), …) Qᵀ,    A_k = Q blockdiag(J_k^{l_1}, J_k^{l_2}, …) Qᵀ,
 
-and only Q and the degrees are to be found. A free search over the A_k gets stuck: a rotation by up to half a turn goes
-round l/2 times in degree l. Instead, the matrix elements of D^l are orthogonal functions on SO(3) (Schur), so
-regressing C_a = F_aᵀ F on those of one degree finds the directions that turn by it, one block after the other, best
-first.
+and only Q and the degrees are unknown. Gradient descent on free A_k ends in local minima, because a rotation of the
+input by π is one by lπ in degree l. The matrix elements of D^l are orthogonal functions on SO(3) (Schur), so regressing
+C_a = F_aᵀ F on those of one degree finds the directions on which it acts. Blocks are added one by one, the best first.
 """
 
 from typing import NamedTuple
@@ -21,9 +20,9 @@ from care.geometry.harmonics import harmonic_blocks, harmonic_generators
 from care.steer.generators import rotations
 
 DEGREES = (1, 2, 3, 4)
-STARTS = 3  # eigenvectors that a block is looked for from
+STARTS = 3  # eigenvectors that the ascent to a block starts from
 STEPS = 40  # of the ascent from each
-WORTH = 0.005  # of the squared displacement: what a block must explain of it to be kept
+WORTH = 0.005  # a block must explain this share of the squared displacement
 
 
 class Block(NamedTuple):
@@ -35,14 +34,14 @@ class Block(NamedTuple):
 
 
 def represent(
-    vectors: Float[Tensor, "n 3"], covariance: Float[Tensor, "n m m"], displacement: Float[Tensor, " n"]
+    vectors: Float[Tensor, "n 3"], covariance: Float[Tensor, "n m m"], squared_displacement: Float[Tensor, " n"]
 ) -> tuple[Float[Tensor, "3 m m"], list[int]]:
     """(generators A_k, degrees of the blocks) that maximize the mean of ⟨R(v_a), C_a⟩.
 
-    C_a = F_aᵀ F / images, and `displacement` is ‖F_a − F‖² / images.
+    C_a = F_aᵀ F / images, and `squared_displacement` is ‖F_a − F‖² / images.
     """
     v, C = vectors.double(), covariance.double()
-    least = WORTH * float(displacement.mean()) / 2  # ‖RF − F_a‖² falls by twice the gain
+    least = WORTH * float(squared_displacement.mean()) / 2  # ‖RF − F_a‖² falls by twice the gain
     blocks: list[Block] = []
     while (found := _next_block(v, C, blocks)) is not None and found.gain > least:
         blocks.append(found)
@@ -55,10 +54,10 @@ def represent(
 
 
 def ascend(Q: Float64[Tensor, "m b"], D: Float64[Tensor, "n b b"], C: Float64[Tensor, "n m m"]) -> Tensor:
-    """Climb to a maximum over orthonormal Q of the mean of ⟨I + Q (D_a − I) Qᵀ, C_a⟩.
+    """A local maximum over orthonormal Q of the mean of ⟨I + Q (D_a − I) Qᵀ, C_a⟩.
 
-    The mean is a quadratic function of Q, convex with μ‖Q‖² (a constant) added for a large μ; its tangent is maximal at
-    the orthogonal factor of the gradient, which therefore never is a step down.
+    The mean is a quadratic function of Q, and convex once μ‖Q‖² (a constant) is added with a large μ. Its linearization
+    is maximal at the orthogonal factor of the gradient, so no step decreases it.
     """
     E = D - torch.eye(D.shape[-1], dtype=D.dtype)
     mu = 2 * torch.linalg.matrix_norm(C.mean(0), 2)
@@ -68,7 +67,7 @@ def ascend(Q: Float64[Tensor, "m b"], D: Float64[Tensor, "n b b"], C: Float64[Te
 
 
 def _next_block(v: Float64[Tensor, "n 3"], C: Float64[Tensor, "n m m"], blocks: list[Block]) -> Block | None:
-    """The best block on the directions that are left."""
+    """The best block on the orthogonal complement of those found so far."""
     N = _complement(C.shape[-1], blocks)
     inside = N.mT @ C @ N
     found = [_best_block(v, inside, degree) for degree in DEGREES if 2 * degree + 1 <= N.shape[1]]

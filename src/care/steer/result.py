@@ -1,4 +1,4 @@
-"""What came of steering: by family of augmentations, beside the alternatives."""
+"""How well R(θ) predicts f(a(x)) from f(x), by family of augmentations, compared with three other maps."""
 
 import math
 from collections.abc import Mapping
@@ -12,14 +12,15 @@ from care.tables import number, text_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STEERING, PREDICTOR, ORACLE, IDENTITY = "steering", "predictor", "oracle", "identity"
-MAPS = (STEERING, PREDICTOR, ORACLE)
+LEARNED, PREDICTOR, PROCRUSTES, IDENTITY = "learned_rotation", "predictor", "procrustes", "identity"
+MAPS = (LEARNED, PREDICTOR, PROCRUSTES)
 RANKED = (IDENTITY, *MAPS)
+WORDS = {LEARNED: "R(θ)", PREDICTOR: "predictor", PROCRUSTES: "Procrustes", IDENTITY: "identity"}
 
-NO_ROTATION = 0.95  # a held-out ratio above this is that of no rotation
-EQUAL = 1e-3  # held-out ratios that differ by less say the same
+NO_ROTATION = 0.95  # above this held-out ratio, an augmentation does not act as a rotation
+EQUAL = 1e-3  # held-out ratios that differ by less count as equal
 
-# Why a family cannot be undone, and so cannot be exactly a rotation of embeddings that know what it destroys.
+# Why a family is not invertible, and so cannot act exactly as rotations on embeddings of what it destroys.
 LOSES = {
     "crop": "a crop loses what is outside of its box",
     "gray": "gray loses the color",
@@ -32,80 +33,75 @@ LOSES = {
 
 
 @dataclass(frozen=True)
-class Unexplained(Spread):
-    """What share of its effect is left unexplained, ‖f̂ − F_a‖² / ‖F_a − F‖², for each of the augmentations a.
+class PooledRatio(Spread):
+    """The held-out ratios ‖f̂ − F_a‖² / ‖F_a − F‖² of the augmentations a of a family.
 
-    `effects` are ‖F_a − F‖² / n. A share is that of noise where the effect is small, and a mean of shares is ruled by
-    those: to be read is the `pooled` one.
+    `weights` are the squared displacements ‖F_a − F‖² / n. The ratio of an augmentation that hardly moves embeddings is
+    dominated by noise, and so is a mean of ratios: report the `pooled` one.
     """
 
-    effects: tuple[float, ...]
+    weights: tuple[float, ...]
 
     @property
     def pooled(self) -> float:
-        """Σ_a ‖f̂ − F_a‖² / Σ_a ‖F_a − F‖², NaN if no augmentation moved anything."""
-        known = [(v, e) for v, e in zip(self.values, self.effects, strict=True) if not math.isnan(v)]
-        return sum(v * e for v, e in known) / sum(e for _, e in known) if known else math.nan
+        """Σ_a ‖f̂ − F_a‖² / Σ_a ‖F_a − F‖², NaN if no augmentation moves embeddings."""
+        known = [(v, w) for v, w in zip(self.values, self.weights, strict=True) if not math.isnan(v)]
+        return sum(v * w for v, w in known) / sum(w for _, w in known) if known else math.nan
 
     def __str__(self) -> str:
         return number(self.pooled) if self.known else "invariant" if self.values else "–"
 
 
 @dataclass(frozen=True)
-class Steered:
+class FamilyResult:
     """How well one family of augmentations is predicted, on images and augmentations that nothing was fitted to.
 
-    moved         E ‖f(a(x)) − f(x)‖
-    ratio         ‖f̂ − F_a‖² / ‖F_a − F‖² of "steering", "predictor" (a network) and "oracle" (a rotation fitted to the
-                  other half of these images, for each augmentation); that of the un-steered query is 1
-    composition   the same for b after a, from f(x) and the two augmentations
-    ranks         "mrr", "hit_at_1" and "hit_at_5" of those and of the un-steered query ("identity"); empty where the
-                  family holds one augmentation
+    displacement        E ‖f(a(x)) − f(x)‖
+    heldout_ratio       ‖f̂ − F_a‖² / ‖F_a − F‖² of "learned_rotation" (R(θ)), "predictor" (a network) and "procrustes"
+                        (a rotation per augmentation, fitted to the other half of these images); 1 for the identity
+    composition_error   the same for b∘a, predicted from f(x) by the maps of a and b
+    ranks               "mrr", "hit_at_1" and "hit_at_5" of these maps and of the "identity"; empty where the family
+                        holds one augmentation
     """
 
-    moved: Spread
-    ratio: Mapping[str, Unexplained]
-    composition: Mapping[str, Unexplained]
+    displacement: Spread
+    heldout_ratio: Mapping[str, PooledRatio]
+    composition_error: Mapping[str, PooledRatio]
     ranks: Mapping[str, Mapping[str, float]]
 
     def sentence(self, family: str) -> str:
-        """How near to the oracle steering comes, and whether the family can be rotations at all."""
-        oracle, steering = self.ratio[ORACLE].pooled, self.ratio[STEERING].pooled
-        if math.isnan(oracle) or self.moved.mean < HARDLY:
-            return (
-                f"{family}: the model hardly reacts (it moves by {number(self.moved.mean)}), there is nothing to steer."
-            )
-        why = f"; {LOSES[family]}" if family in LOSES else ""
-        if oracle > NO_ROTATION:
-            return (
-                f"{family}: no rotations here, even those fitted to each augmentation explain "
-                f"{_percent(1 - oracle)} of the effect{why}."
-            )
-        excess = steering / oracle - 1
-        near = f"{_percent(abs(excess))} {'above' if excess > 0 else 'below'} the oracle's {number(oracle)}"
-        near = "as good as the oracle" if abs(steering - oracle) < EQUAL else near
-        return (
-            f"{family}: {_percent(1 - oracle)} a rotation by the oracle{why}; "
-            f"steering leaves {number(steering)} of the effect unexplained, {near}."
-        )
+        """Whether the family acts as rotations at all, and how R(θ) compares with per-augmentation Procrustes."""
+        best, learned = self.heldout_ratio[PROCRUSTES].pooled, self.heldout_ratio[LEARNED].pooled
+        if math.isnan(best) or self.displacement.mean < HARDLY:
+            displacement = number(self.displacement.mean)
+            return f"{family}: the model hardly reacts (displacement {displacement}), there is nothing to steer."
+        explained = f"per-augmentation Procrustes explains {_percent(1 - best)} of the squared displacement"
+        explained += f" ({LOSES[family]})" if family in LOSES else ""
+        if best > NO_ROTATION:
+            return f"{family}: no rotations: {explained}."
+        excess = learned / best - 1
+        near = f"{_percent(abs(excess))} {'above' if excess > 0 else 'below'} that of Procrustes, {number(best)}"
+        near = "equal to that of Procrustes" if abs(learned - best) < EQUAL else near
+        return f"{family}: {explained}; the held-out ratio of R(θ) is {number(learned)}, {near}."
 
     def to_json(self) -> dict[str, Any]:
-        """All values, and the pooled ones; null where an augmentation moved nothing."""
-        found: dict[str, Any] = {"moved": _values(self.moved)}
-        for name, spreads in (("ratio", self.ratio), ("composition", self.composition)):
-            found[name] = {key: _values(s) for key, s in spreads.items()}
-            found[f"{name}_pooled"] = {key: None if math.isnan(s.pooled) else s.pooled for key, s in spreads.items()}
-            found[f"{name}_effects"] = list(next(iter(spreads.values())).effects) if spreads else []
+        """All values, the pooled ones and their weights; null where an augmentation does not move embeddings."""
+        found: dict[str, Any] = {"displacement": _values(self.displacement)}
+        ratios = {"heldout_ratio": self.heldout_ratio, "composition_error": self.composition_error}
+        for name, maps in ratios.items():
+            found[name] = {key: _values(ratio) for key, ratio in maps.items()}
+            found[f"{name}_pooled"] = {key: None if math.isnan(r.pooled) else r.pooled for key, r in maps.items()}
+            found[f"{name}_weights"] = list(next(iter(maps.values())).weights) if maps else []
         return {**found, "ranks": {key: dict(v) for key, v in self.ranks.items()}}
 
 
 @dataclass(frozen=True)
-class SteeringResult:
-    """Steering, measured: `print(result)`, `result.figure()`, `result.to_json()`.
+class RotationResult:
+    """The learned rotation, measured: `print(result)`, `result.figure()`, `result.to_json()`.
 
-    `order` is 2 where products of coordinates turn, too. `milliseconds` are those of one query: an embedding and an
-    augmentation that was not asked for before. Those of the oracle are for solving Wahba's problem alone; embedding the
-    images that it needs comes on top.
+    `order` is 2 where the exponent has products of coordinates. `milliseconds` are those of one query: one embedding
+    and one new augmentation. Those of Procrustes are for the solution alone; embedding the augmented images that it
+    needs comes on top.
     """
 
     model: str
@@ -115,61 +111,68 @@ class SteeringResult:
     dimension: int
     rank: int
     order: int
-    families: Mapping[str, Steered]
+    families: Mapping[str, FamilyResult]
     milliseconds: Mapping[str, float]
-    canonical: Mapping[str, Canonicalized] = field(default_factory=dict)
+    canonicalization: Mapping[str, Canonicalized] = field(default_factory=dict)
 
     def table(self) -> str:
-        """What is left unexplained, how the views of an image are ranked, and what is known of the undone."""
+        """Held-out ratios and composition errors, ranks among the views of an image, and canonicalization."""
         about = f"{self.model} ({self.output}): {self.images:,} images, {self.policy}, d = {self.dimension}"
         about += ", second order" if self.order == 2 else ""
-        header = ("family", "moved by", *(f"ratio {m}" for m in MAPS), *(f"composition {m}" for m in MAPS))
-        rows = [(name, *_cells(steered)) for name, steered in self.families.items()]
+        columns = (f"{measure} {WORDS[m]}" for measure in ("held-out ratio", "composition error") for m in MAPS)
+        rows = [(name, *_cells(family)) for name, family in self.families.items()]
         measures = {"mrr": "MRR", "hit_at_1": "H@1", "hit_at_5": "H@5"}
         ranked = [
-            (n, *(f"{s.ranks[m][k]:.3f}" for k in measures for m in RANKED))
-            for n, s in self.families.items()
-            if s.ranks
+            (n, *(f"{family.ranks[m][k]:.3f}" for k in measures for m in RANKED))
+            for n, family in self.families.items()
+            if family.ranks
         ]
-        titles = ("family", *(f"{words} {m}" for words in measures.values() for m in RANKED))
-        tables = [text_table(about, header, rows), text_table("the views of an image, ranked", titles, ranked)]
-        return "\n\n".join(tables + ([canonical_table(self.canonical)] if self.canonical else []))
+        titles = ("family", *(f"{words} {WORDS[m]}" for words in measures.values() for m in RANKED))
+        tables = [
+            text_table(about, ("family", "displacement", *columns), rows),
+            text_table("rank of f(a(x)) among the views of x", titles, ranked),
+        ]
+        return "\n\n".join(tables + ([canonical_table(self.canonicalization)] if self.canonicalization else []))
 
     def sentences(self) -> list[str]:
-        """One per family, one per family that was undone, and one on the time."""
-        times = ", ".join(f"{name} {number(value)} ms" for name, value in self.milliseconds.items())
-        steered = [steered.sentence(name) for name, steered in self.families.items()]
-        return [*steered, *(found.sentence(name) for name, found in self.canonical.items()), f"one query: {times}."]
+        """One per family, one per family that was canonicalized, and one on the time."""
+        times = ", ".join(f"{WORDS[name]} {number(value)} ms" for name, value in self.milliseconds.items())
+        predicted = [family.sentence(name) for name, family in self.families.items()]
+        canonicalized = [found.sentence(name) for name, found in self.canonicalization.items()]
+        return [*predicted, *canonicalized, f"one query: {times}."]
 
     def __str__(self) -> str:
         return "\n\n".join([self.table(), "\n".join(self.sentences())])
 
     @property
     def reacts(self) -> bool:
-        """Whether any augmentation moved anything: there is nothing to draw otherwise."""
-        return any(steered.ratio[ORACLE].known for steered in self.families.values())
+        """Whether any augmentation moves embeddings: there is nothing to draw otherwise."""
+        return any(family.heldout_ratio[PROCRUSTES].known for family in self.families.values())
 
     def figure(self) -> "Figure":
         """The held-out ratios by family; ValueError if the model does not react to any."""
         from care.report import steering_figure  # matplotlib takes a while to load
 
-        found = {family: steered.to_json() for family, steered in self.families.items()}
-        ratios, pooled = ({f: record[name] for f, record in found.items()} for name in ("ratio", "ratio_pooled"))
+        records = {name: family.to_json() for name, family in self.families.items()}
+        ratios, pooled = (
+            {name: {WORDS[m]: values for m, values in record[key].items()} for name, record in records.items()}
+            for key in ("heldout_ratio", "heldout_ratio_pooled")
+        )
         return steering_figure(ratios, pooled, self.model)
 
     def to_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dump`."""
         names = ("model", "output", "policy", "images", "dimension", "rank", "order")
-        families = {name: steered.to_json() for name, steered in self.families.items()}
+        families = {name: family.to_json() for name, family in self.families.items()}
         about = {name: getattr(self, name) for name in names}
-        canonical = {name: found.to_json() for name, found in self.canonical.items()}
-        times = {"milliseconds": dict(self.milliseconds)}
-        return {**about, "families": families, "canonical": canonical, **times, "in_words": self.sentences()}
+        canonicalized = {name: found.to_json() for name, found in self.canonicalization.items()}
+        measured = {"families": families, "canonicalization": canonicalized, "milliseconds": dict(self.milliseconds)}
+        return {**about, **measured, "in_words": self.sentences()}
 
 
-def _cells(steered: Steered) -> list[str]:
-    ratios = [str(steered.ratio[m]) for m in MAPS]
-    return [str(steered.moved), *ratios, *(str(steered.composition[m]) for m in MAPS)]
+def _cells(family: FamilyResult) -> list[str]:
+    ratios = [str(family.heldout_ratio[m]) for m in MAPS]
+    return [str(family.displacement), *ratios, *(str(family.composition_error[m]) for m in MAPS)]
 
 
 def _values(spread: Spread) -> list[float | None]:

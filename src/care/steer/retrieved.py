@@ -1,4 +1,4 @@
-"""What came of a steered retrieval: one query, and the mean over many."""
+"""The results of steered retrieval: one query, and the mean over many."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,11 +7,11 @@ from typing import Any
 
 from care.augment import COLOR_OPERATIONS, ImageParameters, ImagePolicy
 from care.evaluate.comparison.bootstrap import Difference
-from care.steer.retrieving import AUGMENTED, CHANCE, IDENTITY, STEERING, SteeredRetrieval
-from care.steer.steering import Steering
+from care.steer.learned_rotation import LearnedRotation
+from care.steer.retrieving import AUGMENTED, CHANCE, IDENTITY, LEARNED, SteeredRetrieval
 from care.tables import text_table
 
-WORDS = {IDENTITY: "f(q), as it is", STEERING: "R f(q), steered", AUGMENTED: "f(a(q)), really augmented"}
+WORDS = {IDENTITY: "f(q), identity", LEARNED: "R(θ) f(q), learned rotation", AUGMENTED: "f(a(q)), augmented"}
 ROWS = {**WORDS, CHANCE: "chance"}
 
 
@@ -19,7 +19,8 @@ ROWS = {**WORDS, CHANCE: "chance"}
 class RetrievalResult:
     """Steered retrieval, measured: `print(result)`, `result.to_json()`.
 
-    `one` is the query that is shown, `many` are the `queries` over which the means are. `notes` say what to beware of.
+    `one` is the query that is shown, `many` are the `queries` that the means are over. `notes` are caveats for the
+    reader.
     """
 
     model: str
@@ -34,10 +35,10 @@ class RetrievalResult:
     notes: Sequence[str] = ()
 
     def caption(self, way: str) -> str:
-        """A way of asking, with the numbers of the one query."""
+        """A way to query, with the numbers of the one query."""
         means = {measure: self.one.mean(measure, way).difference for measure in self.one.units}
-        told = (f"{measure.replace('_', ' ')} {v:.2f}" for measure, v in means.items() if not math.isnan(v))
-        return f"{WORDS[way]}: {', '.join(told)}"
+        known = (f"{measure.replace('_', ' ')} {v:.2f}" for measure, v in means.items() if not math.isnan(v))
+        return f"{WORDS[way]}: {', '.join(known)}"
 
     def table(self) -> str:
         """Two tables: the one query, and the means with their intervals."""
@@ -46,7 +47,7 @@ class RetrievalResult:
         about = f"{self.model} ({self.output}): {self.change}; {self.k} of {self.images:,} images"
         header_many = ("neighbors of", *(measure.replace("_", " ") for measure in self.many.units))
         means = [(words, *_cells(self.many, way)) for way, words in ROWS.items()]
-        means.append(("steered − as it is", *(_signed(self.many.gain(measure)) for measure in self.many.units)))
+        means.append(("R(θ) f(q) − f(q)", *(_signed(self.many.gain(measure)) for measure in self.many.units)))
         return "\n\n".join(
             (
                 text_table(f"{about}, query {self.query}", header, rows),
@@ -55,12 +56,12 @@ class RetrievalResult:
         )
 
     def sentences(self) -> list[str]:
-        """Whether steering finds what the augmented image finds, and the notes."""
+        """Whether the learned rotation finds more of the neighbors of f(a(q)) than the identity does, and the notes."""
         gain = self.many.gain("overlap")
-        shares = (self.many.mean("overlap", way).difference for way in (STEERING, IDENTITY))
-        found = "steered, queries find {:.3f} of what the augmented images find, and {:.3f} as they are".format(*shares)
-        unsure = "too few queries to say more" if math.isnan(gain.low) else "no difference beyond chance"
-        sure = "more" if gain.low > 0 else "less" if gain.high < 0 else unsure
+        shares = (self.many.mean("overlap", way).difference for way in (LEARNED, IDENTITY))
+        found = "the overlap with the neighbors of f(a(q)) is {:.3f} for R(θ) f(q) and {:.3f} for f(q)".format(*shares)
+        unsure = "too few queries for an interval" if math.isnan(gain.low) else "the difference is not significant"
+        sure = "a gain" if gain.low > 0 else "a loss" if gain.high < 0 else unsure
         return [f"{found}: {sure}.", *self.notes]
 
     def __str__(self) -> str:
@@ -72,27 +73,27 @@ class RetrievalResult:
         rows = {way: found[0].tolist() for way, found in self.one.found.items()}
         many = _means(self.many)
         for measure in many:
-            many[measure]["steering - identity"] = _known(self.many.gain(measure))
+            many[measure]["learned_rotation - identity"] = _known(self.many.gain(measure))
         about = {name: getattr(self, name) for name in names}
         one = {"found": rows, **_means(self.one)}
         return {**about, "one": one, "mean": many, "in_words": self.sentences()}
 
 
-def notes_on(steering: Steering, policy: ImagePolicy, a: ImageParameters, split: str) -> list[str]:
-    """What the steering cannot know: augmentations that it was not fitted to, and images that it was."""
-    theta, notes = steering.coordinates(a)[0], []
-    generators = steering.generators[: len(steering.names)]
-    for name, value, A in zip(steering.names, theta.tolist(), generators, strict=True):
+def notes_on(rotation: LearnedRotation, policy: ImagePolicy, a: ImageParameters, split: str) -> list[str]:
+    """Caveats: augmentations outside of those that R(θ) was fitted to, and images among those that it was fitted to."""
+    theta, notes = rotation.coordinates(a)[0], []
+    generators = rotation.generators[: len(rotation.names)]
+    for name, value, A in zip(rotation.names, theta.tolist(), generators, strict=True):
         if value and not A.any():
             notes.append(
-                f"the steering does not know {name}: the augmentations that it was fitted to do not vary in it."
+                f"R(θ) has no generator for {name}: {name} did not vary in the augmentations that it was fitted to."
             )
     for name in COLOR_OPERATIONS:
         away, most = getattr(a, name).item() - (name != "hue"), getattr(policy, name)
         if abs(away) > most + 1e-6:
             notes.append(f"{name} is changed by {away:+.3g}, and the policy does so by at most {most:g}.")
     if split == "train":
-        notes.append("the steering may have been fitted to these images: --split chooses others.")
+        notes.append("R(θ) may have been fitted to these images: --split chooses others.")
     return notes
 
 

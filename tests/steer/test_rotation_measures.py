@@ -13,7 +13,15 @@ from care.evaluate.effects.families import ALL, Family
 from care.geometry import composition_error, heldout_ratio
 from care.randomness import derive
 from care.report import steering_figure
-from care.steer import Steered, Unexplained, fit_predictor, fit_steering, gather, measure_steering, steered_families
+from care.steer import (
+    FamilyResult,
+    PooledRatio,
+    fit_predictor,
+    fit_rotation,
+    gather,
+    measure_rotation,
+    steered_families,
+)
 from care.steer.families import measured_families
 from steer.planted import harmonics, observer_of, planted_clouds
 
@@ -26,8 +34,8 @@ def embed(clouds):
 
 def steered(fitted, unseen, rank=64):
     evidence = gather(fitted, "out", FIT, rank)
-    steering, predictor = fit_steering(evidence), fit_predictor(evidence, steps=50)
-    return measure_steering(unseen, "out", MEASURED, steering, predictor, "planted")
+    rotation, predictor = fit_rotation(evidence), fit_predictor(evidence, steps=50)
+    return measure_rotation(unseen, "out", MEASURED, rotation, predictor, "planted")
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +47,15 @@ def result():
 
 def test_an_equivariant_encoder_is_steered(result):
     found = result.families[ALL]
-    assert found.ratio["steering"].mean < 1e-5
-    assert found.composition["steering"].mean < 1e-5
-    assert found.ratio["oracle"].mean < 1e-5
-    assert found.ratio["predictor"].mean > 0.01
-    assert found.ranks["steering"]["hit_at_1"] == 1
+    assert found.heldout_ratio["learned_rotation"].mean < 1e-5
+    assert found.composition_error["learned_rotation"].mean < 1e-5
+    assert found.heldout_ratio["procrustes"].mean < 1e-5
+    assert found.heldout_ratio["predictor"].mean > 0.01
+    assert found.ranks["learned_rotation"]["hit_at_1"] == 1
     assert found.ranks["identity"]["hit_at_1"] < 0.5
 
 
-def test_the_oracle_is_that_of_measure():
+def test_procrustes_is_that_of_measure():
     """On an encoder that rotations do not quite rotate: the same ratios as those of `care.measure`'s geometry."""
     generator = torch.Generator().manual_seed(0)
     bent = lambda x: embed(x + 0.3 * x.square())  # noqa: E731
@@ -58,18 +66,20 @@ def test_the_oracle_is_that_of_measure():
     b = MEASURED[0].draw_second((4,), derive(0, "steered"))
     for i in range(4):
         F_a, F_b, F_ba = (observer.augmented(*p)["out"] for p in ((a[i],), (b[i],), (a[i], b[i])))
-        assert found.ratio["oracle"].values[i] == pytest.approx(heldout_ratio(F, F_a).item(), rel=1e-4)
-        defect = composition_error(F, F_a, F_b, F_ba).item()
-        assert found.composition["oracle"].values[i] == pytest.approx(defect, rel=1e-4)
+        assert found.heldout_ratio["procrustes"].values[i] == pytest.approx(heldout_ratio(F, F_a).item(), rel=1e-4)
+        error = composition_error(F, F_a, F_b, F_ba).item()
+        assert found.composition_error["procrustes"].values[i] == pytest.approx(error, rel=1e-4)
 
 
 def test_the_result_can_be_printed_written_and_drawn(result):
     text = str(result)
-    assert "ratio steering" in text
-    assert "all: 100 % a rotation by the oracle" in text
+    assert "held-out ratio R(θ)" in text
+    assert "all: per-augmentation Procrustes explains 100 % of the squared displacement" in text
     assert "ms" in text
     record = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    assert record["families"]["all"]["ratio"]["steering"] == list(result.families[ALL].ratio["steering"].values)
+    assert record["families"]["all"]["heldout_ratio"]["learned_rotation"] == list(
+        result.families[ALL].heldout_ratio["learned_rotation"].values
+    )
     assert record["images"] == 120
     assert len(result.figure().axes) == 1
 
@@ -90,7 +100,7 @@ def test_images_that_were_not_fitted_are_measured():
 
     small, large = (observer_of(leaking, planted_clouds(80, generator, size)) for size in (1.0, 2.0))
     found = steered(small, large).families[ALL]
-    assert found.ratio["steering"].mean > 0.95
+    assert found.heldout_ratio["learned_rotation"].mean > 0.95
 
 
 def test_augmentations_that_were_not_fitted_are_measured():
@@ -108,7 +118,7 @@ def test_augmentations_that_were_not_fitted_are_measured():
     evidence = gather(observer, "out", families)
     seen.append(set())
     predictor = fit_predictor(evidence, steps=1)
-    measure_steering(observer, "out", families, fit_steering(evidence), predictor, "planted")
+    measure_rotation(observer, "out", families, fit_rotation(evidence), predictor, "planted")
     assert len(seen[0]) == 13
     assert len(seen[1]) > 13
     assert len(seen[0] & seen[1]) == 1
@@ -119,17 +129,17 @@ def test_an_invariant_encoder_is_said_to_be_one(scale):
     """With a scale there is a generator to fit, and nothing to fit it to."""
     generator = torch.Generator().manual_seed(0)
 
-    def still(clouds):
+    def invariant(clouds):
         """Angles between the random point and the axes, rounded: not even the last bit reacts."""
         angles = clouds[:, 3:] @ clouds[:, :3].mT / clouds[:, :1].square().sum(2, keepdim=True)
         return torch.nn.functional.normalize((100 * angles[:, 0]).round())
 
-    observer = observer_of(still, planted_clouds(30, generator), PointPolicy(scale=scale))
+    observer = observer_of(invariant, planted_clouds(30, generator), PointPolicy(scale=scale))
     families = [Family(ALL, PointPolicy(scale=scale), 6)]
     evidence = gather(observer, "out", families)
-    steering = fit_steering(evidence)
-    assert steering.generators.isfinite().all()
-    result = measure_steering(observer, "out", families, steering, fit_predictor(evidence, steps=1), "planted")
+    rotation = fit_rotation(evidence)
+    assert rotation.generators.isfinite().all()
+    result = measure_rotation(observer, "out", families, rotation, fit_predictor(evidence, steps=1), "planted")
     assert not result.reacts
     assert "the model hardly reacts" in str(result)
     json.dumps(result.to_json(), allow_nan=False)
@@ -142,7 +152,7 @@ def test_a_low_rank_turns_the_directions_that_matter():
     fitted, unseen = (observer_of(lambda x: embed(x) @ hide.mT, planted_clouds(150, generator)) for _ in range(2))
     result = steered(fitted, unseen, rank=12)
     assert (result.dimension, result.rank) == (40, 12)
-    assert result.families[ALL].ratio["steering"].mean < 1e-4
+    assert result.families[ALL].heldout_ratio["learned_rotation"].mean < 1e-4
 
 
 def test_colors_are_families_of_one_parameter():
@@ -159,59 +169,69 @@ def test_colors_are_families_of_one_parameter():
         assert (getattr(drawn, name) == 1).all()
 
 
-def unexplained(value):
-    return {name: Unexplained((value[name],), (1.0,)) for name in ("steering", "predictor", "oracle")}
+def ratios_of(value):
+    return {name: PooledRatio((value[name],), (1.0,)) for name in ("learned_rotation", "predictor", "procrustes")}
 
 
 @pytest.mark.parametrize(
-    ("moved", "steering", "oracle", "words"),
+    ("displacement", "learned", "procrustes", "words"),
     [
-        (0.5, 0.22, 0.2, "hue: 80 % a rotation by the oracle; steering leaves 0.220 .* 10 % above the oracle's 0.200"),
-        (0.5, 0.15, 0.2, "25 % below the oracle's 0.200"),
-        (0.5, 1e-9, 1e-12, "hue: 100 % a rotation by the oracle; .* as good as the oracle"),
-        (0.5, 1.0, 0.99, "no rotations here, even those fitted to each augmentation explain 1 % of the effect"),
+        (
+            0.5,
+            0.22,
+            0.2,
+            "explains 80 % of .*; the held-out ratio of R.θ. is 0.220, 10 % above that of Procrustes, 0.200",
+        ),
+        (0.5, 0.15, 0.2, "25 % below that of Procrustes, 0.200"),
+        (0.5, 1e-9, 1e-12, "hue: per-augmentation Procrustes explains 100 % .* equal to that of Procrustes"),
+        (0.5, 1.0, 0.99, "hue: no rotations: per-augmentation Procrustes explains 1 % of the squared displacement"),
         (0.001, 1.0, 0.5, "the model hardly reacts"),
         (0.5, math.nan, math.nan, "the model hardly reacts"),
     ],
 )
-def test_the_sentence_says_what_the_numbers_do(moved, steering, oracle, words):
-    ratio = unexplained({"steering": steering, "predictor": 1.0, "oracle": oracle})
-    found = Steered(Spread((moved,)), ratio, {}, {})
+def test_the_sentence_says_what_the_numbers_do(displacement, learned, procrustes, words):
+    ratio = ratios_of({"learned_rotation": learned, "predictor": 1.0, "procrustes": procrustes})
+    found = FamilyResult(Spread((displacement,)), ratio, {}, {})
     assert re.search(words, found.sentence("hue"))
-    assert "loses what is outside" in Steered(
-        Spread((1.0,)), unexplained({"steering": 0.5, "predictor": 1.0, "oracle": 0.4}), {}, {}
+    assert "loses what is outside" in FamilyResult(
+        Spread((1.0,)), ratios_of({"learned_rotation": 0.5, "predictor": 1.0, "procrustes": 0.4}), {}, {}
     ).sentence("crop")
 
 
 def test_an_augmentation_that_hardly_moves_does_not_rule_the_ratio(result):
     """Of two augmentations, one moves 100 times as far: the pooled ratio is nearly its own."""
-    share = Unexplained((0.2, 5.0, math.nan), (1.0, 0.01, 0.0))
+    share = PooledRatio((0.2, 5.0, math.nan), (1.0, 0.01, 0.0))
     assert share.pooled == pytest.approx((0.2 * 1.0 + 5.0 * 0.01) / 1.01)
     assert str(share) == "0.248"
-    assert math.isnan(Unexplained((math.nan,), (0.0,)).pooled)
-    assert (str(Unexplained((math.nan,), (0.0,))), str(Unexplained((), ()))) == ("invariant", "–")
+    assert math.isnan(PooledRatio((math.nan,), (0.0,)).pooled)
+    assert (str(PooledRatio((math.nan,), (0.0,))), str(PooledRatio((), ()))) == ("invariant", "–")
     record = result.to_json()["families"][ALL]
-    values, effects = (torch.tensor(v).double() for v in (record["ratio"]["predictor"], record["ratio_effects"]))
-    assert record["ratio_pooled"]["predictor"] == pytest.approx(float((values * effects).sum() / effects.sum()))
+    values, weights = (
+        torch.tensor(v).double() for v in (record["heldout_ratio"]["predictor"], record["heldout_ratio_weights"])
+    )
+    assert record["heldout_ratio_pooled"]["predictor"] == pytest.approx(float((values * weights).sum() / weights.sum()))
 
 
-def test_effects_are_squared_displacements(result):
+def test_weights_are_squared_displacements(result):
     generator = torch.Generator().manual_seed(0)
     _, unseen = (observer_of(embed, planted_clouds(n, generator)) for n in (300, 120))
     a = MEASURED[0].draw((4,), derive(0, "steered"))
     F = unseen.clean()["out"]
-    for i, effect in enumerate(result.families[ALL].ratio["steering"].effects):
-        assert effect == pytest.approx((unseen.augmented(a[i])["out"] - F).square().sum().item() / 120, rel=1e-4)
+    for i, weight in enumerate(result.families[ALL].heldout_ratio["learned_rotation"].weights):
+        assert weight == pytest.approx((unseen.augmented(a[i])["out"] - F).square().sum().item() / 120, rel=1e-4)
 
 
-def test_the_figure_has_a_row_per_family_that_moved():
-    ratios, pooled = {"steering": [0.2, 0.3], "oracle": [0.1, None]}, {"steering": 0.29, "oracle": 0.1}
-    none = {"steering": None}
-    families = {"hue": ratios, "blur": {"steering": [None]}, "crop": ratios}
+def test_the_figure_has_a_row_per_family_that_the_model_reacts_to():
+    ratios, pooled = (
+        {"learned_rotation": [0.2, 0.3], "procrustes": [0.1, None]},
+        {"learned_rotation": 0.29, "procrustes": 0.1},
+    )
+    none = {"learned_rotation": None}
+    families = {"hue": ratios, "blur": {"learned_rotation": [None]}, "crop": ratios}
     figure = steering_figure(families, {"hue": pooled, "blur": none, "crop": pooled}, "mine $x$")
     (ax,) = figure.axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["hue", "crop"]
     bars = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "|"]
     assert bars == [0.29, 0.1, 0.29, 0.1]
     with pytest.raises(ValueError, match="nothing to draw"):
-        steering_figure({"blur": {"steering": [None]}}, {"blur": none}, "mine")
+        steering_figure({"blur": {"learned_rotation": [None]}}, {"blur": none}, "mine")
