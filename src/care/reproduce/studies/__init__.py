@@ -8,6 +8,7 @@ from care.reproduce.presentation import Presentation
 from care.reproduce.scales import Scale
 from care.reproduce.studies import (
     ablation,
+    decoding,
     equal_compute,
     groups,
     keeping_color,
@@ -15,7 +16,6 @@ from care.reproduce.studies import (
     linear_probe,
     pairs,
     proteins,
-    sensitivity,
     split_sweep,
 )
 from care.reproduce.trial import Outcome, Trial
@@ -46,13 +46,11 @@ STUDIES = {
         Reproduction("lambda-sweep", "λ, chunks, kinds of views", lambda_sweep.trials, lambda_sweep.present),
         Reproduction("proteins", "rotated point clouds", proteins.trials, proteins.present),
         Reproduction("equal-compute", "not in the paper: equal views", equal_compute.trials, equal_compute.present),
+        Reproduction("decoding", "not in the paper: R² decoded from features", decoding.trials, decoding.present),
         Reproduction(
-            "sensitivity", "not in the paper: R² decoded from features", sensitivity.trials, sensitivity.present
+            "keeping-color", "not in the paper: color that is kept", keeping_color.trials, keeping_color.present
         ),
-        Reproduction(
-            "keeping-color", "not in the paper: hue left to CARE", keeping_color.trials, keeping_color.present
-        ),
-        Reproduction("split-sweep", "not in the paper: coordinates that turn", split_sweep.trials, split_sweep.present),
+        Reproduction("split-sweep", "not in the paper: κ of split embeddings", split_sweep.trials, split_sweep.present),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )
 }

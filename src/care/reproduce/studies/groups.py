@@ -23,6 +23,7 @@ from care.reproduce.presentation import (
 )
 from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
+from care.train.recipes import applicable
 
 # The exact logistic regression: a probe of the paper's protocol is far from converged on so few samples.
 PROBE = ("classes", "logistic regression")
@@ -59,7 +60,8 @@ def trials(scale: Scale) -> list[Trial]:
             for form, weight in weights.items()
         }
         for name, settings in chosen.items():
-            configs = [scale.config(data, seed, **{**shared, **settings}) for seed in SEEDS]
+            usual = applicable(shared, settings)
+            configs = [scale.config(data, seed, **{**usual, **settings}) for seed in SEEDS]
             found += [Trial(f"{data}: {name}", config, measures) for config in configs]
     return found
 

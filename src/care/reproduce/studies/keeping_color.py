@@ -1,8 +1,8 @@
-"""Not in the paper: what if the contrast does not ask for invariance to the hue, and only L_equi sees it?
+"""Not in the paper: two ways to keep the color that InfoNCE makes an encoder discard.
 
-InfoNCE asks that two views of an image be the same point. What the views differ in cannot be kept then, whatever
-another loss says. Here the views of the contrast have the same hue, and are never gray; or they differ as always, and
-what augmentations turn has coordinates of its own, which the contrast does not see: colors, or the hue alone.
+InfoNCE asks that two views of an image have one embedding, so what the views differ in is lost. Here the views of
+InfoNCE have the same hue, and are never gray ("color kept"). Or they differ as in the paper, and the embedding is
+split: InfoNCE acts on the invariant part, CARE on the equivariant part, under photometric changes or hue shifts alone.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ from care.reproduce.presentation import (
     measured_table,
 )
 from care.reproduce.scales import Scale
-from care.reproduce.studies.sensitivity import r2_by_output
+from care.reproduce.studies.decoding import r2_by_output
 from care.reproduce.studies.split_sweep import BACKBONE_RATIO, COLOR_RATIO, MRR, ONE_MINUS_R2
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
-STEERED, COLORS, HUES = "CARE, color kept, steered", "CARE, colors turned apart", "CARE, hue turned apart"
+STEERED, COLORS, HUES = "CARE, color kept, steering", "CARE, split: photometric", "CARE, split: hue"
 COLOR_COMPOSITION = (EQUIVARIANT, "composition error, color")
 COLUMNS = {
     "probe %": PROBE,
@@ -53,8 +53,8 @@ COLUMNS = {
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """SimCLR and CARE as always and turned apart, with all seeds; with the color kept, with the first. All are measured
-    under the paper's policy."""
+    """SimCLR, CARE and split embeddings with all seeds; with the color kept, with the first. All are measured under the
+    paper's policy."""
     usual = scale.config("cifar10")
     care, kept = scale.care("cifar10"), {"policy": "color_kept", "measure_policy": usual.policy}
     for_chunks = {**care, **kept, "equivariance_policy": usual.policy}

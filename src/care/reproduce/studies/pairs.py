@@ -45,7 +45,7 @@ def on_cifar10(scale: Scale) -> list[Trial]:
 
 def on_the_circle(scale: Scale) -> list[Trial]:
     """Encoders onto the unit circle, on which a rotation is an angle."""
-    return _trials(scale, embedding=2)
+    return _trials(scale, embedding_dim=2)
 
 
 def on_flowers(scale: Scale) -> list[Trial]:

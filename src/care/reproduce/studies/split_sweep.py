@@ -1,4 +1,4 @@
-"""Not in the paper: how much the coordinates that colors turn may count. Chosen as `lambda-sweep` chooses."""
+"""Not in the paper: κ, the weight of the equivariant part of a split embedding, chosen on validation images."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from care.train.recipes import split_embedding
 
 BASE = "SimCLR"
 KAPPAS = (0.03, 0.1, 0.3, 1.0)
-EVERYTHING = "turned by all augmentations, κ = 1"
+EVERYTHING = "split: all augmentations, κ = 1"
 COLOR_RATIO, BACKBONE_RATIO = (EQUIVARIANT, "held-out ratio, color"), ("backbone", "held-out ratio, color")
 ONE_MINUS_R2, MRR = (EQUIVARIANT, "1 − R², color"), (EQUIVARIANT, "MRR by rotation, color")
 COLUMNS: dict[str, Quantity] = {
@@ -51,7 +51,7 @@ PANELS = {
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """SimCLR, CARE as in the paper, and with coordinates of its own; all are looked at under the paper's policy."""
+    """SimCLR, CARE as in the paper, and on a split embedding; all are measured under the paper's policy."""
     usual, smoke = scale.config("cifar10"), scale.name == "smoke"
     shared = {"validation": 5} if smoke else {**SHORT, "validation": PER_CLASS, "schedule": "constant"}
     chosen: dict[str, dict[str, Any]] = {BASE: {}, "CARE": scale.care("cifar10")}
@@ -79,4 +79,4 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
 
 
 def _named(kappa: float) -> str:
-    return f"turned by colors, κ = {kappa:g}"
+    return f"split: photometric, κ = {kappa:g}"
