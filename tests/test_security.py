@@ -221,7 +221,7 @@ for line in sys.argv[1:]:
 
 def test_nothing_uses_the_network_unless_asked_to(world):
     """Training, evaluating, measuring, comparing, exporting, in a process in which every connection ends it."""
-    small = "--device cpu --epochs 1 --batch-size 16 --limit 16 --model test_resnet --embedding 8"
+    small = "--device cpu --epochs 1 --batch-size 16 --limit 16 --model test_resnet --embedding-dim 8"
     quick = "--images 20 --augmentations 1 --device cpu"
     commands = [
         f"train --data ./data --out trained {small}",

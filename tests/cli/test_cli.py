@@ -98,7 +98,7 @@ def test_mistakes_are_told_in_a_line(picture, args, message):
     [
         (["train", "--epoch", "3"], "No such option: --epoch"),
         (["train", "--data", "shapes", "--epochs", "many"], "--epochs"),
-        (["train", "--data", "shapes", "--equivariance", "1", "--chunks", "3"], "these do: 1, 2, 4, 8"),
+        (["train", "--data", "shapes", "--equivariance", "care", "--chunks", "3"], "these do: 1, 2, 4, 8"),
         (["train", "--data", "shapes", "--method", "simclear"], "method must be one of simclr, mocov2"),
         (["train", "--data", "cifar11"], "no data set is called 'cifar11'"),
         (["train", "--recipe", "nothing"], "`care recipes` lists them"),
@@ -132,6 +132,7 @@ def test_no_cell_of_the_recipes_is_cut(columns):
     assert "…" not in output
     rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if line}
     for name, config in recipes().items():
-        weight = f"{config.equivariance:.3g}" if config.equivariance else "–"
-        assert rows[name][:2] == [config.method, weight]
-        assert rows[name][3:] == [config.model, str(config.epochs), str(config.batch_size)]
+        weight = config.flat().get("care_weight")
+        chosen = [config.method.name, config.equivariance.name, "–" if weight is None else f"{weight:.3g}"]
+        assert rows[name][:3] == chosen
+        assert rows[name][4:] == [config.model, str(config.epochs), str(config.batch_size)]

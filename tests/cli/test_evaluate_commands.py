@@ -147,8 +147,8 @@ def test_a_run_and_its_export_measure_the_same(run, tmp_path):
 
 def test_a_run_is_measured_on_what_it_was_trained_for(run, tmp_path):
     """Its data, the policy and the form of its equivariance loss, and the samples that it cut from its own data."""
-    settings = {"form": "minkowski", "validation": 20, "chunk_policy": "cifar100"}
-    config = small_config(str(run.parent / "data"), epochs=1, equivariance=1.0, **settings)
+    settings = {"form": "minkowski", "validation": 20, "equivariance_policy": "cifar100"}
+    config = small_config(str(run.parent / "data"), epochs=1, equivariance="care", **settings)
     train(prepare(config, tmp_path / "other"))
     for what in (tmp_path / "other", tmp_path / "other" / "model.safetensors"):
         out = tmp_path / f"of-{what.suffix}"
@@ -161,7 +161,7 @@ def test_a_run_is_measured_on_what_it_was_trained_for(run, tmp_path):
 
 
 def test_a_run_of_point_clouds_needs_nothing_said(tmp_path):
-    config = default_config("chains", limit=64, epochs=1, batch_size=32, equivariance=1.0, chunks=4, device="cpu")
+    config = default_config("chains", limit=64, epochs=1, batch_size=32, equivariance="care", chunks=4, device="cpu")
     train(prepare(config, tmp_path / "clouds"))
     result = CliRunner().invoke(app, ["measure", str(tmp_path / "clouds"), *QUICK, "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output

@@ -1,6 +1,5 @@
 """`care train`, from the command to the run folder, on pictures of one's own."""
 
-import dataclasses
 import json
 
 import pytest
@@ -14,7 +13,7 @@ from care.data import load
 from care.train import Config, keeping, recipe
 from train.small import small_data
 
-SMALL = ["--model", "test_resnet", "--size", "16", "--batch-size", "8", "--embedding", "8", "--head-width", "16"]
+SMALL = ["--model", "test_resnet", "--size", "16", "--batch-size", "8", "--embedding-dim", "8", "--head-width", "16"]
 
 
 def run(*args, code=0):
@@ -37,21 +36,23 @@ def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
 def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
     data, out = small_data(tmp_path / "data"), tmp_path / "run"
     train = ["train", "--out", out, "--data", data, "--device", "cpu", *SMALL, "--keep", "hue", "--chunks", 2]
-    run(*train, "--epochs", 1, "--turning", 0.3)
+    run(*train, "--epochs", 1, "--equivariant-weight", 0.3)
     config = Config.read(out / "config.toml")
-    assert (config.embedding, config.equivariant_dim, config.equivariance, config.turning) == (8 + 16, 16, 10.0, 0.3)
+    part = config.equivariance.settings
+    assert (config.embedding_dim, config.equivariant_dim) == (8 + 16, 16)
+    assert (part.care_weight, part.equivariant_weight) == (10.0, 0.3)
     assert (config.policy, config.equivariance_policy, config.measured_policy) == ("mocov2", "hue_only", "mocov2")
-    assert "already finished" in run(*train, "--epochs", 1, "--turning", 0.3, "--resume")
-    run("train", "--resume", "--out", out, "--keep", "hue", "--turning", 0.3, "--epochs", 2)
-    assert Config.read(out / "config.toml").embedding == 8 + 16
+    assert "already finished" in run(*train, "--epochs", 1, "--equivariant-weight", 0.3, "--resume")
+    run("train", "--resume", "--out", out, "--keep", "hue", "--equivariant-weight", 0.3, "--epochs", 2)
+    assert Config.read(out / "config.toml").embedding_dim == 8 + 16
     error = run(*train[:-4], "--keep", "pose", code=2)
-    assert "what can be kept is hue or colors, not pose" in error
+    assert "what can be kept is hue or photometric, not pose" in error
 
 
 def test_keep_goes_with_recipes():
-    without, settings = recipe("cifar10-simclr"), keeping("colors", 128)
-    assert dataclasses.replace(without, **settings).turned == 16
-    assert _keeping("colors", {"epochs": 3}, None, "cifar10-simclr", None) == {**settings, "epochs": 3}
+    without, settings = recipe("cifar10-simclr"), keeping("photometric", 128)
+    assert without.replace(**settings).equivariant_dim == 16
+    assert _keeping("photometric", {"epochs": 3}, None, "cifar10-simclr", None) == {**settings, "epochs": 3}
 
 
 @pytest.fixture
@@ -73,7 +74,8 @@ def test_photos_without_classes_are_prepared_trained_on_and_measured(unlabeled, 
     samples = load(unlabeled)
     assert (samples.classes, samples.labels.unique().tolist()) == ((), [-1])
     assert "60 images, all bytes as they were written" in run("data", "check", unlabeled)
-    train = ["train", "--data", unlabeled, "--epochs", 1, "--equivariance", 1, "--chunks", 2, "--device", "cpu", *SMALL]
+    care = ["--equivariance", "care", "--chunks", 2]
+    train = ["train", "--data", unlabeled, "--epochs", 1, *care, "--device", "cpu", *SMALL]
     out = tmp_path / "run"
     wrong = run(*train, "--out", out, code=2)
     assert "mine has neither a test nor a val split: train with --validation N" in wrong
@@ -85,7 +87,7 @@ def test_photos_without_classes_are_prepared_trained_on_and_measured(unlabeled, 
     assert record["heldout_ratio"] > 0
     quick = ["--augmentations", 2, "--device", "cpu"]
     run("measure", out, *quick, "--no-families", "--out", tmp_path / "measured")
-    assert json.loads((tmp_path / "measured" / "measurement.json").read_text())["head"]["images"] == 20
+    assert json.loads((tmp_path / "measured" / "measurement.json").read_text())["embedding"]["images"] == 20
     assert "no labels, so no probe and no kNN" in run("evaluate", out, *quick, "--out", tmp_path / "evaluated")
 
 

@@ -9,7 +9,7 @@ from html import unescape
 
 CHROMIUM = shutil.which("chromium")
 
-# The page is looked at from outside, in a frame, so that it is the very file that users get, with its own restrictions.
+# The page is inspected from outside, in a frame, so that it is the very file that users get, with its own restrictions.
 OUTSIDE = """<!DOCTYPE html><iframe src="{name}" width="{width}" height="800"></iframe><pre></pre><script>
 const frame = document.querySelector("iframe");
 frame.onload = () => {{

@@ -20,8 +20,8 @@ from care.evaluate.comparison.quantities import Quantity
 from care.evaluate.effects.orbits import ANGLES, orbits
 from care.report.page import Page, Picture, Section
 
-SHAPES = ("shapes-simclr", "shapes-care", "shapes-care-turned-apart")
-CHAINS = ("chains-simclr", "chains-care", "chains-care-turned-apart")
+SHAPES = ("shapes-simclr", "shapes-care", "shapes-care-split-embedding")
+CHAINS = ("chains-simclr", "chains-care", "chains-care-split-embedding")
 RUNS = (*SHAPES, *CHAINS)
 
 
@@ -42,7 +42,7 @@ def test_the_table_has_what_the_evaluations_have(shown):
     """Row by row, in the terminal and on the page, from the JSON that was saved."""
     out, printed = shown
     page = unescape((out / "report.html").read_text())
-    names = [f"{data}: {name}" for data in ("shapes", "chains") for name in ("SimCLR", "CARE", "CARE, turned apart")]
+    names = [f"{data}: {name}" for data in ("shapes", "chains") for name in ("SimCLR", "CARE", "CARE, split embedding")]
     for run, name in zip(RUNS, names, strict=True):
         record = evaluation(out, run)
         family = of_equivariance_loss(record)["families"]["all"]
@@ -143,7 +143,7 @@ def claim(column, demand):
 def test_verdicts_follow_the_numbers(column, demand, before, after, seen):
     verdict = demo.judge(claim(column, demand), quantity(column, before), quantity(column, after))
     assert verdict.seen is seen
-    words = {True: "Seen: it is so.", False: "Not seen: it is so.", None: "Cannot be told: it is so."}
+    words = {True: "Seen: it is so.", False: "Not seen: it is so.", None: "No verdict: it is so."}
     assert verdict.sentence.startswith(words[seen])
 
 
@@ -151,10 +151,10 @@ def test_small_differences_without_an_interval_are_no_evidence():
     for before, after in ((0.699, 0.706), (0.706, 0.699)):
         verdict = demo.judge(claim(HUE, "better"), quantity(HUE, before), quantity(HUE, after))
         assert verdict.seen is None
-        assert verdict.sentence.startswith("Not certain")
+        assert verdict.sentence.startswith("Not significant")
 
 
-def test_differences_within_chance_are_called_so():
+def test_differences_that_are_not_significant_are_called_so():
     """100 units that differ by ±1 around a tiny mean, then by about 0.5."""
     noise = torch.linspace(-1, 1, 100).tolist()
     one = quantity(HELDOUT, 0.5, [0.5] * 100)
@@ -163,10 +163,10 @@ def test_differences_within_chance_are_called_so():
     assert demo.judge(claim(HELDOUT, "better"), one, other).seen is None
     assert demo.judge(claim(HELDOUT, "better"), one, clear).seen is True
     assert demo.judge(claim(HELDOUT, "better"), clear, one).seen is False
-    # A half is a half only by more than chance: 0.24 of 0.5, with and without noise.
+    # Half of it must be significant: 0.24 of 0.5, with and without noise.
     assert demo.judge(claim(HELDOUT, "halved"), one, quantity(HELDOUT, 0.24, [0.24 + x for x in noise])).seen is None
     assert demo.judge(claim(HELDOUT, "halved"), one, quantity(HELDOUT, 0.24, [0.24] * 100)).seen is True
-    # Worse, but no more than by chance, may be "not worse"; better is, by however little, and clearly worse is not.
+    # "Not worse" is undecided where worse is not significant; better by however little is, clearly worse is not.
     assert demo.judge(claim(HELDOUT, "not worse"), other, one).seen is None
     assert demo.judge(claim(HELDOUT, "not worse"), one, other).seen is True
     assert demo.judge(claim(HELDOUT, "not worse"), clear, one).seen is False
@@ -184,14 +184,14 @@ def test_only_what_is_seen_is_counted():
 
 
 def test_orbits_go_once_around_the_vertical_axis(generator):
-    """An encoder that turns with its input, the direction to the first point: its orbits are known."""
+    """An encoder that rotates with its input, the direction to the first point: its orbits are known."""
     clouds = torch.randn(3, 5, 3, generator=generator)
     found = orbits(lambda x: {"embedding": x[:, 0]}, clouds)
     x, y, z = torch.nn.functional.normalize(clouds[:, 0], dim=1).unbind(1)
     for k in range(ANGLES):
         angle = math.radians(5 * k)
-        turned = (math.cos(angle) * x - math.sin(angle) * y, math.sin(angle) * x + math.cos(angle) * y, z)
-        assert (found[:, k] - torch.stack(turned, dim=1)).abs().max() < 1e-5
+        rotated = (math.cos(angle) * x - math.sin(angle) * y, math.sin(angle) * x + math.cos(angle) * y, z)
+        assert (found[:, k] - torch.stack(rotated, dim=1)).abs().max() < 1e-5
 
 
 browsed = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
@@ -244,7 +244,7 @@ def test_a_broken_picture_is_seen(simple, profile):
     ids=["script", "elsewhere", "file"],
 )
 def test_what_the_page_may_not_do_is_seen(simple, profile, bad):
-    """A script is refused, and so is a picture that is not in the file: both are told on the console."""
+    """A script is refused, and so is a picture that is not in the file: both are reported on the console."""
     simple.write_text(simple.read_text().replace("</main>", f"{bad}</main>"))
     assert look(simple, profile).errors
 

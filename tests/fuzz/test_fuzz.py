@@ -188,10 +188,10 @@ def test_the_configuration_of_a_trained_encoder_is_in_its_weights(world):
     folder, config = world
     file = folder / "run" / "config.toml"
     whole = file.read_text()
-    file.write_text(whole.replace("embedding = 8", "embedding = 9"))
+    file.write_text(whole.replace("embedding_dim = 8", "embedding_dim = 9"))
     try:
         assert care.load(folder / "run")(torch.zeros(2, 3, 32, 32)).shape == (2, 8)
-        with pytest.raises(ValueError, match=r"config\.toml was changed since .*: embedding: 9 instead of 8"):
+        with pytest.raises(ValueError, match=r"config\.toml was changed since .*: embedding_dim: 9 instead of 8"):
             prepare(Run(folder / "run").config(), folder / "run", resume=True)
     finally:
         file.write_text(whole)

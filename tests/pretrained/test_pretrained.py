@@ -12,8 +12,8 @@ from torch import nn
 
 import care
 from care.export import export
-from care.methods import build_encoder
 from care.models import build_backbone
+from care.objective import build_encoder
 from care.pretrained import load_pretrained
 from care.train import Run, prepare, train
 from pretrained.made import onnx_means
@@ -87,7 +87,7 @@ def test_a_run_gives_its_embedding_and_its_backbone(run, images, file):
 
 
 def test_a_split_embedding_is_given_whole_and_in_its_parts(tmp_path, images):
-    config = small_config(small_data(tmp_path / "data"), epochs=1, equivariance=1.0, embedding=8, turned=3)
+    config = small_config(small_data(tmp_path / "data"), epochs=1, equivariance="split")
     train(prepare(config, tmp_path / "split"))
     model, z = load_pretrained(str(tmp_path / "split")), care.load(tmp_path / "split")(images)
     found = model.embed(images)
@@ -107,7 +107,7 @@ def test_all_outputs_take_one_pass(run, images):
 
 
 def test_a_run_on_point_clouds_and_its_export(tmp_path, generator):
-    config = small_config("chains", model="deepset", policy="rotations", chunk_policy="rotations")
+    config = small_config("chains", model="deepset", policy="rotations")
     encoder = build_encoder(config, (16,)).eval()
     (tmp_path / "clouds").mkdir()
     run = Run(tmp_path / "clouds")

@@ -1,4 +1,4 @@
-"""A rotation R(θ) that was trained with the encoder, from `care train --steering` to `care steer`."""
+"""A rotation R(θ) that was trained with the encoder, from `care train --equivariance steering` to `care steer`."""
 
 import json
 
@@ -17,7 +17,7 @@ from care.train.runs import load_trained
 from train.small import small_config, small_data
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-SETTINGS = {"steering": 2.0, "steering_rank": 6, "equivariance": 1.0, "epochs": 1}
+SETTINGS = {"equivariance": "steering", "steering_weight": 2.0, "care_weight": 1.0, "epochs": 1}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def run(tmp_path_factory):
 
 def test_the_log_has_the_third_term(run):
     (record,) = Run(run).log()
-    expected = record["siamese"] + record["equivariance"] + 2 * record["steering"]
+    expected = record["info_nce"] + record["equivariance"] + 2 * record["steering"]
     assert record["loss"] == pytest.approx(expected, rel=1e-6)
 
 

@@ -40,7 +40,7 @@ def test_steer_leaves_a_rotation_a_record_and_pictures(run, generator):
 
 def test_products_of_colors_are_fitted_if_asked_for_to_the_whole_of_a_split_embedding(run):
     split = run.parent / "split"
-    settings = {"method": "simclr", "equivariance": 1.0, "embedding": 8, "turned": 3, "epochs": 1}
+    settings = {"equivariance": "split", "equivariant_dim": 3, "epochs": 1}
     train(prepare(small_config(str(run.parent / "data"), **settings), split))
     result = CliRunner().invoke(app, ["steer", str(split), *QUICK, "--second-order"])
     assert result.exit_code == 0, result.output
@@ -55,8 +55,8 @@ def test_products_of_colors_are_fitted_if_asked_for_to_the_whole_of_a_split_embe
 
 
 def test_products_are_for_colors(tmp_path):
-    shared = {"model": "deepset", "epochs": 1, "limit": 64, "batch_size": 16, "chunks": 4, "policy": "rotations"}
-    config = small_config("chains", **shared, chunk_policy="rotations", queue=32)
+    shared = {"model": "deepset", "epochs": 1, "limit": 64, "batch_size": 16, "policy": "rotations"}
+    config = small_config("chains", **shared)
     train(prepare(config, tmp_path / "clouds"))
     result = CliRunner().invoke(app, ["steer", str(tmp_path / "clouds"), *QUICK, "--second-order"])
     assert result.exit_code == 2

@@ -1,6 +1,5 @@
 """`deterministic`: the same seed gives the same bits on a GPU, stopped or not."""
 
-import dataclasses
 import signal
 
 import pytest
@@ -41,7 +40,7 @@ def test_what_torch_was_told_before_holds_again_afterwards(tmp_path):
 @pytest.mark.parametrize("method", METHODS)
 def test_stopped_and_resumed_equals_never_stopped_on_a_gpu(method, graph, tmp_path):
     shared = {"epochs": 4, "device": "cuda", "precision": "fp32", "graph": graph, "deterministic": True}
-    config = dataclasses.replace(small_config(small_data(tmp_path / "data"), **shared), **METHODS[method])
+    config = small_config(small_data(tmp_path / "data"), **{**shared, **METHODS[method]})
     for name in ("whole", "again"):
         train(prepare(config, tmp_path / name))
     assert same_state(tmp_path / "whole", tmp_path / "again")

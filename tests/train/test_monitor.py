@@ -6,8 +6,8 @@ import torch
 from care.augment import PointPolicy
 from care.data import load
 from care.geometry import Euclidean, Minkowski, Symplectic
-from care.methods import build_encoder
 from care.models import Encoder
+from care.objective import build_encoder
 from care.train import default_config
 from care.train.monitor import Monitor
 
@@ -16,7 +16,7 @@ from care.train.monitor import Monitor
 def test_measures_of_an_untrained_encoder(form):
     samples = load("chains", "test").limit(60)
     torch.manual_seed(0)
-    encoder = build_encoder(default_config("chains", embedding=8, head_width=16), samples.source).eval()
+    encoder = build_encoder(default_config("chains", embedding_dim=8, head_width=16), samples.source).eval()
     found = Monitor(samples, samples, PointPolicy(), form, seed=0).measure(encoder, torch.device("cpu"))
     F = form.embed(encoder(samples.inputs).detach()).double()
     cosines = torch.nn.functional.cosine_similarity(F[:, None], F[None], dim=-1)

@@ -32,7 +32,7 @@ def test_training_goes_on_meanwhile_and_changes_nothing_of_what_is_written(tmp_p
     assert saved.step == 0
     restored = build_state(config, job.samples, processes)
     restored.restore(saved, processes)
-    assert all(torch.equal(tensor, before[name]) for name, tensor in restored.method.state_dict().items())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in restored.objective.state_dict().items())
 
 
 def fail():

@@ -35,19 +35,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "measure": (
         "measure.measure",
-        "Measure whether augmentations rotate a model's embeddings, move them otherwise, or leave them alone.",
+        "Measure whether augmentations rotate a model's embeddings, change them otherwise, or leave them invariant.",
     ),
     "compare": (
         "compare.compare",
-        "Put evaluated runs side by side: one table, paired figures, and what differs by more than chance.",
+        "Put evaluated runs side by side: one table, paired figures, and which differences are significant.",
     ),
     "steer": (
         "steer.steer",
-        "Fit a map from augmentations to rotations of the embeddings, and measure it on what it was not fitted to.",
+        "Fit a rotation R(θ) of the embeddings as a function of the augmentation, and measure it on held-out images.",
     ),
     "retrieve": (
         "retrieve.retrieve",
-        "Find the images that a picture would be near, had it been changed, without changing it.",
+        "Find the nearest neighbors of an augmented image without augmenting it: those of R(θ) f(q).",
     ),
     "explore": (
         "explore.explore",

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -105,7 +106,7 @@ def _with_options(command: Callable[..., None], options: list[Option]) -> Callab
 
 def _given(option: str, args: list[str]) -> Iterator[str]:
     """The values that an option has in a command line."""
-    for word, following in zip(args, [*args[1:], ""], strict=True):
+    for word, following in itertools.pairwise([*args, ""]):
         if word == option:
             yield following
         elif word.startswith(f"{option}="):

@@ -26,7 +26,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim is seen, with the numbers. None: it may be chance, or there is no number."""
+    """Whether a claim is seen, with the numbers. None: not significant, or there is no number."""
 
     claim: Claim
     seen: bool | None
@@ -42,32 +42,30 @@ CLAIMS = {
     "shapes": (
         Claim(GAMMA, "γ_f is at most half of SimCLR's", "halved"),
         Claim(HELDOUT, "the held-out ratio is lower", "better"),
-        Claim(HUE, "the features tell the color of a shape better", "better"),
+        Claim(HUE, "the hue of a shape is decoded better from the features", "better"),
         Claim(PROBE, "the linear probe is not worse", "not worse"),
-        Claim(HUE, "the features tell the color better where hue turns coordinates of its own", "better", SPLIT),
-        Claim(COLORS, "the held-out ratio of a change of colors is then at most half of SimCLR's", "halved", SPLIT),
-        Claim(PROBE, "and the linear probe is not worse then", "not worse", SPLIT),
+        Claim(HUE, "with a split embedding, the hue is decoded better from the features", "better", SPLIT),
+        Claim(COLORS, "its held-out ratio under color jitter is at most half of SimCLR's", "halved", SPLIT),
+        Claim(PROBE, "with a split embedding, the linear probe is not worse", "not worse", SPLIT),
     ),
     "chains": (
         Claim(HELDOUT, f"a rotation is nearly exact: the held-out ratio is below {NEARLY_EXACT}", "nearly exact"),
-        Claim(COMPOSITION, f"compositions hold: their error is below {NEARLY_EXACT}, too", "nearly exact"),
+        Claim(COMPOSITION, f"compositions hold: the composition error is below {NEARLY_EXACT}", "nearly exact"),
         Claim(GAMMA, "γ_f is at most half of SimCLR's", "halved"),
         Claim(PROBE, "the linear probe is not worse", "not worse"),
-        Claim(
-            HELDOUT, "a rotation is nearly exact where the losses have coordinates of their own", "nearly exact", SPLIT
-        ),
-        Claim(PROBE, "and the linear probe is not worse then", "not worse", SPLIT),
+        Claim(HELDOUT, "with a split embedding, a rotation is nearly exact", "nearly exact", SPLIT),
+        Claim(PROBE, "with a split embedding, the linear probe is not worse", "not worse", SPLIT),
     ),
 }
 
 
 def judge(claim: Claim, a: Quantity | None, b: Quantity | None) -> Verdict:
-    """Hold the claim against a of SimCLR and b of the other and, where they are means of many, against chance."""
+    """Compare a of SimCLR with b of the other encoder, with a 95 % interval where both are means of many."""
     if a is None or b is None or not _known(a) or not _known(b):
-        return Verdict(claim, None, f"Cannot be told: {claim.words}. There is no number to compare.")
+        return Verdict(claim, None, f"No verdict: {claim.words}. There is no number to compare.")
     seen = _seen(claim, a, b)
-    words = {True: "Seen", False: "Not seen", None: "Not certain"}[seen]
-    numbers = f"{_text(a)} with SimCLR, {_text(b)} with {claim.of}{_chance(a, b)}"
+    words = {True: "Seen", False: "Not seen", None: "Not significant"}[seen]
+    numbers = f"{_text(a)} with SimCLR, {_text(b)} with {claim.of}{_significance(a, b)}"
     return Verdict(claim, seen, f"{words}: {claim.words}. {numbers}.")
 
 
@@ -104,9 +102,9 @@ def _text(quantity: Quantity) -> str:
     return f"{100 * quantity.value:.1f}\N{NO-BREAK SPACE}%" if quantity.percent else number(quantity.value)  # type: ignore[operator, arg-type]
 
 
-def _chance(a: Quantity, b: Quantity) -> str:
+def _significance(a: Quantity, b: Quantity) -> str:
     interval = _interval(a, b)
     if interval is None:
-        return f"; differences below {UNSURE} are not told from chance"
+        return f"; differences below {UNSURE} are not significant"
     low, high = (f"{100 * end:+.1f}" if a.percent else f"{end:+.2g}" for end in interval)
     return f"; the difference is between {low} and {high}{' points' if a.percent else ''} at 95 %"

@@ -1,4 +1,4 @@
-"""What the demo trains, and how thoroughly it looks. Chosen on samples cut from train, with seeds 0 and 1."""
+"""What the demo trains, and how much it measures. Chosen on samples cut from train, with seeds 0 and 1."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -34,13 +34,13 @@ HUE = Column(
     "hue R²\N{NO-BREAK SPACE}↑",
     "backbone",
     "R² of the factor hue",
-    "How well a linear regression on the features tells the color of a shape: 1 is exactly, 0 is not at all.",
+    "R² of the hue of a shape, decoded from the features by a linear regression: 1 is exact, 0 is not at all.",
 )
-MOVED = Column(
+DISPLACEMENT = Column(
     "displacement",
     EQUIVARIANT,
     "displacement",
-    "How far an augmentation moves an embedding on the unit sphere, where 0 is not at all and 2 is to the other end.",
+    "How far an augmentation moves an embedding on the unit sphere: 0 is invariant, 2 is the opposite point.",
 )
 HELDOUT = Column(
     "held-out ratio\N{NO-BREAK SPACE}↓",
@@ -53,29 +53,29 @@ COMPOSITION = Column(
     "composition error\N{NO-BREAK SPACE}↓",
     EQUIVARIANT,
     "composition error",
-    "The same for two augmentations in a row and the product of their rotations.",
+    "The held-out ratio of two augmentations in a row, for the product of their rotations.",
 )
 GAMMA = Column(
     "γ_f\N{NO-BREAK SPACE}↓",
     EQUIVARIANT,
     "γ_f",
-    "The paper's relative equivariance, how much an augmentation changes the angles between embeddings relative to how "
-    "far it moves them: it falls when augmentations act as rotations, but also when everything moves far.",
+    "The paper's relative equivariance: how much an augmentation changes the angles between embeddings, relative to "
+    "how far it moves them. It falls when augmentations act as rotations, but also when everything moves far.",
 )
 WAHBA = Column(
     "W_f\N{NO-BREAK SPACE}↓",
     EQUIVARIANT,
     "W_f",
-    "The paper's Wahba error, the distance that is left when the best rotation is undone, over all samples together: "
-    "it also falls when nothing moves, and grows with the number of samples.",
+    "The paper's Wahba error: the distance that remains after the best rotation, over all samples together. It also "
+    "falls when nothing moves, and grows with the number of samples.",
 )
 
 # Not in the table: the claims need them.
 COLORS = Column(
-    "held-out ratio of colors", EQUIVARIANT, "held-out ratio, color", "The held-out ratio of changes of color."
+    "held-out ratio, color", EQUIVARIANT, "held-out ratio, color", "The held-out ratio under color jitter alone."
 )
 
-COLUMNS = (PROBE, KNN, HUE, MOVED, HELDOUT, COMPOSITION, GAMMA, WAHBA)
+COLUMNS = (PROBE, KNN, HUE, DISPLACEMENT, HELDOUT, COMPOSITION, GAMMA, WAHBA)
 
 
 def value(shown: Shown, column: Column) -> Quantity | None:

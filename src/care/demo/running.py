@@ -18,7 +18,7 @@ from care.pretrained import run_study
 from care.train import CallbackProgress, Config, Run, prepare, train
 
 BANK = 5000  # training samples that classes are learned from
-TURNED = 6  # clouds that are turned through 360°
+CLOUDS = 6  # whose orbits are drawn: each is rotated through 360°
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +65,6 @@ def _show(config: Config, run: Run, measures: Settings, words: str, watch: Watch
 
     evaluation = evaluate_model(study, measures, measuring)
     evaluation.save(run.folder / "evaluation")
-    clouds = isinstance(study.policy, PointPolicy)
-    turned = orbits(study.embed, study.test.inputs[:TURNED]) if clouds else None
-    return Shown(config, run.log(), evaluation, turned)
+    are_clouds = isinstance(study.policy, PointPolicy)
+    drawn = orbits(study.embed, study.test.inputs[:CLOUDS]) if are_clouds else None
+    return Shown(config, run.log(), evaluation, drawn)

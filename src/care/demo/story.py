@@ -12,11 +12,11 @@ from care.report import cosine_figure, orbit_figure, response_figure, training_f
 from care.report.page import Page, Picture, Points, Section
 
 LEAD = (
-    "A contrastive encoder such as SimCLR learns to ignore crops and colors. CARE adds a loss by which an augmentation "
-    "may move an embedding, but must move all embeddings by the same rotation. Both were just trained here, on "
-    "generated pictures and on generated 3-D point clouds, and measured on samples they never saw. Turned apart is not "
-    "in the paper: CARE with a part of the embedding for each of its two losses, one that is to ignore augmentations, "
-    "and one that is to turn, with the cloud or with the hue of the picture."
+    "A contrastive encoder such as SimCLR learns to be invariant to crops and color jitter. CARE adds an equivariance "
+    "loss: an augmentation may move embeddings, but must move all of them by the same rotation. Both were just trained "
+    "here, on generated pictures and on generated 3-D point clouds, and measured on held-out samples. The split "
+    "embedding is not in the paper: InfoNCE trains its invariant part, the equivariance loss its equivariant part, "
+    "which should rotate with the cloud or with the hue of the picture."
 )
 
 
@@ -33,7 +33,7 @@ def story(found: Found, seconds: float) -> Page:
 
 
 def verdicts(data: str, encoders: Mapping[str, Shown]) -> list[Verdict]:
-    """What is claimed on a data set, held against its encoders."""
+    """The claims about a data set, each with the verdict of the numbers."""
     simclr, claims = encoders["SimCLR"], [claim for claim in CLAIMS[data] if claim.of in encoders]
     return [judge(claim, value(simclr, claim.column), value(encoders[claim.of], claim.column)) for claim in claims]
 
@@ -48,11 +48,11 @@ def _claims(found: Found) -> Section:
     parts: list[str | Points] = []
     for data, encoders in found.items():
         judged = verdicts(data, encoders)
-        parts.append(f"On {data}, {tally(judged)} can be seen:")
+        parts.append(f"On {data}, {tally(judged)} are seen:")
         parts.append(Points([(verdict.mark, verdict.sentence) for verdict in judged]))
     parts.append(
-        "These are one seed and a few minutes of training: an interval says what other samples and other augmentations "
-        "would change, not what another seed would. care demo --seed 1 shows that."
+        "This is one seed and a few minutes of training. The intervals are over samples and augmentations, not over "
+        "seeds: care demo --seed 1 trains with another."
     )
     return Section("Is the claim seen?", parts)
 
@@ -71,35 +71,35 @@ def _shapes(encoders: Mapping[str, Shown]) -> list[Section]:
     families = Picture(
         response_figure({name: e.measurement(e.equivariant_output).values() for name, e in evaluations.items()}),
         "Held-out ratio, γ_f and other measures of each encoder for each family of augmentations.",
-        "A dot per augmentation, a bar at their mean, and the mean beside it. Of the families, crop shows another part "
-        "of a picture, flip its mirror image, and the others change its colors or its sharpness.",
+        "A dot per augmentation, a bar at their mean, and the mean beside it. Crop and flip are geometric; the other "
+        "families are photometric.",
     )
     gallery = Picture(
         drawn["neighbors-backbone"],
-        "Queries with changed colors, and the test pictures that each encoder finds most similar.",
-        "The colors of a picture were changed, and the encoders were asked for the five most similar test pictures. "
-        f"Green frames are of the right class. {_retrieved(encoders)}",
+        "Queries with color jitter, and their nearest test pictures in the features of each encoder.",
+        "Each query has color jitter; beside it are its five nearest test pictures. Green frames are of its class. "
+        f"{_retrieved(encoders)}",
     )
     cosines = Picture(
         cosine_figure({name: e.arrays[f"cosine/{e.equivariant_output}"] for name, e in evaluations.items()}),
         "Histograms of the cosine between the embeddings of a picture before and after an augmentation.",
-        "Each line is one augmentation. A rotation need not turn every embedding by the same angle, but one that does "
-        "has a narrow peak; variances are on the right.",
+        "Each line is one augmentation. A rotation that moves every embedding by the same angle has a narrow peak; a "
+        "rotation in general need not. Variances are on the right.",
     )
     positives = Picture(
         drawn["positive-cosines"],
         "Histograms of the cosine between two augmented views of one picture, and its mean over the epochs.",
-        "Two views of one picture. An invariant encoder has all of them at 1; CARE may keep them apart.",
+        "Two views of one picture. For an invariant encoder all cosines are 1; with CARE they need not be.",
     )
     return [
         Section("Shapes: which augmentations act as rotations?", [families]),
-        Section("Shapes: what is found for a recolored picture?", [gallery]),
+        Section("Shapes: what is retrieved after color jitter?", [gallery]),
         Section("Shapes: how far do embeddings move?", [cosines, positives]),
     ]
 
 
 def _retrieved(encoders: Mapping[str, Shown]) -> str:
-    """How far the colors of neighbors are from the query's, in words."""
+    """The mean distance in hue between neighbors and query, in words."""
     parts = []
     for name, shown in encoders.items():
         record = shown.evaluation.record["retrieval"]["backbone"]
@@ -110,22 +110,22 @@ def _retrieved(encoders: Mapping[str, Shown]) -> str:
 
 
 def _chains(encoders: Mapping[str, Shown]) -> Section:
-    turned = {name: shown.orbits for name, shown in encoders.items() if shown.orbits is not None}
+    drawn = {name: shown.orbits for name, shown in encoders.items() if shown.orbits is not None}
     orbits = Picture(
-        orbit_figure(turned),
-        "Paths of the embeddings of six point clouds while each cloud is turned through 360°, for each encoder.",
-        "Six clouds, each turned once around, in the plane in which their embeddings move most, each panel at its own "
-        "scale. Where turning the cloud turns the embedding, every cloud runs along a circle at the same pace.",
+        orbit_figure(drawn),
+        "Orbits of the embeddings of six point clouds, each rotated through 360°, for each encoder.",
+        "Six clouds, each rotated through 360°, in the plane in which their embeddings move most; each panel has a scale "
+        "of its own. Where rotating the cloud rotates the embedding, orbits are circles, passed at the same speed.",
     )
     evaluations = _evaluations(encoders)
     measured = {name: e.measurement(e.equivariant_output).values() for name, e in evaluations.items()}
     responses = Picture(
         response_figure(measured),
         "Held-out ratio, composition error and other measures of each encoder for rotations of point clouds.",
-        "A dot per rotation of the cloud. Composition is about two rotations in a row: does the product of what was "
-        "fitted for each of them do what both do together?",
+        "A dot per rotation of the cloud. The composition error is that of two rotations in a row, predicted by the "
+        "product of the two rotations that were fitted.",
     )
-    return Section("Chains: turning point clouds", [orbits, responses])
+    return Section("Chains: rotations of point clouds", [orbits, responses])
 
 
 def _training(found: Found) -> Section:
@@ -141,7 +141,7 @@ def _training(found: Found) -> Section:
 
 
 def _trained(found: Found) -> str:
-    """What was trained, for those who want to do it again."""
+    """What was trained, for those who want to reproduce it."""
     words = []
     for data, encoders in found.items():
         config = next(iter(encoders.values())).config
