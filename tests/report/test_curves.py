@@ -10,7 +10,7 @@ def log(epochs):
         {
             "epoch": k,
             "loss": 5 / k + 1,
-            "siamese": 4 / k + 1 if k != 3 else math.nan,
+            "info_nce": 4 / k + 1 if k != 3 else math.nan,
             "equivariance": 0.3 * math.exp(-k / 20) if k != 2 else math.inf,
             "positive_cosine": 1 - 0.5 / k,
             "heldout_ratio": None if k % 5 else 1 / k,
@@ -23,7 +23,7 @@ def log(epochs):
 
 TITLES = {
     "loss": "loss, all terms (↓)",
-    "siamese": "Siamese loss (↓)",
+    "info_nce": "InfoNCE (↓)",
     "equivariance": "equivariance loss (↓)",
     "positive_cosine": "cosine of positives",
     "heldout_ratio": "held-out ratio (↓)",

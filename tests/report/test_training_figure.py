@@ -7,11 +7,11 @@ import pytest
 from care.report import training_figure
 
 LOGS = {
-    "SimCLR": [{"epoch": 1, "siamese": 5.0, "knn": 0.2}, {"epoch": 2, "siamese": 4.0, "knn": 0.4}],
+    "SimCLR": [{"epoch": 1, "info_nce": 5.0, "knn": 0.2}, {"epoch": 2, "info_nce": 4.0, "knn": 0.4}],
     "CARE": [
-        {"epoch": 1, "siamese": 5.5, "equivariance": 0.3, "knn": None},
-        {"epoch": 2, "siamese": 4.5, "equivariance": math.nan, "knn": 0.3},
-        {"epoch": 3, "siamese": 4.2, "equivariance": 0.1, "knn": 0.5},
+        {"epoch": 1, "info_nce": 5.5, "equivariance": 0.3, "knn": None},
+        {"epoch": 2, "info_nce": 4.5, "equivariance": math.nan, "knn": 0.3},
+        {"epoch": 3, "info_nce": 4.2, "equivariance": 0.1, "knn": 0.5},
     ],
 }
 

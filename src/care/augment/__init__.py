@@ -15,7 +15,7 @@ from care.augment.coordinates import coordinate_names, coordinates
 from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
 from care.augment.points import PointParameters, PointPolicy
-from care.augment.policy import Family, ImagePolicy
+from care.augment.policy import ImagePolicy
 from care.augment.presets import (
     PRESETS,
     byol,
@@ -23,6 +23,7 @@ from care.augment.presets import (
     cifar100,
     color_kept,
     color_only,
+    hue_only,
     imagenet100,
     imagenet100_equivariance,
     mocov2,
@@ -37,7 +38,6 @@ __all__ = [
     "CHANGES",
     "COLOR_OPERATIONS",
     "PRESETS",
-    "Family",
     "ImageParameters",
     "ImagePolicy",
     "Parameters",
@@ -55,6 +55,7 @@ __all__ = [
     "coordinate_names",
     "coordinates",
     "fused_augment",
+    "hue_only",
     "identity",
     "imagenet100",
     "imagenet100_equivariance",

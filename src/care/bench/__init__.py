@@ -18,7 +18,7 @@ PARTS: dict[str, Callable[[Settings, Watch], Table]] = {
 }
 ALL = "all"
 
-__all__ = ["ALL", "PARTS", "Report", "Settings", "Table", "chosen_parts", "default_settings", "measure_speed"]
+__all__ = ["ALL", "PARTS", "Table", "chosen_parts", "default_settings", "measure_speed"]
 
 
 def chosen_parts(names: Sequence[str]) -> list[str]:
@@ -30,5 +30,5 @@ def chosen_parts(names: Sequence[str]) -> list[str]:
 
 
 def measure_speed(parts: Sequence[str], settings: Settings, watch: Watch = lambda stage, done, total: None) -> Report:
-    """Measure the named parts one after the other; `watch` is told how far each is."""
+    """Measure the named parts one after the other; `watch` is called with how far each is."""
     return Report(settings, tuple(PARTS[part](settings, watch) for part in chosen_parts(parts)))

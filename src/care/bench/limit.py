@@ -27,7 +27,7 @@ def forward_flops(network: nn.Module, size: int) -> int:
 def step_flops(config: Config, size: int) -> int:
     """3 × forward × views × batch, the encoder's alone; what a teacher sees goes forward only."""
     plan, method = view_plan(config, config.batch_size), find("method", config.method.name)
-    taught = method.teacher_views if method is not None else 0  # type: ignore[attr-defined]
+    taught = method.teacher_views if method is not None else 0
     passes = PASSES_OF_TRAINING * len(positions_seen(plan, method)) + taught
     return passes * config.batch_size * forward_flops(build_encoder(config, (size, size)), size)
 

@@ -55,7 +55,7 @@ def measure_loader(settings: Settings, watch: Watch) -> Table:
 
 
 def own_memory() -> float | None:
-    """The anonymous memory of this process in MB, where the system tells (Linux): without mapped files."""
+    """The anonymous memory of this process in MB, where the system says (Linux): without mapped files."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

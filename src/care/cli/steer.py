@@ -74,7 +74,7 @@ def steer(
     fitted to. Then embeddings are canonicalized by R(θ)ᵀ, and probes decode the augmentation and the class from them.
 
     Leaves rotation.safetensors, steering.json and a figure as PNG and SVG. A rotation that was trained with the encoder
-    (care train --steering) is measured, too: trained.safetensors, trained.json.
+    (care train --equivariance steering) is measured, too: trained.safetensors, trained.json.
 
     Example: [bold]care steer runs/mine[/bold]
     """

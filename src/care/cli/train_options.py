@@ -19,15 +19,18 @@ CHOICES: dict[Kind, str] = {
     "method": "What to train with",
     "equivariance": "What is added so that augmentations act on the embedding",
 }
+WHAT = "What to train"
+PANELS: dict[Kind, str] = {"method": "Methods", "equivariance": "Equivariance"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """A setting as an option. `of` are the methods that have it, none for those of every run."""
+    """A setting as an option, in a `panel` of the help. `of` are the methods that have it, none for every run's."""
 
     name: str
     kind: Any
     help: str
+    panel: str
     of: tuple[str, ...] = ()
 
 
@@ -55,29 +58,28 @@ def with_all_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _options(foreign: list[tuple[Kind, str]] | None = None) -> list[Option]:
-    """Data first, then what every run has, then what methods have, shared settings once."""
-    general = [option for option in _of(Config) if option.name not in CHOICES]
-    choices = [
-        Option(kind, str, f"{what}: {', '.join(names(kind))}, or mine.py:Class.") for kind, what in CHOICES.items()
-    ]
+    """What to train, then what methods have, shared settings once, then what every run has."""
+    general = {option.name: option for option in _of(Config, "Every run") if option.name not in CHOICES}
+    what = [dataclasses.replace(general.pop("data"), panel=WHAT)]
+    for kind, words in CHOICES.items():
+        what.append(Option(kind, str, f"{words}: {', '.join(names(kind))}, or mine.py:Class.", WHAT))
     registered = [(kind, name) for kind in REGISTERED for name in REGISTERED[kind]]
     found: dict[str, Option] = {}
     for kind, name in registered + (foreign or []):
         cls = find(kind, name)
-        for option in _of(cls.Settings, name) if cls is not None else ():  # type: ignore[attr-defined]
+        for option in _of(cls.Settings, PANELS[kind], name) if cls is not None else ():
             first = found.setdefault(option.name, option)
             found[option.name] = dataclasses.replace(first, of=tuple(dict.fromkeys((*first.of, name))))
-    general.sort(key=lambda option: option.name != "data")
-    return [general[0], *choices, *found.values(), *general[1:]]
+    return [*what, *found.values(), *general.values()]
 
 
-def _of(settings: type, name: str = "") -> Iterator[Option]:
+def _of(settings: type, panel: str, name: str = "") -> Iterator[Option]:
     kinds = get_type_hints(settings)
     for field in dataclasses.fields(settings):
         kind = kinds[field.name]
         options = f" One of {', '.join(map(str, get_args(kind)))}." if get_origin(kind) is Literal else ""
         help = field.metadata.get("help") or field.name.replace("_", " ").capitalize() + "."
-        yield Option(field.name, kind, help + options, (name,) if name else ())
+        yield Option(field.name, kind, help + options, panel, (name,) if name else ())
 
 
 def _with_options(command: Callable[..., None], options: list[Option]) -> Callable[..., None]:
@@ -94,7 +96,7 @@ def _with_options(command: Callable[..., None], options: list[Option]) -> Callab
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[
-                _plain(option.kind) | None, typer.Option(help=_help(option), rich_help_panel=_panel(option))
+                _plain(option.kind) | None, typer.Option(help=_help(option), rich_help_panel=option.panel)
             ],
         )
         for option in options
@@ -111,12 +113,6 @@ def _given(option: str, args: list[str]) -> Iterator[str]:
             yield following
         elif word.startswith(f"{option}="):
             yield word.partition("=")[2]
-
-
-def _panel(option: Option) -> str:
-    if not option.of:
-        return "Every run" if option.name not in CHOICES else "What to train"
-    return "Methods" if option.of[0] in REGISTERED["method"] else "Equivariance"
 
 
 def _help(option: Option) -> str:

@@ -5,21 +5,17 @@ functions as `care train`, and measured by those of `care evaluate`. What is the
 numbers.
 """
 
-from care.demo.claims import CLAIMS, Claim, Verdict, judge
-from care.demo.lessons import LESSONS, MEASURES, Lesson
-from care.demo.numbers import COLUMNS, Column, table
-from care.demo.running import Shown, demonstrate
+from care.demo.claims import Claim, Verdict, judge
+from care.demo.lessons import LESSONS, MEASURES
+from care.demo.numbers import COLUMNS, table
+from care.demo.running import demonstrate
 from care.demo.story import story, verdicts
 
 __all__ = [
-    "CLAIMS",
     "COLUMNS",
     "LESSONS",
     "MEASURES",
     "Claim",
-    "Column",
-    "Lesson",
-    "Shown",
     "Verdict",
     "demonstrate",
     "judge",

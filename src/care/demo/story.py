@@ -114,8 +114,8 @@ def _chains(encoders: Mapping[str, Shown]) -> Section:
     orbits = Picture(
         orbit_figure(drawn),
         "Orbits of the embeddings of six point clouds, each rotated through 360°, for each encoder.",
-        "Six clouds, each rotated through 360°, in the plane in which their embeddings move most; each panel has a scale "
-        "of its own. Where rotating the cloud rotates the embedding, orbits are circles, passed at the same speed.",
+        "Six clouds, each rotated through 360°, in the plane in which their embeddings move most. Scales differ by "
+        "panel. Where rotating the cloud rotates the embedding, orbits are circles, passed at the same speed.",
     )
     evaluations = _evaluations(encoders)
     measured = {name: e.measurement(e.equivariant_output).values() for name, e in evaluations.items()}

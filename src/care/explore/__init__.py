@@ -6,21 +6,16 @@ ExploreServer().serve(gallery)      # the same for a browser, until Ctrl-C
 """
 
 from care.explore.bank import Bank, fill_bank
-from care.explore.gallery import Answer, Gallery, ModelAnswer, Neighbor, Neighborhood
-from care.explore.question import SLIDERS, Question, Slider, read_question
+from care.explore.gallery import Gallery
+from care.explore.question import SLIDERS, Question, read_question
 from care.explore.server import ExploreServer
 
 __all__ = [
     "SLIDERS",
-    "Answer",
     "Bank",
     "ExploreServer",
     "Gallery",
-    "ModelAnswer",
-    "Neighbor",
-    "Neighborhood",
     "Question",
-    "Slider",
     "fill_bank",
     "read_question",
 ]

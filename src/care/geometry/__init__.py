@@ -7,7 +7,7 @@ f(a(x_i)), so that "a acts as the rotation R" reads `F_a == F @ R.T`.
 from care.geometry.crossfit import Principal, crossfit_linear, crossfit_predictions, crossfit_rotations, principal_axes
 from care.geometry.exponential import exponential, skew
 from care.geometry.forms import BilinearForm, Euclidean, Group, Minkowski, Symplectic, form_named, form_of
-from care.geometry.harmonics import harmonic_blocks, harmonic_generators
+from care.geometry.harmonics import harmonic_blocks
 from care.geometry.measures import (
     composition_error,
     displacement,
@@ -37,7 +37,6 @@ __all__ = [
     "form_of",
     "gram_error",
     "harmonic_blocks",
-    "harmonic_generators",
     "heldout_linear_ratio",
     "heldout_ratio",
     "one_minus_r2",

@@ -15,7 +15,7 @@ def queue_info_nce(
 ) -> Float[Tensor, ""]:
     """E_i [−log( e^{q_i·k_i/τ} / (e^{q_i·k_i/τ} + Σ_j e^{q_i·queue_j/τ}) )].
 
-    Keys and queue come from the momentum encoder and carry no gradient. The queue must not hold the current keys:
+    Keys and queue come from the teacher and carry no gradient. The queue must not hold the current keys:
     append them after this loss, never before.
     """
     if query.shape != key.shape or queue.shape[1:] != query.shape[1:] or len(queue) == 0:

@@ -20,22 +20,21 @@ def steering(
     """E_x ‖R(θ) R(θ')ᵀ f(a' x) − f(a x)‖² with R(θ) = exp(Σ_k θ_k A_k), for z1 = f(a x) and z2 = f(a' x).
 
     θ and θ' are the coordinates of a and a' (`care.augment.coordinates`), a row for every n / b neighbors. The skew
-    `generators` A_k turn the first m coordinates of an embedding; the others should stay.
+    `generators` A_k rotate the first m coordinates of an embedding; the others should be invariant.
 
-    Rotations keep lengths, so this is E ‖R(θ)ᵀ z1 − R(θ')ᵀ z2‖²: both views, turned back to where nothing was done to
-    the image, should agree.
+    Rotations keep lengths, so this is E ‖R(θ)ᵀ z1 − R(θ')ᵀ z2‖²: both views, canonicalized, should agree.
     """
     check_views(z1, z2)
-    upright = [_turned_back(z, theta, generators) for z, theta in ((z1, theta1), (z2, theta2))]
-    return (upright[0] - upright[1]).square().sum(1).mean()
+    canonical = [_canonicalized(z, theta, generators) for z, theta in ((z1, theta1), (z2, theta2))]
+    return (canonical[0] - canonical[1]).square().sum(1).mean()
 
 
-def _turned_back(
+def _canonicalized(
     z: Float[Tensor, "n d"], theta: Float[Tensor, "b k"], generators: Float[Tensor, "k m m"]
 ) -> Float[Tensor, "n d"]:
     """R(θ)ᵀ z for the n / b neighbors of every θ: one batched product of rows with R(θ)."""
     if len(z) % len(theta):
         raise ValueError(f"{len(theta)} augmentations cannot be shared out over {len(z)} embeddings")
     R = exponential(torch.einsum("bk,kij->bij", theta.to(generators), generators))
-    turned, still = Euclidean().embed(z).split([R.shape[-1], z.shape[1] - R.shape[-1]], dim=1)
-    return torch.cat([(turned.unflatten(0, (len(R), -1)) @ R).flatten(0, 1), still], dim=1)
+    first, rest = Euclidean().embed(z).split([R.shape[-1], z.shape[1] - R.shape[-1]], dim=1)
+    return torch.cat([(first.unflatten(0, (len(R), -1)) @ R).flatten(0, 1), rest], dim=1)

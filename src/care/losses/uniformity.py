@@ -47,7 +47,7 @@ def orbit_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks:
     """How close together the embeddings of *one* image are under different augmentations, over all images.
 
     L_orbit = E_{a,a'} log E_x exp(f(a(x))·f(a'(x))), of each chunk, which is 1 for an invariant encoder, and least for
-    one that carries every image far. Beside L_equi it keeps out a solution of no use: to stand still.
+    one that carries every image far. Beside L_equi it excludes the trivial solution, invariance.
     """
     z = _in_chunks(z1, z2, chunks)
     similarity = (z[0] * z[1]).sum(-1)
@@ -59,7 +59,7 @@ def slice_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks:
     """How close together the embeddings of different images are under *one* augmentation, over all augmentations.
 
     L_slice = E_a log E_{x≠x⁻} exp(f(a(x))·f(a(x⁻))), of each chunk of each view. L_unif of all can be made small by
-    embeddings that tell which augmentation it was, and nothing of the image; this cannot.
+    embeddings that depend on the augmentation and not on the image; this cannot.
     """
     z = _in_chunks(z1, z2, chunks)
     m = z.shape[2]

@@ -40,7 +40,7 @@ class Choice:
 def choose(kind: Kind, name: str, **values: Any) -> Choice:
     """The choice of `name` with these settings; ValueError for a name or a setting that is not there."""
     found = find(kind, name)
-    return Choice(name, None if found is None else found.Settings(**values))  # type: ignore[attr-defined]
+    return Choice(name, None if found is None else found.Settings(**values))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +102,9 @@ class ObjectiveSettings(Settings):
             raise ValueError("there is nothing to train: both method and equivariance are none")
         context = self.context(batch, processes)
         if method is not None:
-            method.check(self.method.settings, context)  # type: ignore[attr-defined]
+            method.check(self.method.settings, context)
         if equivariance is not None:
-            equivariance.check(self.equivariance.settings, context, method)  # type: ignore[attr-defined]
+            equivariance.check(self.equivariance.settings, context, method)
         view_plan(self, batch)
 
 

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Literal, overload
 
 from care.objective.method import Equivariance, Method
 
@@ -31,12 +31,20 @@ REGISTERED: dict[Kind, dict[str, str]] = {
         "steering": "care.methods.steering:Steering",
     },
 }
-BASES: dict[Kind, type] = {"method": Method, "equivariance": Equivariance}
+BASES: dict[Kind, type[Method] | type[Equivariance]] = {"method": Method, "equivariance": Equivariance}
 
-_loaded: dict[tuple[Kind, str], type] = {}
+Found = type[Method] | type[Equivariance]
+
+_loaded: dict[tuple[Kind, str], Found] = {}
 
 
-def find(kind: Kind, name: str) -> type | None:
+@overload
+def find(kind: Literal["method"], name: str) -> type[Method] | None: ...
+@overload
+def find(kind: Literal["equivariance"], name: str) -> type[Equivariance] | None: ...
+@overload
+def find(kind: Kind, name: str) -> Found | None: ...
+def find(kind: Kind, name: str) -> Found | None:
     """The class that is registered, or was loaded, under `name`; None for "none". ValueError if there is none.
 
     Code outside this package is never imported from here: a configuration that names some must not run it.
@@ -57,7 +65,7 @@ def find(kind: Kind, name: str) -> type | None:
 def setting_names(kind: Kind, name: str) -> list[str]:
     """What can be set of the one called `name`."""
     found = find(kind, name)
-    return [] if found is None else [field.name for field in dataclasses.fields(found.Settings)]  # type: ignore[attr-defined]
+    return [] if found is None else [field.name for field in dataclasses.fields(found.Settings)]
 
 
 def owners(setting: str) -> list[tuple[Kind, str]]:
@@ -70,7 +78,7 @@ def names(kind: Kind) -> list[str]:
     return [*REGISTERED[kind], NONE]
 
 
-def load(kind: Kind, name: str, where: str | None = None) -> type:
+def load(kind: Kind, name: str, where: str | None = None) -> Found:
     """Import the class at `where`, `mine.py:Mine` or `package.module:Mine`, and know it by `name` from then on."""
     module_name, _, attribute = (where or name).rpartition(":")
     module = _module(module_name) if where is None else importlib.import_module(module_name)
@@ -83,7 +91,7 @@ def load(kind: Kind, name: str, where: str | None = None) -> type:
 
 
 def _module(name: str) -> ModuleType:
-    """A file or an installed module; what goes wrong in there is told in a sentence."""
+    """A file or an installed module; what goes wrong in there becomes a sentence."""
     try:
         return _file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
     except Exception as error:  # code of somebody else fails in any way it likes

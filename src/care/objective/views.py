@@ -108,8 +108,8 @@ def make_views(
 
 def _coordinates(view: ViewSpec, augmentations: Parameters, batch: int) -> Tensor:
     """θ of every draw, out of augmentations of the samples that share them."""
-    shared_by = min(batch // view.draws, len(augmentations))
-    return coordinates(augmentations[::shared_by], getattr(view.policy, "center", 1.0))
+    neighbors = min(batch // view.draws, len(augmentations))
+    return coordinates(augmentations[::neighbors], getattr(view.policy, "center", 1.0))
 
 
 def _source(inputs: Tensor) -> tuple[int, ...]:

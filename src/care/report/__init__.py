@@ -9,7 +9,7 @@ from care.report.gallery import gallery, read_pictures
 from care.report.neighbors import neighbors_figure
 from care.report.orbits import orbit_figure
 from care.report.responses import response_figure
-from care.report.spectrum import effective_rank, spectrum_figure
+from care.report.spectrum import spectrum_figure
 from care.report.steered_gallery import Asked, steered_gallery
 from care.report.steering import steering_figure
 from care.report.sweep import sweep_figure
@@ -23,7 +23,6 @@ __all__ = [
     "curves_figure",
     "decoding_figure",
     "differences_figure",
-    "effective_rank",
     "gallery",
     "neighbors_figure",
     "orbit_figure",

@@ -13,11 +13,11 @@ from care.report.training import PANELS
 # Columns of the log, and what stands above their panels; others are named as they are, _ a space.
 TITLES = PANELS | {
     "loss": "loss, all terms (↓)",
-    "siamese": "Siamese loss (↓)",  # InfoNCE only with some of the methods
+    "info_nce": "InfoNCE (↓)",
     "equivariance": "equivariance loss (↓)",
     "steering": "steering loss (↓)",
-    "slice": "closeness of images (↓)",
-    "orbit": "closeness of views (↓)",
+    "slice": "slice uniformity (↓)",
+    "orbit": "orbit uniformity (↓)",
     "negative_cosine": "cosine of negatives",
     "displacement": "displacement",
     "gram_error": "Gram error (↓)",

@@ -12,7 +12,7 @@ from care.report.look import headline, key, model_colors, tidy
 
 # Columns of a run's log, and what stands above their panels.
 PANELS = {
-    "siamese": "InfoNCE",
+    "info_nce": "InfoNCE",
     "equivariance": "equivariance loss",
     "knn": "kNN (↑)",
     "gamma": "$γ_f$ (↓)",
@@ -55,6 +55,6 @@ def _draw(ax: Axes, title: str, by_model: Mapping[str, list[tuple[float, float]]
     tidy(ax)
     for name, points in by_model.items():
         ax.plot(*zip(*points, strict=True), color=colors[name], linewidth=1.5, marker="o", markersize=3)
-    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]) if title != PANELS["siamese"] else None)
+    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]) if title != PANELS["info_nce"] else None)
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
     headline(ax, title)

@@ -1,7 +1,6 @@
 """The paper's figures and tables, computed again: `care reproduce NAME`."""
 
-from care.reproduce.carrying import Workshop, carry_out, carry_out_all
-from care.reproduce.presentation import Presentation
+from care.reproduce.carrying import Workshop, carry_out_all
 from care.reproduce.scales import SCALES, Scale, scale_named
 from care.reproduce.studies import STUDIES, Reproduction, study_named
 from care.reproduce.trial import Outcome, Trial
@@ -11,12 +10,10 @@ __all__ = [
     "SCALES",
     "STUDIES",
     "Outcome",
-    "Presentation",
     "Reproduction",
     "Scale",
     "Trial",
     "Workshop",
-    "carry_out",
     "carry_out_all",
     "scale_named",
     "study_named",

@@ -105,7 +105,7 @@ def _go_on_from_a_shorter(run: Run, config: Config, workshop: Workshop) -> None:
         return
     shorter: dict[int, Path] = {}
     for file in workshop.runs.glob("*/config.toml"):
-        with suppress(ValueError):  # of another version of care, or damaged: whoever wants that run is told
+        with suppress(ValueError):  # of another version of care, or damaged: an error once that run is asked for
             other = Run(file.parent)
             if other.weights.exists() and not config.obstacles(other.config()):
                 shorter[other.config().epochs] = file.parent

@@ -1,6 +1,6 @@
-"""The paper's numbers, to stand beside ours: top-1 accuracy of linear probes, in percent, with its deviation."""
+"""The paper's numbers, top-1 accuracy of linear probes in percent, with its standard deviation."""
 
-# Data set → what it was trained with → (mean, deviation over seeds of the probe), ResNet-50.
+# Data set → what it was trained with → (mean, standard deviation over seeds of the probe), ResNet-50.
 PROBES: dict[str, dict[str, tuple[float, float]]] = {
     "cifar10": {
         "SimCLR": (90.98, 0.10), "CARE": (91.92, 0.12), "MoCo-v2": (91.95, 0.05), "CARE-MoCo-v2": (92.19, 0.01),

@@ -22,7 +22,7 @@ DIGITS = 6  # significant ones, of the numbers that are kept
 
 @dataclass(frozen=True)
 class Trial:
-    """A configuration to train with, and how thoroughly to look at the result.
+    """A configuration to train with, and how thoroughly to evaluate the result.
 
     `label` is what a study calls it: trials that differ in their seed alone share it.
     """

@@ -5,18 +5,16 @@ rotation.rotate(z, augmentation)          # predicts f(a(x)) from z = f(x)
 rotation.canonicalize(z, augmentation)    # predicts f(x) from z = f(a(x))
 """
 
-from care.steer.canonical import Canonicalized, ProbeScores, canonicalized_families, measure_canonicalization
+from care.steer.canonical import Canonicalized, canonicalized_families, measure_canonicalization
 from care.steer.evidence import Evidence, gather
 from care.steer.families import steered_families
 from care.steer.fitting import COLOR_PRODUCTS, fit_rotation
 from care.steer.learned_rotation import LearnedRotation, load, save
 from care.steer.measuring import measure_rotation
-from care.steer.predictor import Predictor, fit_predictor
-from care.steer.result import FamilyResult, PooledRatio, RotationResult
+from care.steer.predictor import fit_predictor
+from care.steer.result import FamilyResult, PooledRatio
 from care.steer.retrieved import RetrievalResult, notes_on
 from care.steer.retrieving import (
-    Bank,
-    SteeredRetrieval,
     augmentation_of,
     bank_of,
     query_bank,
@@ -26,17 +24,12 @@ from care.steer.retrieving import (
 
 __all__ = [
     "COLOR_PRODUCTS",
-    "Bank",
     "Canonicalized",
     "Evidence",
     "FamilyResult",
     "LearnedRotation",
     "PooledRatio",
-    "Predictor",
-    "ProbeScores",
     "RetrievalResult",
-    "RotationResult",
-    "SteeredRetrieval",
     "augmentation_of",
     "bank_of",
     "canonicalized_families",

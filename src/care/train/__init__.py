@@ -1,7 +1,7 @@
 """Training: configurations and recipes, the loop, run folders."""
 
 from care.train.config import Config
-from care.train.loop import Interrupted, Job, prepare, train
+from care.train.loop import Interrupted, prepare, train
 from care.train.progress import CallbackProgress, Progress, Several, TensorBoard, Terminal
 from care.train.recipes import default_config, keeping, recipe, recipes
 from care.train.runs import Run, load
@@ -10,7 +10,6 @@ __all__ = [
     "CallbackProgress",
     "Config",
     "Interrupted",
-    "Job",
     "Progress",
     "Run",
     "Several",

@@ -1,4 +1,4 @@
-"""Studies that look at SimCLR and CARE side by side: W_f, γ_f over training, the circle, retrieval, composition."""
+"""Studies of SimCLR and CARE side by side: W_f, γ_f over training, the circle, retrieval, composition."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def _trials(scale: Scale, data: str = "cifar10", **chosen: Any) -> list[Trial]:
 
 
 def on_cifar10(scale: Scale) -> list[Trial]:
-    """SimCLR and CARE on CIFAR-10: several figures look at these two."""
+    """SimCLR and CARE on CIFAR-10: several figures are of these two."""
     return _trials(scale)
 
 
