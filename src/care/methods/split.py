@@ -53,10 +53,11 @@ class Split(CARE):
     def terms(self, *views: EncodedView) -> Terms:
         """The losses of the equivariant part."""
         s, (a, b) = self.settings, views
-        kappa = s.equivariant_weight
-        orbit = Term(orbit_uniformity(a.z, b.z, self.chunks), kappa * s.orbit_weight) if s.orbit_weight else None
-        return {
-            "equivariance": Term(super().terms(*views)["equivariance"].value, kappa * s.care_weight),
+        kappa, (l_equi, _) = s.equivariant_weight, super().terms(*views)["equivariance"]
+        found = {
+            "equivariance": Term(l_equi, kappa * s.care_weight),
             "slice": Term(slice_uniformity(a.z, b.z, self.chunks), kappa),
-            **({"orbit": orbit} if orbit else {}),
         }
+        if s.orbit_weight:
+            found["orbit"] = Term(orbit_uniformity(a.z, b.z, self.chunks), kappa * s.orbit_weight)
+        return found
