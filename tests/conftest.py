@@ -48,7 +48,11 @@ def unchecked():
 
 
 # Files that take a minute or more. Whole files go to a process: begun last, one of them would keep one core waiting.
-LONG = ("test_processes.py", "test_evaluate_commands.py", "test_loop.py", "test_trials.py")
+LONG = (
+    "test_processes.py", "test_evaluate_commands.py", "test_loop.py", "test_trials.py", "test_contract.py",
+    "test_demo.py", "test_bench_processes.py", "test_steer_command.py", "test_security.py", "test_fused.py",
+    "test_per_view.py",
+)  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
