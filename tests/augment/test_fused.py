@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from care.augment import ImageParameters, ImagePolicy, byol, cifar10, identity, mocov2, shapes, simclr, stl10
+from care.augment import ImageParameters, ImagePolicy, byol_second, cifar10, identity, mocov2, shapes, simclr, stl10
 from care.augment.apply import augment_images
 from care.augment.fused import TRITON_INSTALLED, can_fuse, fused_augment
 
@@ -218,7 +218,7 @@ POLICIES = {
     "shapes": (shapes(), (32, 32)),
     "simclr": (simclr(64, strength=1.0), (64, 64)),
     "mocov2": (mocov2(48), (64, 80)),
-    "byol": (byol(32, view=2), (40, 24)),
+    "byol": (byol_second(32), (40, 24)),
     "everything": (EVERYTHING, (32, 32)),
 }
 

@@ -17,9 +17,14 @@ def plan_of(**chosen):
 
 def parameters(plan, generator):
     """The parameters of every view as numbers [views, batch, columns]."""
-    numbers = (view.random_numbers((32, 32), generator) for view in plan.views)
-    pairs = zip(plan.views, numbers, strict=True)
-    return torch.stack([view.augmentations(BATCH, (32, 32), n).to_vector() for view, n in pairs])
+    found = []
+
+    def note(policy, inputs, numbers, _):
+        found.append(policy.from_numbers(numbers, (32, 32)).to_vector())
+        return inputs, None
+
+    plan.draw(torch.zeros(BATCH, 3, 32, 32), BATCH, slice(None), generator, note)
+    return torch.stack(found)
 
 
 def distinct(rows):

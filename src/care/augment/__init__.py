@@ -19,6 +19,7 @@ from care.augment.policy import ImagePolicy
 from care.augment.presets import (
     PRESETS,
     byol,
+    byol_second,
     cifar10,
     cifar100,
     color_kept,
@@ -45,6 +46,7 @@ __all__ = [
     "PointPolicy",
     "apply",
     "byol",
+    "byol_second",
     "can_fuse",
     "changed",
     "cifar10",

@@ -76,18 +76,14 @@ def imagenet100_equivariance() -> ImagePolicy:
     return ImagePolicy(size=224, crop=0.0, center=0.875, kernel_size=5)
 
 
-def byol(size: int = 224, view: int = 1) -> ImagePolicy:
-    """BYOL's views: the first is always blurred, the second rarely blurred but sometimes solarized."""
-    if view not in (1, 2):
-        raise ValueError(f"BYOL has view 1 and view 2, got {view}")
-    return ImagePolicy(
-        size=size,
-        center=0.875,
-        saturation=0.2,
-        blur=1.0 if view == 1 else 0.1,
-        solarize=0.0 if view == 1 else 0.2,
-        kernel_size=_blur_pixels(size),
-    )
+def byol(size: int = 224) -> ImagePolicy:
+    """BYOL's first view, which is always blurred."""
+    return ImagePolicy(size=size, center=0.875, saturation=0.2, blur=1.0, kernel_size=_blur_pixels(size))
+
+
+def byol_second(size: int = 224) -> ImagePolicy:
+    """BYOL's second view: rarely blurred, but sometimes solarized."""
+    return dataclasses.replace(byol(size), blur=0.1, solarize=0.2)
 
 
 def _blur_pixels(size: int) -> int:
@@ -110,6 +106,7 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
         imagenet100,
         imagenet100_equivariance,
         byol,
+        byol_second,
     )
 }
 

@@ -10,7 +10,7 @@ from care.objective.method import Context, Equivariance, Method
 from care.objective.objective import Objective
 from care.objective.registry import NONE, Kind, find
 from care.objective.settings import Settings, setting, settings_as_dict
-from care.objective.views import Policy, ViewPlan
+from care.objective.views import Policy, ViewPlan, ViewSpec
 
 ROTATIONS = "rotations"  # the policy for point clouds
 
@@ -50,6 +50,9 @@ class ObjectiveSettings(Settings):
     method: Choice = dataclasses.field(default_factory=lambda: choose("method", "simclr"))
     equivariance: Choice = dataclasses.field(default_factory=lambda: choose("equivariance", NONE))
     policy: str = setting("cifar10", "Augmentations of the method's views.")
+    second_policy: str | None = setting(
+        None, "Augmentations of the method's second view, as byol_second beside byol. Default: --policy."
+    )
     size: int | None = setting(None, "Side of the views in pixels, if not the policy's own.", at_least=8, at_most=4096)
     model: str = setting("resnet18", "Any timm model, small_resnet for small pictures, or deepset for point clouds.")
     embedding_dim: int = setting(
@@ -92,9 +95,13 @@ class ObjectiveSettings(Settings):
 
     def check(self, batch: int, processes: int = 1) -> None:
         """ValueError, one sentence, for settings that make no sense together."""
-        for name in (self.policy, self.equivariance_policy):
+        for name in (self.policy, self.second_policy or self.policy, self.equivariance_policy):
             if name not in (*PRESETS, ROTATIONS):
                 policy_named(name)  # says which there are
+        if self.second_policy is not None and (ROTATIONS in (self.policy, self.second_policy)):
+            raise ValueError("second_policy is for images: point clouds have one policy")
+        if self.second_policy is not None and getattr(self.equivariance.settings, "equivariance_views", "own") != "own":
+            raise ValueError("second_policy needs views of the method's own: equivariance_views own")
         if batch % processes:
             raise ValueError(f"{processes} processes cannot share a batch of {batch} evenly: choose a multiple")
         method, equivariance = find("method", self.method.name), find("equivariance", self.equivariance.name)
@@ -120,11 +127,20 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
     policy = policy_for(settings.policy, settings.size)
     method, equivariance = _classes(settings)
     views = () if method is None else method.views(settings.method.settings, policy, batch)
+    if settings.second_policy is not None:
+        views = _with_second(views, policy_for(settings.second_policy, getattr(policy, "size", None)))
     if equivariance is None:
         return ViewPlan(views, method=tuple(range(len(views))))
     theirs = policy_for(settings.equivariance_policy, getattr(policy, "size", None))
     plan = equivariance.plan(settings.equivariance.settings, views, theirs, batch)
     return dataclasses.replace(plan, theta=equivariance.uses_theta)
+
+
+def _with_second(views: tuple[ViewSpec, ...], policy: Policy) -> tuple[ViewSpec, ...]:
+    """The views of a method, the second of them from another policy."""
+    if len(views) < 2:
+        raise ValueError(f"second_policy needs a method with two views, this one has {len(views)}")
+    return (views[0], dataclasses.replace(views[1], policy=policy), *views[2:])
 
 
 def build_objective(settings: ObjectiveSettings, encoder: Encoder, batch: int, processes: int = 1) -> Objective:

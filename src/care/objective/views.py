@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.augment import ImagePolicy, Parameters, PointPolicy, apply, coordinates
+from care.augment import ImagePolicy, PointPolicy, apply, coordinates
 
 Policy = ImagePolicy | PointPolicy
 
@@ -26,10 +26,6 @@ class ViewSpec:
     def random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All that is random about the view."""
         return self.policy.random_numbers(self.draws, source, generator)  # type: ignore[arg-type]
-
-    def augmentations(self, batch: int, source: tuple[int, ...], numbers: tuple[Tensor, ...]) -> Parameters:
-        """One augmentation per sample of a batch of `batch`, shared by neighbors where there are fewer draws."""
-        return self.policy.from_numbers(numbers, source).repeat(batch // self.draws)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,36 +76,35 @@ class ViewPlan:
         """The views of `inputs`, which are the `rows` of a global batch of `batch` samples.
 
         Augmentations are drawn for the whole batch and the rows cut out, so the result does not depend on how many
-        processes share the batch. `make` may be a compiled form of `make_views`.
+        processes share the batch. `make` may be a compiled form of `make_view`.
         """
-        numbers = [view.random_numbers(_source(inputs), generator) for view in self.views]
-        return tuple(View(*made) for made in (make or make_views)(self, inputs, batch, rows, numbers))
+        make, source, found = make or make_view, _source(inputs), []
+        for position, view in enumerate(self.views):
+            neighbors = batch // view.draws
+            numbers = tuple(n.repeat_interleave(neighbors, 0)[rows] for n in view.random_numbers(source, generator))
+            theta = min(neighbors, len(inputs)) if self.wants_theta(position) else None
+            found.append(View(*make(view.policy, inputs, numbers, theta)))
+        return tuple(found)
 
     def wants_theta(self, position: int) -> bool:
         """Whether θ of the view at this position is wanted."""
         return self.theta and position in self.equivariance
 
 
-Make = Callable[[ViewPlan, Tensor, int, slice, list[tuple[Tensor, ...]]], list[tuple[Tensor, Tensor | None]]]
+Make = Callable[[Policy, Tensor, tuple[Tensor, ...], int | None], tuple[Tensor, Tensor | None]]
 
 
-def make_views(
-    plan: ViewPlan, inputs: Tensor, batch: int, rows: slice, numbers: list[tuple[Tensor, ...]]
-) -> list[tuple[Tensor, Tensor | None]]:
-    """(a(x), θ) of every view of `plan` that these random numbers stand for. Nothing here is random: it can be
-    compiled, which is why it returns tensors."""
-    made = []
-    for position, (view, mine) in enumerate(zip(plan.views, numbers, strict=True)):
-        drawn = view.augmentations(batch, _source(inputs), mine)[rows]
-        theta = _coordinates(view, drawn, batch) if plan.wants_theta(position) else None
-        made.append((apply(inputs, drawn), theta))
-    return made
+def make_view(
+    policy: Policy, inputs: Tensor, numbers: tuple[Tensor, ...], neighbors: int | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """(a(x), θ) of the augmentations that random numbers, a row per sample, stand for; θ of every so many `neighbors`,
+    which share one.
 
-
-def _coordinates(view: ViewSpec, augmentations: Parameters, batch: int) -> Tensor:
-    """θ of every draw, out of augmentations of the samples that share them."""
-    neighbors = min(batch // view.draws, len(augmentations))
-    return coordinates(augmentations[::neighbors], getattr(view.policy, "center", 1.0))
+    Nothing here is random, and all views of a policy are made alike: it is compiled once for all of them.
+    """
+    drawn = policy.from_numbers(numbers, _source(inputs))  # type: ignore[arg-type]
+    theta = coordinates(drawn[::neighbors], getattr(policy, "center", 1.0)) if neighbors else None
+    return apply(inputs, drawn), theta
 
 
 def _source(inputs: Tensor) -> tuple[int, ...]:
