@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from care.models import Encoder, forward_shuffled, forward_views, split_batchnorm
+from care.models import Encoder, checkpoint_activations, forward_shuffled, forward_views, split_batchnorm
 
 
 @pytest.fixture(params=["test_resnet", "test_efficientnet"])  # the second has activations inside its BatchNorms
@@ -38,6 +38,25 @@ def test_one_pass_equals_separate_passes(network, views, reduce):
         torch.testing.assert_close(p.grad, q.grad, msg=name)
     for name, buffer in separate.named_buffers():
         torch.testing.assert_close(together.state_dict()[name], buffer, msg=name)
+
+
+@pytest.mark.parametrize("reduce", [None, lambda x: x], ids=["one by one", "all at once"])
+def test_activations_computed_twice_change_nothing(network, views, reduce):
+    """Outputs, gradients and running statistics, and a block is indeed computed twice."""
+    kept, twice = split_batchnorm(copy.deepcopy(network), reduce), split_batchnorm(network, reduce)
+    checkpoint_activations(twice.backbone)
+    calls = {id(kept): 0, id(twice): 0}
+    for net in (kept, twice):
+        convolutions = [module for module in net.backbone.modules() if isinstance(module, nn.Conv2d)]
+        convolutions[len(convolutions) // 2].register_forward_hook(
+            lambda *_, net=net: calls.update({id(net): calls[id(net)] + 1})
+        )
+        sum(z.square().sum() for z in forward_views(net, views)).backward()
+    assert list(calls.values()) == [1, 2]
+    for (name, p), q in zip(kept.named_parameters(), twice.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad, msg=name)
+    for name, buffer in kept.named_buffers():
+        torch.testing.assert_close(twice.state_dict()[name], buffer, msg=name)
 
 
 def test_joint_statistics_are_those_of_the_concatenation(network, views):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from care.models.normalize import Reduce, normalize_parts
@@ -23,11 +24,21 @@ class PerView(_BatchNorm):
 
     groups: int = 1
     reduce: Reduce | None = None
+    # Within `batchnorm_groups`, the means and variances of the parts; running statistics follow when the pass is over.
+    pending: tuple[Tensor, Tensor] | None = None
+    deferred: bool = False
+    # With activation checkpointing: in how many parts it was, for when it is computed again in the backward pass.
+    checkpointed: bool = False
+    groups_before: int = 1
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize each part by its own statistics, and update the running ones after each, in order."""
         if not self.training:
             return super().forward(input)
+        if self.checkpointed:
+            if torch._C._current_graph_task_id() != -1:  # within a backward pass
+                return self._again(input)
+            self.groups_before = self.groups
         if self.reduce is not None or (self.groups > 1 and torch.compiler.is_compiling()):
             return self._all_parts_at_once(input)
         # One by one: without a compiler, torch's own BatchNorm is faster than the formula.
@@ -37,19 +48,54 @@ class PerView(_BatchNorm):
         shift = None if self.running_mean is None else self.running_mean.detach().clone()  # it is about to change
         arguments = (self.weight, self.bias, shift, self.groups, self.eps, self.reduce)
         normalized, mean, variance = normalize_parts(x, *arguments)
-        self._update_running(mean.detach(), variance.detach())
-        # Some of timm's BatchNorms include the activation that follows.
+        self.pending = mean.detach(), variance.detach()
+        if not self.deferred:
+            follow([self])
+        return self._activated(normalized)
+
+    def _again(self, x: Tensor) -> Tensor:
+        """What the forward pass gave, without letting the running statistics follow a second time."""
+        if self.reduce is not None:
+            shift = None if self.running_mean is None else self.running_mean.detach().clone()
+            arguments = (self.weight, self.bias, shift, self.groups_before, self.eps, self.reduce)
+            return self._activated(normalize_parts(x, *arguments)[0])
+        # Copies, and not nothing: the backward pass wants the same tensors kept as in the forward pass.
+        running = [None if r is None else r.clone() for r in (self.running_mean, self.running_var)]
+        arguments = (*running, self.weight, self.bias, True, 0.0, self.eps)
+        parts = x.chunk(self.groups_before)
+        return torch.cat([self._activated(batch_norm(part, *arguments)) for part in parts])
+
+    def _activated(self, normalized: Tensor) -> Tensor:
+        """Some of timm's BatchNorms include the activation that follows."""
         return self.act(self.drop(normalized)) if hasattr(self, "act") else normalized  # type: ignore[operator]
 
-    def _update_running(self, means: Tensor, variances: Tensor) -> None:
-        """Part by part, as separate passes would."""
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
-            return
-        for mean, variance in zip(means.unbind(), variances.unbind(), strict=True):
-            self.num_batches_tracked.add_(1)
-            momentum = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
-            self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
-            self.running_var.lerp_(variance.to(self.running_var.dtype), momentum)
+
+@torch.no_grad()
+def follow(layers: Sequence[PerView]) -> None:
+    """Let running statistics follow the parts that layers have seen, part by part, as separate passes would.
+
+    For all layers together, and not inside of the network: of a compiled one these would be half of all operations.
+    """
+    seen = [(layer, *layer.pending) for layer in layers if layer.pending is not None]
+    for layer in layers:
+        layer.pending = None
+    tracked = [(layer, mean, variance) for layer, mean, variance in seen if layer.running_mean is not None]
+    for momentum in {layer.momentum for layer, *_ in tracked if layer.momentum is not None}:
+        _follow([each for each in tracked if each[0].momentum == momentum], momentum)
+    for each in tracked:
+        if each[0].momentum is None:  # each has a count of its own
+            _follow([each], None)
+
+
+def _follow(seen: list[tuple[PerView, Tensor, Tensor]], momentum: float | None) -> None:
+    """r ← r + m (s − r) for the statistics s of each part; without a momentum m it is 1/n, n the number of parts."""
+    counts = [layer.num_batches_tracked for layer, *_ in seen]
+    running = [r for layer, *_ in seen for r in (layer.running_mean, layer.running_var)]
+    parts = [s.to(r.dtype).unbind() for r, s in zip(running, (s for _, *both in seen for s in both), strict=True)]
+    for part in zip(*parts, strict=True):
+        torch._foreach_add_(counts, 1)
+        weight = momentum if momentum is not None else 1 / float(counts[0])
+        torch._foreach_lerp_(running, list(part), weight)
 
 
 def split_batchnorm(network: nn.Module, reduce: Reduce | None = None) -> nn.Module:
@@ -60,6 +106,23 @@ def split_batchnorm(network: nn.Module, reduce: Reduce | None = None) -> nn.Modu
         if isinstance(module, PerView):
             module.reduce = reduce
     return network
+
+
+def checkpoint_activations(network: nn.Module) -> None:
+    """Let a model of timm compute its activations again in the backward pass instead of keeping them.
+
+    BatchNorm is computed again, too, with the parts that it had, and its running statistics do not follow twice.
+    """
+    if not hasattr(network, "set_grad_checkpointing"):
+        raise ValueError("activation_checkpointing is for models of timm: this one has none")
+    try:
+        network.set_grad_checkpointing(True)
+    except AssertionError as error:
+        raise ValueError(f"activation_checkpointing: timm does not offer it for {type(network).__name__}") from error
+    split_batchnorm(network)
+    for module in network.modules():
+        if isinstance(module, PerView):
+            module.checkpointed = True
 
 
 def forward_views(network: nn.Module, views: Sequence[Tensor], joint: bool = False) -> list[Tensor]:
@@ -85,9 +148,10 @@ def batchnorm_groups(network: nn.Module, groups: int) -> Iterator[None]:
     """Inside, every `PerView` of `network` sees its batch as `groups` parts, each normalized for itself."""
     layers = [module for module in network.modules() if isinstance(module, PerView)]
     for layer in layers:
-        layer.groups = groups
+        layer.groups, layer.deferred = groups, True
     try:
         yield
+        follow(layers)
     finally:
         for layer in layers:
-            layer.groups = 1
+            layer.groups, layer.deferred, layer.pending = 1, False, None
