@@ -212,3 +212,27 @@ def test_senseless_settings_are_refused():
     ]:
         with pytest.raises(ValueError, match=match):
             build_optimizer(network(), *settings)
+
+
+def test_norms_and_biases_can_go_without_decay():
+    network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    for name in ("adam", "adamw", "sgd"):
+        groups = build_optimizer(network, name, 0.1, 0.5, norm_bias_decay=False).param_groups
+        decays = {parameter: group["weight_decay"] for group in groups for parameter in group["params"]}
+        assert {p.ndim: decays[p] for p in network.parameters()} == {2: 0.5, 1: 0.0}
+
+
+def test_momentum_is_at_rest_before_the_first_step(generator):
+    """So a first step that is left out, as fp16 does with one that overflows, leaves nothing uninitialized."""
+    ours, theirs = (nn.Parameter(torch.ones(5, dtype=torch.float64)) for _ in range(2))
+    optimizers = (
+        build_optimizer([("w", ours)], "sgd", 0.1, 0.01),
+        torch.optim.SGD([theirs], 0.1, 0.9, weight_decay=0.01),
+    )
+    assert torch.equal(optimizers[0].state[ours]["momentum_buffer"], torch.zeros(5, dtype=torch.float64))
+    for _ in range(3):
+        gradient = torch.randn(5, generator=generator, dtype=torch.float64)
+        for parameter, optimizer in zip((ours, theirs), optimizers, strict=True):
+            parameter.grad = gradient.clone()
+            optimizer.step()
+    assert torch.equal(ours, theirs)

@@ -21,7 +21,7 @@ def test_training_goes_on_meanwhile_and_changes_nothing_of_what_is_written(tmp_p
     go_on = threading.Event()
     with Writer() as writer:
         writer.thread.submit(go_on.wait)  # the disk is slow
-        state.save(job.run, config, processes, writer)
+        state.save(job.run, job.about, processes, writer)
         assert checkpoint.load_latest(job.run.checkpoints) is None
         for parameter in state.objective.parameters():
             parameter.data.add_(1)

@@ -23,7 +23,7 @@ from care.train import (
     recipes,
 )
 from care.train import train as run_training
-from care.train.loop import SAVE_MINUTES
+from care.train.loop import Saving
 from care.train.recipes import EQUIVARIANT_DIM, KEPT
 
 
@@ -33,7 +33,12 @@ def train(
     resume: Annotated[bool, typer.Option(help="Go on with the run in --out, or begin it.")] = False,
     save_minutes: Annotated[
         float, typer.Option(min=0, help="Save within an epoch too, so many minutes after the last time.")
-    ] = SAVE_MINUTES,
+    ] = Saving.minutes,
+    save_every: Annotated[int, typer.Option(min=1, help="Save after every so many epochs.")] = Saving.every,
+    keep_every: Annotated[
+        int | None,
+        typer.Option(min=1, help="Keep the checkpoint of every so many epochs, each a model. Default: the last."),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A config.toml, such as that of another run.")] = None,
     recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of the paper.")] = None,
     keep: Annotated[
@@ -66,7 +71,7 @@ def train(
             chosen = _keeping(keep, chosen, config, recipe_name, resumed)
         settings = resolve(chosen, config, recipe_name, resumed)
         folder = out or Path("runs") / (recipe_name or _name(settings))
-        job = prepare(settings, folder, resume, save_minutes)
+        job = prepare(settings, folder, resume, Saving(save_minutes, save_every, keep_every))
         counted = Counted()
         watchers: list[Progress] = [Terminal(console), counted] if job.processes.is_rank_0 else []
         if tensorboard and job.processes.is_rank_0:

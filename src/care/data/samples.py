@@ -1,6 +1,7 @@
 """Samples: the inputs and labels of a split, generated or from a store."""
 
 import dataclasses
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ class Samples:
 
     `labels` index into `classes` and are −1 where a sample has no class. `factors` are the numbers that a generated
     sample was made from. The inputs of a store are memory-mapped and read-only: writing to them in place ends the
-    process.
+    process. `checksum` is that of the store.
     """
 
     inputs: UInt8[Tensor, "n 3 h w"] | Float32[Tensor, "n p 3"]
@@ -23,6 +24,7 @@ class Samples:
     classes: tuple[str, ...]
     factors: dict[str, Float32[Tensor, "n ..."]] = field(default_factory=dict)
     name: str = "samples"
+    checksum: str | None = None
 
     def __post_init__(self) -> None:
         images = self.inputs.dtype == torch.uint8 and self.inputs.ndim == 4 and self.inputs.shape[1] == 3
@@ -59,6 +61,17 @@ class Samples:
     def to(self, device: torch.device | str) -> "Samples":
         """The same samples on another device."""
         return self._map(lambda tensor: tensor.to(device))
+
+    def digest(self) -> str:
+        """What tells these inputs and labels from others: the checksum of their store, or one of their bytes."""
+        if self.checksum is not None:
+            return self.checksum
+        found = hashlib.blake2b(digest_size=16)
+        for tensor in (self.inputs, self.labels):
+            found.update(str(tensor.shape).encode())
+            for block in tensor.split(1000):
+                found.update(block.cpu().contiguous().numpy())
+        return found.hexdigest()
 
     def split_indices(self, per_class: int) -> tuple[Int64[Tensor, " t"], Int64[Tensor, " v"]]:
         """Indices of the training and of the validation samples, which are the last `per_class` of each class.

@@ -84,7 +84,13 @@ def open_store(folder: Path, verify: bool = False) -> Samples:
     images = np.memmap(folder / IMAGES, np.uint8, "r", shape=shape)
     labels = np.fromfile(folder / LABELS, "<i8").astype(np.int64, copy=False)
     try:
-        samples = Samples(_as_tensor(images), torch.from_numpy(labels), tuple(header.classes), name=header.name)
+        samples = Samples(
+            _as_tensor(images),
+            torch.from_numpy(labels),
+            tuple(header.classes),
+            name=header.name,
+            checksum=f"{header.images_sha256} {header.labels_sha256}",
+        )
     except ValueError as error:
         raise _unusable(folder / LABELS, str(error)) from error
     _check_sha256(folder / LABELS, header.labels_sha256)

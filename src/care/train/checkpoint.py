@@ -46,10 +46,18 @@ class Checkpoint:
     skipped: tuple[str, ...] = ()
 
 
-def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any], keep: int = 2) -> Path:
+def save(
+    folder: Path,
+    step: int,
+    tensors: Mapping[str, Tensor],
+    state: Mapping[str, Any],
+    keep: int = 2,
+    keep_every: int | None = None,
+) -> Path:
     """Write `folder/step-00001234`, then remove all but the newest `keep` intact checkpoints up to this step.
 
-    The tensors must not change while it writes: pass a `snapshot` of those that will.
+    Earlier ones whose step is a multiple of `keep_every` stay for good. The tensors must not change while it writes:
+    pass a `snapshot` of those that will.
 
     The checkpoint holds `tensors.safetensors` and `state.json`, which has the checksums of both. It gets its name when
     all of it is on the disk, and only then are others removed: older ones, damaged ones, and those of this step and
@@ -67,7 +75,7 @@ def save(folder: Path, step: int, tensors: Mapping[str, Tensor], state: Mapping[
         temporary.mkdir()
         (temporary / TENSORS).write_bytes(data)
         (temporary / STATE).write_bytes(_describe(step, data, state))
-    _remove_others(path, keep)
+    _remove_others(path, keep, keep_every)
     return path
 
 
@@ -87,7 +95,7 @@ def load_latest(folder: Path) -> Checkpoint | None:
     skipped: list[str] = []
     for path in _newest_first(folder):
         try:
-            return dataclasses.replace(_load(path), skipped=tuple(skipped))
+            return dataclasses.replace(load(path), skipped=tuple(skipped))
         except ValueError as error:
             skipped.append(str(error))
     if skipped:
@@ -114,7 +122,7 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     return tensors, {key: value for key, value in metadata.items() if key != "sha256"}
 
 
-def _load(path: Path) -> Checkpoint:
+def load(path: Path) -> Checkpoint:
     """The checkpoint at `path`; ValueError names the file that is damaged."""
     text = _read(path / STATE)
     if not is_sealed(text):
@@ -205,21 +213,24 @@ def _free_path(folder: Path, step: int) -> Path:
     return folder / (f"step-{step:08d}-{max(times) + 1}" if times else f"step-{step:08d}")
 
 
-def _remove_others(saved: Path, keep: int) -> None:
-    """Remove every checkpoint but the one just saved and the newest keep − 1 intact ones of earlier steps."""
-    left = keep - 1
+def _remove_others(saved: Path, keep: int, keep_every: int | None) -> None:
+    """Remove every checkpoint but the one just saved, the newest keep − 1 intact ones of earlier steps, and those of
+    earlier steps that are a multiple of `keep_every`."""
+    left, last = keep - 1, _order(saved)[0]
     for path in _newest_first(saved.parent):
-        if path == saved:
+        step, _ = _order(path)
+        for_good = keep_every is not None and step % keep_every == 0 and step < last
+        if path == saved or (for_good and not left):
             continue
-        if left and _order(path)[0] < _order(saved)[0] and _is_intact(path):
+        if left and step < last and _is_intact(path):
             left -= 1
-        else:
+        elif not for_good:
             remove_folder(path)
 
 
 def _is_intact(path: Path) -> bool:
     try:
-        _load(path)
+        load(path)
     except ValueError:
         return False
     return True

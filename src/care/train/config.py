@@ -13,6 +13,8 @@ from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 
 DEFAULT_CHOICE: dict[Kind, str] = {"method": "simclr", "equivariance": NONE}
+# How a run is carried out and watched, not what it learns: a run may go on with others.
+FREE_ON_RESUME = ("device", "compile", "graph", "evaluate_every")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,12 @@ class Config(ObjectiveSettings):
     # steps of more than this do not fit into a float32
     learning_rate: float = setting(1e-3, "The learning rate.", above=0, at_most=1e37)
     weight_decay: float = setting(1e-6, "Weight decay.", at_least=0)
+    norm_bias_decay: bool = setting(
+        True, "Weight decay of norms and biases, too, as in the paper. lars never decays parameters of one dimension."
+    )
+    clip_gradient: float | None = setting(
+        None, "Scale the gradient down to this norm where it is longer. Default: as it is.", above=0
+    )
     sgd_momentum: float = setting(0.9, "Momentum of sgd and lars.", at_least=0, below=1)
     schedule: Literal["constant", "cosine", "cooldown"] = setting(
         "constant", "The learning rate over training; cooldown is constant and falls to 0 over the last quarter."
@@ -48,12 +56,21 @@ class Config(ObjectiveSettings):
         0.0, "Keep an exponential moving average of the encoder with this momentum. 0: none.", at_least=0, below=1
     )
     seed: int = setting(0, "The same seed gives the same run on a CPU.")
-    device: str = setting("auto", "auto, cpu, cuda.")
-    precision: Literal["auto", "bf16", "fp16", "fp32"] = setting("auto", "auto is bf16 on a GPU and fp32 on a CPU.")
+    device: str = setting("auto", "auto, cpu, cuda, cuda:1, or mps; auto is a CUDA GPU, if there is one, or the CPU.")
+    precision: Literal["auto", "bf16", "fp16", "fp32"] = setting(
+        "auto", "auto is fp32 on a CPU, bf16 on a GPU, and fp16 on a GPU without bf16."
+    )
     compile: bool = setting(False, "Compile the network with torch.compile: a minute at the first start, then faster.")
+    activation_checkpointing: bool = setting(
+        False, "Compute activations twice instead of keeping them: less memory, a third slower. Models of timm only."
+    )
     graph: bool = setting(True, "On one GPU, replay the whole step as a CUDA graph.")
     deterministic: bool = setting(False, "On a GPU, too, the same seed gives the same bits; slower.")
-    evaluate_every: int = setting(1, "Measure after every so many epochs.", at_least=1)
+    evaluate_every: int | None = setting(
+        None,
+        "Measure after every so many epochs. Default: so that it takes a tenth of training at most.",
+        at_least=1,
+    )
     measure_policy: str | None = setting(
         None,
         "Augmentations that the run is measured under. Default: those of the equivariance loss; with a split "
@@ -70,6 +87,10 @@ class Config(ObjectiveSettings):
         _require(
             self.optimizer in ("sgd", "lars") or self.sgd_momentum == 0.9,
             f"sgd_momentum is of use to sgd and lars only, not to {self.optimizer}: leave it at 0.9",
+        )
+        _require(
+            not (self.activation_checkpointing and self.compile),
+            "activation_checkpointing cannot be compiled: leave out one of them",
         )
         if not any(isinstance(choice.settings, Unchecked) for choice in (self.method, self.equivariance)):
             self.check(self.batch_size // self.accumulate)
@@ -186,12 +207,12 @@ class Config(ObjectiveSettings):
     def obstacles(self, started: "Config") -> list[str]:
         """What keeps a run that was started with another configuration from being gone on with as this one.
 
-        More epochs do not, where nothing else depends on how many there are.
+        How it is carried out does not, nor do more epochs where nothing else depends on how many there are.
         """
         method = find("method", self.method.name)
         depends = self.schedule != "constant" or bool(getattr(method, "depends_on_length", False))
-        longer = self.epochs > started.epochs and not depends
-        return self.differences(started.replace(epochs=self.epochs) if longer else started)
+        free = FREE_ON_RESUME + (("epochs",) if self.epochs > started.epochs and not depends else ())
+        return self.differences(started.replace(**{name: getattr(self, name) for name in free}))
 
 
 def _unknown(name: str, chosen: dict[Any, str], general: set[str]) -> str:

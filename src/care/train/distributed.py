@@ -76,8 +76,12 @@ def resolve_device(device: str) -> str:
     """The device for "auto", or the one that is named; ValueError if there is no such device."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", device, re.ASCII):
-        raise ValueError(f"device must be auto, cpu, cuda or cuda:1, got {device!r}")
+    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", device, re.ASCII):
+        raise ValueError(f"device must be auto, cpu, cuda, cuda:1 or mps, got {device!r}")
+    if device == "mps":
+        if not torch.backends.mps.is_available():
+            raise ValueError("device mps was asked for, but there is no Apple GPU that torch can use; use --device cpu")
+        return device
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(f"device {device} was asked for, but there is no GPU that torch can use; use --device cpu")
     number = int(device.partition(":")[2] or 0)
@@ -121,6 +125,15 @@ def all_reduce_max(value: int) -> int:
 def any_rank(flag: bool) -> bool:
     """Whether `flag` is true on any rank, on every rank."""
     return bool(all_reduce_max(int(flag)))
+
+
+def text_of_rank_0(text: str) -> str:
+    """The text that rank 0 has, on every rank."""
+    if not dist.is_initialized():
+        return text
+    texts = [text]
+    dist.broadcast_object_list(texts, src=0)
+    return texts[0]
 
 
 def on_rank_0(processes: Processes, work: Callable[..., T], *arguments: Any) -> T | None:

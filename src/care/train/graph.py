@@ -42,7 +42,8 @@ class Graph:
             self.graph = torch.cuda.CUDAGraph()
             for generator in self.generators:
                 self.graph.register_generator_state(generator)
-            with torch.cuda.graph(self.graph, stream=self.stream):
+            # Other threads go on: the one that loads batches allocates pinned memory, which a global capture forbids.
+            with torch.cuda.graph(self.graph, stream=self.stream, capture_error_mode="thread_local"):
                 self.function(*self.inputs)
         torch._foreach_copy_(self.inputs, list(inputs))
         self.graph.replay()

@@ -4,8 +4,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,14 +21,13 @@ from care.train import checkpoint, distributed
 from care.train.arithmetic import cudnn_benchmark, deterministic_algorithms, set_cublas_workspace
 from care.train.config import Config
 from care.train.distributed import Processes
-from care.train.monitor import Monitor
+from care.train.monitor import WITH_GRADIENT, Monitor, Stopped
 from care.train.progress import Progress
 from care.train.runs import Run, view_source
 from care.train.state import State, build_state, check_network, check_unchanged
 from care.train.step import Step
 from care.train.writer import Writer
 
-SAVE_MINUTES = 15.0
 # What a process may want after a step; the highest of all processes is done.
 GO_ON, SAVE, STOP = range(3)
 
@@ -39,8 +37,24 @@ class Interrupted(Exception):
 
 
 @dataclass(frozen=True)
+class Saving:
+    """When the state is saved: after every `every` epochs, and when `minutes` have passed since the last time.
+
+    The newest checkpoints are kept and, for good, that of every epoch that is a multiple of `keep_every`.
+    """
+
+    minutes: float = 15.0
+    every: int = 1
+    keep_every: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.keep_every is not None and self.keep_every % self.every:
+            raise ValueError(f"of every {self.every} epochs saved, every {self.keep_every} cannot be kept: a multiple")
+
+
+@dataclass(frozen=True)
 class Job:
-    """What does not change while training."""
+    """What does not change while training. `data` is the digest of the data set."""
 
     config: Config
     run: Run
@@ -48,8 +62,9 @@ class Job:
     processes: Processes
     samples: Samples
     heldout: Samples
-    save_minutes: float
+    data: str
     lock: Lock | None
+    saving: Saving = field(default_factory=Saving)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -62,20 +77,33 @@ class Job:
         return self.config.epochs * self.steps_per_epoch
 
     @property
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint says of where it comes from."""
+        source = view_source(self.config, self.samples.source)
+        return {"config": self.config.to_toml(), "source": list(source), "data": self.data}
+
+    def wanted_after(self, step: int) -> int:
+        """Whether the state is saved after this step, as the last of an epoch."""
+        epoch, rest = divmod(step, self.steps_per_epoch)
+        return SAVE if rest == 0 and (epoch % self.saving.every == 0 or epoch == self.config.epochs) else GO_ON
+
+    @property
+    def keep_every(self) -> int | None:
+        """The checkpoints of steps that are a multiple of this are kept for good."""
+        return self.saving.keep_every and self.saving.keep_every * self.steps_per_epoch
+
+    @property
     def micro_batch(self) -> int:
         """How many samples, over all processes, go through the network at once."""
         return self.config.batch_size // self.config.accumulate
 
 
-def prepare(config: Config, out: str | Path, resume: bool = False, save_minutes: float = SAVE_MINUTES) -> Job:
+def prepare(config: Config, out: str | Path, resume: bool = False, saving: Saving | None = None) -> Job:
     """Check everything that can be wrong with what the user asked for, and make or find the run folder.
 
-    `resume` goes on with the run in `out`, if there is one. A checkpoint is saved after every epoch, and within one
-    when `save_minutes` have passed since the last. The folder is this run's until `train` has ended.
+    `resume` goes on with the run in `out`, if there is one. The folder is this run's until `train` has ended.
     """
     run = Run(Path(out))
-    if resume:
-        check_unchanged(run)
     if config.deterministic:
         set_cublas_workspace()
     processes = distributed.start(config.device)
@@ -83,9 +111,11 @@ def prepare(config: Config, out: str | Path, resume: bool = False, save_minutes:
     samples, heldout = load_samples(config)
     if len(samples) < config.batch_size:
         raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
+    if resume:
+        distributed.on_rank_0(processes, check_unchanged, run, samples)
     check_network(config, samples.source)
     lock = distributed.on_rank_0(processes, run.begin, config, resume)
-    return Job(config, run, resume, processes, samples, heldout, save_minutes, lock)
+    return Job(config, run, resume, processes, samples, heldout, samples.digest(), lock, saving or Saving())
 
 
 def train(job: Job, progress: Progress | None = None) -> None:
@@ -98,49 +128,78 @@ def train(job: Job, progress: Progress | None = None) -> None:
 
 
 def _train(job: Job, progress: Progress) -> None:
-    config, run, processes = job.config, job.run, job.processes
+    config, run, processes, saving = job.config, job.run, job.processes, job.saving
     state = build_state(config, job.samples, processes)
-    saved = checkpoint.load_latest(run.checkpoints) if job.resume else None
+    saved = _last_checkpoint(job) if job.resume else None
     if saved is not None:
         state.restore(saved, processes)
         progress.say(*saved.skipped, f"resumed after step {saved.step}")
     elif job.resume:
         progress.say("no checkpoint to resume from: from the start")
     step = Step(state, config, processes, job.steps_per_epoch)
-    policy = policy_for(config.monitored_policy, view_source(config, job.samples.source)[0])
-    form, part = form_named(config.form), config.equivariant_dim
-    monitor = Monitor(job.samples, job.heldout, policy, form, config.seed, part)
     samples, steps = place(job.samples, processes.device), job.steps_per_epoch
-    save_due = _clock(job.save_minutes)
+    save_due = _clock(saving.minutes)
 
     arithmetic = deterministic_algorithms() if config.deterministic else cudnn_benchmark()
     with _signals() as stop_wanted, arithmetic, Writer() as writer:
-        for epoch in range(state.step // steps, config.epochs):
+        monitor = _monitor(job, stop_wanted)
+        every = config.evaluate_every or monitor.every(_passes(job, state))
+        for epoch in range(len(state.log), config.epochs):
             started, first_step, end = time.perf_counter(), state.step, (epoch + 1) * steps
-            inputs = batches(samples, _indices(job, epoch, state.step), processes.device)
+            inputs, seconds, wanted = batches(samples, _indices(job, epoch, state.step), processes.device), 0.0, SAVE
             while state.step < end:
                 step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
-                wanted = distributed.all_reduce_max(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
-                if wanted != GO_ON and state.step < end:  # at the end of an epoch, after its line in the log
-                    step.finite.wait(state.sums, state.step)
-                    state.save(run, config, processes, writer)
-                    save_due = _clock(job.save_minutes)
-                    if wanted == STOP:
-                        _stop(processes, writer)
-            step.finite.wait(state.sums, state.step)  # before anything is made of them; and now the clock is right
-            means = _means(state, job)
-            seconds = time.perf_counter() - started
-            state.log = [*state.log, _record(job, state, means, monitor, epoch)]
-            state.clear()
-            speed = _speed(epoch, seconds, (state.step - first_step) * config.batch_size)
-            state.save(run, config, processes, writer, partial(_note, run, state.log, speed))
-            save_due = _clock(job.save_minutes)
-            distributed.on_rank_0(processes, progress.epoch, state.log[-1])
-            if wanted == STOP:
+                asked = distributed.all_reduce_max(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
+                wanted = max(asked, job.wanted_after(state.step))
+                if wanted != GO_ON or state.step == end:
+                    step.finite.wait(state.sums, state.step)  # before anything is made of them; and the clock is right
+                    seconds = time.perf_counter() - started
+                if wanted != GO_ON:
+                    state.save(run, job.about, processes, writer, job.keep_every)
+                    save_due = _clock(saving.minutes)
+                if wanted == STOP:
+                    _stop(processes, writer)
+            # What was learned is saved: measuring may be stopped, and is done again when the run is resumed.
+            record = _record(job, state, monitor if (epoch + 1) % every == 0 or end == job.total_steps else None)
+            if distributed.any_rank(record is None or stop_wanted()):
+                if wanted == GO_ON:
+                    state.save(run, job.about, processes, writer, job.keep_every)
                 _stop(processes, writer)
+            state.log = [*state.log, record or {}]
+            state.clear()
+            distributed.on_rank_0(processes, _note, run, state, _speed(job, state, first_step, seconds))
+            distributed.on_rank_0(processes, progress.epoch, state.log[-1])
         distributed.on_rank_0(processes, writer.wait)
     distributed.on_rank_0(processes, _finish, job, state)
+
+
+def _last_checkpoint(job: Job) -> checkpoint.Checkpoint | None:
+    """The newest checkpoint that is whole for rank 0, on every rank: each looking for itself, they could differ."""
+    found = distributed.on_rank_0(job.processes, checkpoint.load_latest, job.run.checkpoints)
+    name, problem = distributed.text_of_rank_0("" if found is None else found.path.name), None
+    if name and found is None:
+        try:
+            found = checkpoint.load(job.run.checkpoints / name)
+        except ValueError as error:
+            problem = error
+    if distributed.any_rank(problem is not None):
+        raise problem or OSError(f"another process cannot read {name}: its error says why")
+    return found
+
+
+def _monitor(job: Job, stop: Callable[[], bool]) -> Monitor:
+    config = job.config
+    policy = policy_for(config.monitored_policy, view_source(config, job.samples.source)[0])
+    form, part = form_named(config.form), config.equivariant_dim
+    return Monitor(job.samples, job.heldout, policy, form, config.seed, part, config.limit, stop)
+
+
+def _passes(job: Job, state: State) -> float:
+    """How often a picture goes through the network, with gradient, in an epoch; a teacher needs none."""
+    objective = state.objective
+    teacher = 0 if objective.method is None else objective.method.teacher_views
+    return (len(objective.seen) + teacher / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
 
 
 def load_samples(config: Config) -> tuple[Samples, Samples]:
@@ -167,24 +226,30 @@ def _means(state: State, job: Job) -> dict[str, float]:
     return {name: (distributed.all_reduce(value) / steps).item() for name, value in state.sums.items()}
 
 
-def _record(job: Job, state: State, means: dict[str, float], monitor: Monitor, epoch: int) -> dict[str, Any]:
-    """The log's line for a finished epoch: the mean terms of the loss, and the measures."""
-    config = job.config
+def _record(job: Job, state: State, monitor: Monitor | None) -> dict[str, Any] | None:
+    """The log's line for a finished epoch: the mean terms of the loss, and the measures; None if it was stopped."""
     rate = float(state.optimizer.param_groups[0]["lr"])
-    record: dict[str, Any] = {"epoch": epoch + 1, "step": state.step, **means, "learning_rate": rate}
-    if job.processes.is_rank_0 and ((epoch + 1) % config.evaluate_every == 0 or epoch + 1 == config.epochs):
-        record |= monitor.measure(state.encoder, job.processes.device)
-    return record
+    epoch = {"epoch": state.step // job.steps_per_epoch, "step": state.step}
+    record = {**epoch, **_means(state, job), "learning_rate": rate}
+    try:
+        found = monitor.measure(state.encoder, job.processes.device) if monitor and job.processes.is_rank_0 else {}
+    except Stopped:
+        return None
+    return {**record, **found}
 
 
-def _speed(epoch: int, seconds: float, samples: int) -> dict[str, int | float]:
-    return {"epoch": epoch + 1, "seconds": round(seconds, 3), "samples_per_second": round(samples / seconds, 1)}
+def _speed(job: Job, state: State, first_step: int, seconds: float) -> dict[str, int | float] | None:
+    """How fast the epoch was; None where it was over before the run was resumed."""
+    samples = (state.step - first_step) * job.config.batch_size
+    about = {"epoch": state.step // job.steps_per_epoch, "seconds": round(seconds, 3)}
+    return {**about, "samples_per_second": round(samples / seconds, 1)} if samples else None
 
 
-def _note(run: Run, log: list[dict[str, Any]], speed: dict[str, int | float]) -> None:
+def _note(run: Run, state: State, speed: dict[str, int | float] | None) -> None:
     """The end of an epoch, for those who read along."""
-    run.write_log(log)
-    run.add_speed(speed)
+    run.write_log(state.log)
+    if speed is not None:
+        run.add_speed(speed)
 
 
 def _finish(job: Job, state: State) -> None:

@@ -1,5 +1,7 @@
 """What is measured after an epoch: does it learn, and do augmentations act as rotations?"""
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -16,14 +18,21 @@ from care.models import Encoder
 from care.randomness import generator_for
 
 AUGMENTATIONS = 4
-TEST_SAMPLES, BANK_SAMPLES, BATCH = 1000, 5000, 500
+TEST_SAMPLES, BANK_SAMPLES = 1000, 5000
+# The share of the time of training that measuring may take, and what a pass with gradient costs in passes without.
+SHARE, WITH_GRADIENT = 0.1, 3.0
+
+
+class Stopped(Exception):
+    """The measuring was asked to stop."""
 
 
 @dataclass(frozen=True)
 class Monitor:
     """Fixed samples and fixed augmentations, the same after every epoch of every run with the same seed.
 
-    Of a split embedding, the equivariant part alone is measured: its last `equivariant_dim` coordinates.
+    Of a split embedding, the equivariant part alone is measured: its last `equivariant_dim` coordinates. At most `most`
+    samples are measured on, and as many compared with. When `stop` is true, measuring ends with `Stopped`.
     """
 
     bank: Samples
@@ -32,6 +41,14 @@ class Monitor:
     form: geometry.BilinearForm
     seed: int
     equivariant_dim: int = 0
+    most: int | None = None
+    stop: Callable[[], bool] = lambda: False
+
+    def every(self, passes: float) -> int:
+        """After how many epochs, of so many passes of a picture with gradient each, measuring takes a tenth at most."""
+        n = len(self._tested)
+        ours = (1 + AUGMENTATIONS) * n + (n + len(self._compared) if self._labeled else 0)
+        return max(1, math.ceil(ours / (SHARE * WITH_GRADIENT * passes)))
 
     @torch.no_grad()
     def measure(self, encoder: Encoder, device: torch.device) -> dict[str, float | None]:
@@ -59,7 +76,7 @@ class Monitor:
         """f(x) and f(a(x)) of the test samples under each of the fixed augmentations."""
         # Not encoder(…), which may be compiled: for other batches and other modes it would be compiled again.
         embed = lambda x: {EMBEDDING: encoder.forward(x)[:, -self.equivariant_dim :]}  # noqa: E731
-        observer = self._observer(embed, self.test.limit(self._tested), device)
+        observer = self._observer(embed, self._tested, device)
         generator = generator_for("cpu", self.seed, "monitor")
         drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
         found = [observer.clean(), *(observer.augmented(drawn[i]) for i in range(AUGMENTATIONS))]
@@ -67,19 +84,36 @@ class Monitor:
         return F, torch.stack(views)
 
     def _knn(self, encoder: Encoder, device: torch.device) -> Tensor | None:
-        bank, test = self.bank.limit(min(BANK_SAMPLES, len(self.bank))), self.test.limit(self._tested)
-        if bank.labels.min() < 0 or test.labels.min() < 0:
+        if not self._labeled:
             return None
+        bank, test = self._compared, self._tested
         observers = (self._observer(lambda x: {"features": encoder.features(x)}, s, device) for s in (bank, test))
         features, queries = (observer.clean()["features"] for observer in observers)
         return (knn_predict(features, bank.labels.to(device), queries) == test.labels.to(device)).double().mean()
 
     @property
-    def _tested(self) -> int:
-        return min(TEST_SAMPLES, len(self.test))
+    def _tested(self) -> Samples:
+        """What is measured."""
+        return self.test.limit(min(TEST_SAMPLES, len(self.test), self.most or TEST_SAMPLES))
+
+    @property
+    def _compared(self) -> Samples:
+        """Among which neighbors are looked for."""
+        return self.bank.limit(min(BANK_SAMPLES, len(self.bank), self.most or BANK_SAMPLES))
+
+    @property
+    def _labeled(self) -> bool:
+        return bool(self._compared.labels.min() >= 0 and self._tested.labels.min() >= 0)
 
     def _observer(self, embed: Embed, samples: Samples, device: torch.device) -> Observer:
-        return Observer(embed, samples, self.policy, "", device, BATCH, {EMBEDDING: self.form})
+        """Batches are as large as pictures of their size allow."""
+
+        def or_stop(x: Tensor) -> Mapping[str, Tensor]:
+            if self.stop():
+                raise Stopped
+            return embed(x)
+
+        return Observer(or_stop, samples, self.policy, "", device, forms={EMBEDDING: self.form})
 
 
 def _number(value: Tensor | None) -> float | None:

@@ -16,17 +16,18 @@ def build_optimizer(
     learning_rate: float | Tensor,
     weight_decay: float,
     sgd_momentum: float = 0.9,
+    norm_bias_decay: bool = True,
 ) -> Optimizer:
     """The optimizer called `name` for the parameters, of a module or named, that want a gradient.
 
-    `sgd_momentum` is that of "sgd" and "lars"; "adam" and "adamw" have torch's β₁ = 0.9 and β₂ = 0.999. LARS frees
-    parameters of one dimension from weight decay and from adaptation; the paper's runs with Adam decay everything.
+    `sgd_momentum` is that of "sgd" and "lars"; "adam" and "adamw" have torch's β₁ = 0.9 and β₂ = 0.999. Without
+    `norm_bias_decay`, parameters of one dimension have no weight decay; LARS frees them from adaptation, too, always.
 
     A learning rate given as a tensor stays that tensor: a captured CUDA graph follows `set_learning_rate`.
     """
     _check(learning_rate, weight_decay, sgd_momentum)
     named = _trainable(parameters)
-    groups = _groups(named, weight_decay, exclude=name == "lars")
+    groups = _groups(named, weight_decay, exclude=name == "lars" or not norm_bias_decay)
     # None, unlike False, lets torch choose the next best form.
     fused = all(parameter.is_cuda for _, parameter in named) or None
     captured = isinstance(learning_rate, Tensor) and learning_rate.is_cuda
@@ -34,10 +35,21 @@ def build_optimizer(
         case "adam" | "adamw":
             return (Adam if name == "adam" else AdamW)(groups, learning_rate, fused=fused, capturable=captured)
         case "sgd":
-            return SGD(groups, learning_rate, sgd_momentum, fused=fused)
+            return _at_rest(SGD(groups, learning_rate, sgd_momentum, fused=fused))
         case "lars":
             return LARS(groups, learning_rate, sgd_momentum)
     raise ValueError(f'the optimizer must be "adam", "adamw", "sgd" or "lars", got {name!r}')
+
+
+def _at_rest(optimizer: SGD) -> SGD:
+    """With momentum 0 from the start: m · 0 + g is the first step, as torch has it.
+
+    torch's fused SGD allocates momentum at its first step and leaves it uninitialized if fp16 overflowed there.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"] if group["momentum"] else ():
+            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimizer
 
 
 class LARS(Optimizer):

@@ -14,16 +14,21 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from care.atomic_files import Lock, make_folder, remove_leftovers, write_atomically
 from care.models import Encoder
 from care.objective import build_encoder, policy_for
-from care.train.checkpoint import load_weights, save_weights
+from care.objective.registry import find
+from care.train.checkpoint import STATE, load_weights, save_weights
+from care.train.checkpoint import load as load_checkpoint
 from care.train.config import Config
+from care.train.state_tree import unflatten_state
+
+M = TypeVar("M", bound=nn.Module)
 
 EQUIVARIANCE = "equivariance."  # begins the names of what is kept beside the weights of the encoder
 
@@ -126,7 +131,12 @@ def load(run: str | Path) -> Encoder:
 
 
 def load_trained(path: Path) -> Trained:
-    """What a run, or a `model.safetensors`, holds. The configuration is the one in the weights, which cannot change."""
+    """What a run, a `model.safetensors`, or a checkpoint holds.
+
+    The configuration is the one that is saved with the weights, which cannot change.
+    """
+    if (path / STATE).exists():
+        return _of_checkpoint(path)
     file = Run(path).weights if path.is_dir() else path
     if not file.exists():
         raise ValueError(f"{file} does not exist: has the run finished?")
@@ -138,12 +148,35 @@ def load_trained(path: Path) -> Trained:
     beside = [name for name in tensors if name.startswith(EQUIVARIANCE)]
     exported = {name.removeprefix(EQUIVARIANCE): tensors.pop(name) for name in beside}
     channels = {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
-    encoder = build_encoder(config, source, **channels)
+    return Trained(_filled(build_encoder(config, source, **channels), tensors, file), config, source, exported)
+
+
+def _of_checkpoint(folder: Path) -> Trained:
+    """The encoder as it was when a checkpoint was saved: the moving average where there is one."""
+    saved = load_checkpoint(folder)
+    config = Config.from_toml(saved.state["config"], str(folder), unchecked=True)
+    parts, source = unflatten_state(saved.tensors, saved.state["rest"]), tuple(saved.state["source"])
+    kept: dict[str, Tensor] = parts["ema"] if parts["ema"] is not None else parts["objective"]
+    encoder = _filled(build_encoder(config, source), _below("encoder.", kept), folder)
+    beside, exported = _below(EQUIVARIANCE, kept), {}
+    equivariance = find("equivariance", config.equivariance.name) if beside else None
+    if equivariance is not None:
+        module = equivariance(config.equivariance.settings, config.context(config.batch_size // config.accumulate))
+        exported = _filled(module, beside, folder).exported()
+    return Trained(encoder, config, source, exported)
+
+
+def _filled(module: M, tensors: dict[str, Tensor], where: Path) -> M:
+    """The module with these weights, frozen."""
     try:
-        encoder.load_state_dict(tensors)
+        module.load_state_dict(tensors)
     except RuntimeError as error:
-        raise ValueError(f"{file} does not fit its own configuration: {' '.join(str(error).split())}") from error
-    return Trained(encoder.eval().requires_grad_(False), config, source, exported)
+        raise ValueError(f"{where} does not fit its own configuration: {' '.join(str(error).split())}") from error
+    return module.eval().requires_grad_(False)
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def view_source(config: Config, source: tuple[int, ...]) -> tuple[int, ...]:

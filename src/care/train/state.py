@@ -1,16 +1,16 @@
 """Everything that changes while training: made, saved, restored."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from care.data import Samples
-from care.models import Encoder, split_batchnorm
+from care.models import Encoder, checkpoint_activations, split_batchnorm
 from care.objective import Objective, build_encoder, build_objective
 from care.objective.build import ROTATIONS
 from care.randomness import derive
@@ -56,8 +56,8 @@ class State:
         """Add the terms of a loss to `sums`, in place: a CUDA graph does so again and again."""
         for name, term in terms.items():
             if name not in self.sums:
-                self.sums[name] = torch.zeros((), dtype=torch.float64, device=term.device)
-            self.sums[name].add_(term.detach().double(), alpha=weight)
+                self.sums[name] = torch.zeros((), dtype=precise(term.device), device=term.device)
+            self.sums[name].add_(term.detach().to(self.sums[name].dtype), alpha=weight)
 
     def clear(self) -> None:
         """Begin new sums, in the same memory."""
@@ -65,19 +65,19 @@ class State:
             value.zero_()
 
     def save(
-        self, run: Run, config: Config, processes: Processes, writer: Writer, then: Callable[[], None] = lambda: None
+        self, run: Run, about: Mapping[str, Any], processes: Processes, writer: Writer, keep_every: int | None = None
     ) -> None:
-        """Have the first process write a checkpoint beside the training, and do what comes `then`.
+        """Have the first process write a checkpoint beside the training, with `about`, what led to it.
 
         All must come here: each has sums of its own, and all stop if the save before this one has failed.
         """
         sums = {name: distributed.all_gather(value[None]) for name, value in self.sums.items()}
-        distributed.on_rank_0(processes, self._hand_over, run, config, sums, writer, then)
+        distributed.on_rank_0(processes, self._hand_over, run, about, sums, writer, keep_every)
 
     def _hand_over(
-        self, run: Run, config: Config, sums: dict[str, Tensor], writer: Writer, then: Callable[[], None]
+        self, run: Run, about: Mapping[str, Any], sums: dict[str, Tensor], writer: Writer, keep_every: int | None
     ) -> None:
-        """A copy of everything as it is now goes to the writer, with the configuration that led to it."""
+        """A copy of everything as it is now goes to the writer."""
         tensors, rest = flatten_state(
             {
                 "objective": dict(self.objective.state_dict()),
@@ -87,8 +87,8 @@ class State:
                 "sums": sums,
             }
         )
-        copies, record = checkpoint.snapshot(tensors), {"config": config.to_toml(), "rest": rest, "log": self.log}
-        writer.write(_write, run.checkpoints, self.step, copies, record, then)
+        copies, record = checkpoint.snapshot(tensors), {**about, "rest": rest, "log": self.log}
+        writer.write(partial(checkpoint.save, run.checkpoints, self.step, copies, record, keep_every=keep_every))
 
     def restore(self, saved: checkpoint.Checkpoint, processes: Processes) -> None:
         """Become what was saved; a part that is missing or does not fit is an error."""
@@ -102,13 +102,6 @@ class State:
         self.step, self.log = saved.step, saved.state["log"]
 
 
-def _write(
-    folder: Path, step: int, tensors: dict[str, Tensor], record: dict[str, Any], then: Callable[[], None]
-) -> None:
-    checkpoint.save(folder, step, tensors, record)
-    then()
-
-
 def kept_of(objective: Objective) -> nn.ModuleDict:
     """What a run keeps of an objective: the encoder, and the equivariance, if there is one."""
     beside = {} if objective.equivariance is None else {"equivariance": objective.equivariance}
@@ -119,6 +112,8 @@ def build_state(config: Config, samples: Samples, processes: Processes) -> State
     """A new objective, its optimizer, and everything else at step 0, the same on every process."""
     torch.manual_seed(derive(config.seed, "weights"))
     encoder = build_encoder(config, view_source(config, samples.source), **channel_statistics(samples))
+    if config.activation_checkpointing:
+        checkpoint_activations(encoder.backbone)
     objective = build_objective(config, encoder, config.batch_size // config.accumulate, processes.world_size)
     objective.gather_by(distributed.all_gather)
     split_batchnorm(objective, distributed.all_reduce if processes.world_size > 1 else None)
@@ -128,22 +123,26 @@ def build_state(config: Config, samples: Samples, processes: Processes) -> State
     # On a GPU the learning rate lives there, where a CUDA graph finds it.
     on_gpu = processes.device.type == "cuda"
     rate = torch.tensor(config.learning_rate, device=processes.device) if on_gpu else config.learning_rate
-    optimizer = build_optimizer(objective, config.optimizer, rate, config.weight_decay, config.sgd_momentum)
+    optimizer = build_optimizer(
+        objective, config.optimizer, rate, config.weight_decay, config.sgd_momentum, config.norm_bias_decay
+    )
     scaler = torch.amp.GradScaler(processes.device.type, enabled=precision(config, processes) == torch.float16)
     ema = copy.deepcopy(kept_of(objective)).requires_grad_(False) if config.ema else None
     return State(objective, optimizer, scaler, ema)
 
 
-def check_unchanged(run: Run) -> None:
-    """ValueError if no checkpoint is whole, or if config.toml is not what the last one was saved with."""
+def check_unchanged(run: Run, samples: Samples) -> None:
+    """ValueError if no checkpoint is whole, or if config.toml or the data are not what the last one was saved with."""
     saved = checkpoint.load_latest(run.checkpoints)
-    text = saved.state.get("config") if saved else None  # checkpoints of care 0.1 did not say
-    different = run.config().obstacles(Config.from_toml(text)) if text is not None else []
-    if saved and different:
+    if saved is None:
+        return
+    if different := run.config().obstacles(Config.from_toml(saved.state["config"])):
         file = run.folder / "config.toml"
         raise ValueError(
             f"{file} was changed since {saved.path.name} was saved, change it back: {'; '.join(different)}"
         )
+    if saved.state["data"] != samples.digest():
+        raise ValueError(f"{samples.name} is not what {run.folder} was trained on: begin a new run with another --out")
 
 
 def check_network(config: Config, source: tuple[int, ...]) -> None:
@@ -154,7 +153,9 @@ def check_network(config: Config, source: tuple[int, ...]) -> None:
             wanted = "rotations, since it holds point clouds" if clouds else "one for images"
             raise ValueError(f"{name} {getattr(config, name)} cannot augment {config.data}: choose {wanted}")
     with torch.device("meta"):
-        build_encoder(config, view_source(config, source))
+        encoder = build_encoder(config, view_source(config, source))
+    if config.activation_checkpointing:
+        checkpoint_activations(encoder.backbone)
 
 
 def _share(values: Tensor, processes: Processes) -> Tensor:
@@ -181,7 +182,17 @@ def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250
 
 
 def precision(config: Config, processes: Processes) -> torch.dtype:
-    """The dtype of the forward pass: bf16 on a GPU and fp32 on a CPU, unless chosen."""
+    """The dtype of the forward pass: fp32 on a CPU, bf16 on a GPU, or fp16 if it has no bf16, unless chosen."""
     chosen = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-    automatic = torch.bfloat16 if processes.device.type == "cuda" else torch.float32
-    return chosen.get(config.precision, automatic)
+    return chosen.get(config.precision) or _automatic(processes.device)
+
+
+def _automatic(device: torch.device) -> torch.dtype:
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+
+
+def precise(device: torch.device) -> torch.dtype:
+    """The dtype of sums over an epoch; Apple's GPUs have no float64."""
+    return torch.float32 if device.type == "mps" else torch.float64

@@ -8,7 +8,7 @@ import torch._functorch.config
 from torch import Tensor
 
 from care.objective import Terms, View, teacher_update, total
-from care.objective.views import make_views
+from care.objective.views import make_view
 from care.randomness import derive
 from care.train import distributed
 from care.train.config import Config
@@ -17,7 +17,7 @@ from care.train.finite import FiniteCheck
 from care.train.graph import Graph
 from care.train.optimizers import set_learning_rate
 from care.train.schedule import learning_rate
-from care.train.state import State, kept_of, precision
+from care.train.state import State, kept_of, precise, precision
 
 # How often a GPU is asked whether the loss is still finite.
 STEPS_BETWEEN_CHECKS = 20
@@ -41,11 +41,11 @@ class Step:
             state.objective.encoder.compile_encode()
         self.parallel = distributed.parallel(state.objective, processes)
         self.total_steps, self.warmup_steps = config.epochs * steps_per_epoch, config.warmup_epochs * steps_per_epoch
-        self.make = torch.compile(make_views, dynamic=False) if config.compile else make_views
+        self.make = torch.compile(make_view, dynamic=False) if config.compile else make_view
         self.generators = [torch.Generator(processes.device) for _ in range(config.accumulate)]
         self.graph = Graph(self._compute, self.generators) if _can_capture(state, config, processes) else None
         # In memory, where a graph reads what changes from step to step.
-        self.progress = torch.zeros((), dtype=torch.float64, device=processes.device)
+        self.progress = torch.zeros((), dtype=precise(processes.device), device=processes.device)
         self.finite = FiniteCheck(processes.device)
 
     def __call__(self, inputs: list[Tensor], epoch: int) -> None:
@@ -83,9 +83,23 @@ class Step:
                 loss = total(terms)
                 state.scaler.scale(loss / len(inputs)).backward()
             state.add({"loss": loss, **{name: term.value for name, term in terms.items()}}, 1 / len(inputs))
-        if not state.scaler.is_enabled():  # which looks for itself, and leaves out the steps that overflow
-            gradients = [p.grad for p in objective.parameters() if p.grad is not None]
-            state.add({"gradient_norm": torch.nn.utils.get_total_norm(gradients)}, 1.0)
+        self._clip()
+
+    def _clip(self) -> None:
+        """g ← g · min(1, c / ‖g‖), where a norm c was chosen; ‖g‖ is among the sums of the epoch.
+
+        With fp16 the sums hold no norm: the scaler looks for itself, and leaves out the steps that overflow.
+        """
+        state, largest = self.state, self.config.clip_gradient
+        parameters = [p for p in state.objective.parameters() if p.grad is not None]
+        if state.scaler.is_enabled() and largest is None:
+            return
+        state.scaler.unscale_(state.optimizer)
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        if not state.scaler.is_enabled():
+            state.add({"gradient_norm": norm}, 1.0)
+        if largest is not None:
+            torch.nn.utils.clip_grads_with_norm_(parameters, largest, norm)
 
     def _update(self) -> None:
         """Everything that a step changes."""
@@ -112,9 +126,10 @@ class Step:
 
 
 def _can_capture(state: State, config: Config, processes: Processes) -> bool:
-    """On one GPU, unless the loss is scaled: then the host looks at every step whether it overflowed."""
+    """On one GPU, unless the host has a part in every step: it looks whether a scaled loss overflowed, and keeps the
+    random state of activations that are computed again."""
     one_gpu = processes.device.type == "cuda" and processes.world_size == 1
-    return config.graph and one_gpu and not state.scaler.is_enabled()
+    return config.graph and one_gpu and not state.scaler.is_enabled() and not config.activation_checkpointing
 
 
 def _keep_what_is_compiled() -> None:
