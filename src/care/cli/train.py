@@ -16,11 +16,11 @@ from care.train import (
     Several,
     TensorBoard,
     Terminal,
-    default_config,
     keeping,
     prepare,
     recipe,
     recipes,
+    recommended_config,
 )
 from care.train import train as run_training
 from care.train.loop import Saving
@@ -53,7 +53,8 @@ def train(
 ) -> None:
     """Pretrain an encoder and leave a run folder: config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.
 
-    Every setting has the paper's value for the data set. What is given here goes before --recipe and --config.
+    With --data alone it trains SimCLR with CARE; --method or --equivariance choose otherwise. Every other setting has
+    the paper's value for the data set. What is given here goes before --recipe and --config.
 
     Examples: [bold]care train --data shapes --equivariance care[/bold],
     [bold]care train --data shapes --keep hue[/bold], or
@@ -137,7 +138,7 @@ def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None
         raise ValueError(f"there is no run to resume in {resumed}: say what to train on there, such as --data shapes")
     if "data" not in chosen:
         raise ValueError("say what to train on: --data shapes, or another of `care data list`")
-    return default_config(**chosen)
+    return recommended_config(**chosen)
 
 
 def show_recipes() -> None:

@@ -6,6 +6,8 @@ views is far faster for the convolutions, but would mix the statistics: here Bat
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -45,9 +47,7 @@ class PerView(_BatchNorm):
         return torch.cat([super(PerView, self).forward(part) for part in input.chunk(self.groups)])
 
     def _all_parts_at_once(self, x: Tensor) -> Tensor:
-        shift = None if self.running_mean is None else self.running_mean.detach().clone()  # it is about to change
-        arguments = (self.weight, self.bias, shift, self.groups, self.eps, self.reduce)
-        normalized, mean, variance = normalize_parts(x, *arguments)
+        normalized, mean, variance = self._normalize(x, self.groups)
         self.pending = mean.detach(), variance.detach()
         if not self.deferred:
             follow([self])
@@ -56,14 +56,19 @@ class PerView(_BatchNorm):
     def _again(self, x: Tensor) -> Tensor:
         """What the forward pass gave, without letting the running statistics follow a second time."""
         if self.reduce is not None:
-            shift = None if self.running_mean is None else self.running_mean.detach().clone()
-            arguments = (self.weight, self.bias, shift, self.groups_before, self.eps, self.reduce)
-            return self._activated(normalize_parts(x, *arguments)[0])
+            return self._activated(self._normalize(x, self.groups_before)[0])
         # Copies, and not nothing: the backward pass wants the same tensors kept as in the forward pass.
-        running = [None if r is None else r.clone() for r in (self.running_mean, self.running_var)]
-        arguments = (*running, self.weight, self.bias, True, 0.0, self.eps)
-        parts = x.chunk(self.groups_before)
-        return torch.cat([self._activated(batch_norm(part, *arguments)) for part in parts])
+        mean, variance = (None if r is None else r.clone() for r in (self.running_mean, self.running_var))
+        normalize = partial(
+            batch_norm, running_mean=mean, running_var=variance, weight=self.weight, bias=self.bias, training=True,
+            momentum=0.0, eps=self.eps,
+        )  # fmt: skip
+        return torch.cat([self._activated(normalize(part)) for part in x.chunk(self.groups_before)])
+
+    def _normalize(self, x: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
+        """(normalized, means, variances) of all parts at once."""
+        shift = None if self.running_mean is None else self.running_mean.detach().clone()  # it is about to change
+        return normalize_parts(x, self.weight, self.bias, shift, groups, self.eps, self.reduce)
 
     def _activated(self, normalized: Tensor) -> Tensor:
         """Some of timm's BatchNorms include the activation that follows."""
@@ -89,8 +94,8 @@ def follow(layers: Sequence[PerView]) -> None:
 
 def _follow(seen: list[tuple[PerView, Tensor, Tensor]], momentum: float | None) -> None:
     """r ← r + m (s − r) for the statistics s of each part; without a momentum m it is 1/n, n the number of parts."""
-    counts = [layer.num_batches_tracked for layer, *_ in seen]
-    running = [r for layer, *_ in seen for r in (layer.running_mean, layer.running_var)]
+    counts: list[Any] = [layer.num_batches_tracked for layer, *_ in seen]
+    running: list[Any] = [r for layer, *_ in seen for r in (layer.running_mean, layer.running_var)]
     parts = [s.to(r.dtype).unbind() for r, s in zip(running, (s for _, *both in seen for s in both), strict=True)]
     for part in zip(*parts, strict=True):
         torch._foreach_add_(counts, 1)
@@ -116,7 +121,7 @@ def checkpoint_activations(network: nn.Module) -> None:
     if not hasattr(network, "set_grad_checkpointing"):
         raise ValueError("activation_checkpointing is for models of timm: this one has none")
     try:
-        network.set_grad_checkpointing(True)
+        network.set_grad_checkpointing(True)  # type: ignore[operator]
     except AssertionError as error:
         raise ValueError(f"activation_checkpointing: timm does not offer it for {type(network).__name__}") from error
     split_batchnorm(network)

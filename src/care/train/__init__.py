@@ -3,7 +3,7 @@
 from care.train.config import Config
 from care.train.loop import Interrupted, prepare, train
 from care.train.progress import CallbackProgress, Progress, Several, TensorBoard, Terminal
-from care.train.recipes import default_config, keeping, recipe, recipes
+from care.train.recipes import default_config, keeping, recipe, recipes, recommended_config
 from care.train.runs import Run, load
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "prepare",
     "recipe",
     "recipes",
+    "recommended_config",
     "train",
 ]

@@ -137,6 +137,8 @@ def _train(job: Job, progress: Progress) -> None:
     elif job.resume:
         progress.say("no checkpoint to resume from: from the start")
     step = Step(state, config, processes, job.steps_per_epoch)
+    if step.compiled:
+        progress.say("compiling the network and the augmentations: a minute or two at the first start")
     samples, steps = place(job.samples, processes.device), job.steps_per_epoch
     save_due = _clock(saving.minutes)
 

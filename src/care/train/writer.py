@@ -14,9 +14,9 @@ class Writer:
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="writer")
-        self.pending: Future[None] | None = None
+        self.pending: Future[Any] | None = None
 
-    def write(self, work: Callable[..., None], *arguments: Any) -> None:
+    def write(self, work: Callable[..., Any], *arguments: Any) -> None:
         """Start `work(*arguments)`, after waiting for the write before."""
         self.wait()
         self.pending = self.thread.submit(work, *arguments)
