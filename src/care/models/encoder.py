@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.models.backbones import build_backbone
+from care.models.blocks import compile_blocks
 from care.models.heads import projection_head
 from care.models.per_view import batchnorm_groups
 
@@ -66,5 +67,8 @@ class Encoder(nn.Module):
         return list(zip(features.chunk(len(views)), embeddings.chunk(len(views)), strict=True))
 
     def compile_encode(self) -> None:
-        """Compile `encode`, for batches of one shape. What is measured in between calls the network as it is."""
-        self.encode = torch.compile(self.encode, dynamic=False)  # type: ignore[method-assign]
+        """Compile the network for batches of one shape: block by block, or `encode` as a whole if it has no blocks."""
+        if compile_blocks(self.backbone):
+            self.head.compile(dynamic=False)
+        else:
+            self.encode = torch.compile(self.encode, dynamic=False)  # type: ignore[method-assign]

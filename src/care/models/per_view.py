@@ -6,7 +6,7 @@ views is far faster for the convolutions, but would mix the statistics: here Bat
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -107,10 +107,16 @@ def split_batchnorm(network: nn.Module, reduce: Reduce | None = None) -> nn.Modu
     """Make every BatchNorm of `network` a `PerView`, in place: weights, names and state dict stay the same."""
     for module in network.modules():
         if isinstance(module, _BatchNorm) and not isinstance(module, PerView):
-            module.__class__ = type(f"PerView{type(module).__name__}", (PerView, type(module)), {})
+            module.__class__ = _per_view(type(module))
         if isinstance(module, PerView):
             module.reduce = reduce
     return network
+
+
+@cache
+def _per_view(kind: type[_BatchNorm]) -> type[PerView]:
+    """One class for all layers of a kind: a compiler takes blocks with layers of other classes for other blocks."""
+    return type(f"PerView{kind.__name__}", (PerView, kind), {})
 
 
 def checkpoint_activations(network: nn.Module) -> None:

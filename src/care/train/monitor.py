@@ -53,7 +53,8 @@ class Monitor:
     @torch.no_grad()
     def measure(self, encoder: Encoder, device: torch.device) -> dict[str, float | None]:
         """The measures by name; None where there is nothing to measure (no labels, an invariant encoder)."""
-        with frozen(encoder):
+        # As it is: for other batches and other modes, what is compiled would be compiled again.
+        with frozen(encoder), torch.compiler.set_stance("force_eager"):
             F, views = self._views(encoder, device)
             knn = self._knn(encoder, device)
         group = rotation_group(self.form)
@@ -74,8 +75,7 @@ class Monitor:
 
     def _views(self, encoder: Encoder, device: torch.device) -> tuple[Float[Tensor, "n d"], Float[Tensor, "a n d"]]:
         """f(x) and f(a(x)) of the test samples under each of the fixed augmentations."""
-        # Not encoder(…), which may be compiled: for other batches and other modes it would be compiled again.
-        embed = lambda x: {EMBEDDING: encoder.forward(x)[:, -self.equivariant_dim :]}  # noqa: E731
+        embed = lambda x: {EMBEDDING: encoder(x)[:, -self.equivariant_dim :]}  # noqa: E731
         observer = self._observer(embed, self._tested, device)
         generator = generator_for("cpu", self.seed, "monitor")
         drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
