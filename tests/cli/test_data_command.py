@@ -104,7 +104,7 @@ def test_bad_files_are_left_out_and_listed_at_the_end(photos, root):
     assert "pets train: 6 pictures to read" in output
     assert any(line.startswith("pets train: ignored, ") and line.endswith(": 1 .db") for line in output)
     assert f"{root}/pets/train: 3 images of 256 × 256 pixels, 2 classes" in output
-    assert output[-4] == f"left out, since they cannot be read, as listed in {root}/pets/train/skipped.txt:"
+    assert output[-4] == f"cannot be read, as listed in {root}/pets/train/skipped.txt:"
     bad = {
         f"{photos}/cat/2[x].jpg": "cannot be",
         f"{photos}/dog/0.jpg": "cannot be",
@@ -122,7 +122,7 @@ def test_too_many_bad_files_stop_it_and_more_can_be_left_out(photos, root):
     output = run("prepare", "pets", "--from", photos, "--skip", "5%", code=2)  # two of 33: 22 are looked for
     assert output.count("cannot be read as a picture") == 20
     assert "  … 2 more\n" in output
-    assert f"care: {root}/pets/train: 22 files of the " in output
+    assert f"care: {root}/pets/train: 22 of the first " in output
     assert "and 2 may be left out; --skip 22 leaves them out and goes on where this stopped\n" in output
     assert len((root / "pets" / ".partial-train" / "store" / "skipped.txt").read_text().splitlines()) == 22
     output = run("prepare", "pets", "--from", photos, "--skip", "30")

@@ -92,11 +92,11 @@ def test_skipped_files_are_counted_and_recorded(tmp_path, images):
     for skip in (0, 1):
         with pytest.raises(
             TooManyUnreadable,
-            match=rf"2 files of the 4 read so far cannot be read, and {skip} may be left out; --skip 2 leaves them out",
+            match=rf"2 of 4 files cannot be read, and {skip} may be left out; --skip 2 leaves them out",
         ) as caught:
             write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=skip)
         assert caught.value.skipped == ["bad0.jpg: is empty", "bad1.jpg: is empty"]
-    with pytest.raises(TooManyUnreadable, match=r"1 file of the 3 read so far .* --skip 1 leaves it out$"):
+    with pytest.raises(TooManyUnreadable, match=r"1 of 3 files .* --skip 1 leaves it out$"):
         write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=1), skip=0)
     assert list(tmp_path.iterdir()) == []
     write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=2)

@@ -147,9 +147,9 @@ def _allowed(skip: str | None, files: int) -> int:
 
 
 def _list_skipped(console: Console, skipped: list[str], file: Path | None) -> None:
-    """The files that were left out, one to a line, or the first of them."""
+    """The files that cannot be read, one to a line, or the first of them."""
     if skipped:
-        _say(console, f"left out, since they cannot be read, as listed in {file}:" if file else "cannot be read:")
+        _say(console, f"cannot be read, as listed in {file}:" if file else "cannot be read:")
     for line in skipped[:MOST_LISTED]:
         _say(console, f"  {line}")
     if len(skipped) > MOST_LISTED:

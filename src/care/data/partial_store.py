@@ -181,7 +181,8 @@ class PartialStore:
         with self._writing():
             for file in self.files.values():
                 file.sync()
-            journal = Journal(self.fingerprint, self.count, *self.digests(), self.skipped)
+            images, labels = self.digests()
+            journal = Journal(self.fingerprint, self.count, images, labels, self.skipped)
             write_atomically(self.folder / JOURNAL, journal.encode())
             self.saved_at = time.monotonic()
 

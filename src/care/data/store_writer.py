@@ -131,8 +131,8 @@ def _encode(example: Example, source: Source) -> tuple[bytes, bytes]:
 
 def _too_many(partial: PartialStore, allowed: int) -> TooManyUnreadable:
     found = len(partial.skipped)
-    files = f"{found:,} file{'s' * (found > 1)} of the {partial.read:,} read so far cannot be read"
+    of = f"{partial.read:,} files" if partial.read == partial.expected else f"the first {partial.read:,} files"
     skip = f"--skip {found} leaves {'them' if found > 1 else 'it'} out"
     after = " and goes on where this stopped" if partial.fingerprint else ""
-    message = f"{partial.store}: {files}, and {allowed:,} may be left out; {skip}{after}"
+    message = f"{partial.store}: {found:,} of {of} cannot be read, and {allowed:,} may be left out; {skip}{after}"
     return TooManyUnreadable(message, partial.skipped, partial.list_skipped() if partial.fingerprint else None)

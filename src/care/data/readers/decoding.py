@@ -9,7 +9,7 @@ from threading import Lock
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 # Other formats are rare, and some of their decoders start other programs. HEIF is read if pillow-heif is installed.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
@@ -64,7 +64,7 @@ def formats() -> tuple[str, ...]:
 
 def reason_of(error: Exception, path: Path) -> str:
     """Why a picture could not be decoded, in a line; what to do about it where the format is the reason."""
-    if isinstance(error, Image.UnidentifiedImageError) and (found := ISO_PICTURE.match(_start(path))):
+    if isinstance(error, UnidentifiedImageError) and (found := ISO_PICTURE.match(_start(path))):
         if found["HEIC"]:
             return "is a HEIC picture: install the package pillow-heif, or convert it to JPEG"
         return "is an AVIF picture: install Pillow 11.3 or later, or convert it to JPEG"
@@ -115,13 +115,13 @@ def _gray(numbers: Shaped[np.ndarray, "h w"]) -> Image.Image:
 
 def _brightened(picture: Image.Image) -> Image.Image:
     """Colors of 16 bits, of which Pillow keeps the upper 8: made brighter if the file uses fewer than 16."""
-    *colors, alpha = picture.split() if picture.mode == "RGBA" else (*picture.split(), None)
+    bands = picture.split()
+    colors, alpha = bands[: -1 if picture.mode == "RGBA" else None], bands[3:]
     highest = max(int(color.getextrema()[1]) for color in colors)  # type: ignore[arg-type]
     if highest == 0:
         raise ValueError("its 16-bit colors are all below 256: save it with 8 bits")
     factor = 1 << (16 - _bits(256 * highest + 255))
-    bright = [color.point(lambda value: value * factor) for color in colors]
-    return Image.merge(picture.mode, bright if alpha is None else [*bright, alpha])
+    return Image.merge(picture.mode, [*(color.point(lambda value: value * factor) for color in colors), *alpha])
 
 
 def _bits(highest: int) -> int:
