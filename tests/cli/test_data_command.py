@@ -144,6 +144,12 @@ def test_the_same_command_again_prepares_what_is_missing(photos, tmp_path, root)
     assert "train exists: --overwrite replaces it" in run("prepare", "pets", "--from", whole, "--size", "8", code=2)
     output = run("prepare", "pets", "--from", whole, "--size", "8", "--overwrite")
     assert output.count("3 images of 8 × 8 pixels") == 2
+    images = root / "pets" / "val" / "images.bin"
+    images.write_bytes(b"\7" + images.read_bytes()[1:])
+    output = run("prepare", "pets", "--from", whole, "--size", "8", "--overwrite")
+    assert f"{root}/pets/train: prepared already, from the same files\n" in output
+    assert f"{root}/pets/val: 3 images of 8 × 8 pixels" in output
+    run("check", "pets")
 
 
 def test_ctrl_c_ends_in_a_line_and_the_same_command_goes_on(photos, root, monkeypatch):

@@ -101,8 +101,8 @@ def test_resident_on_a_gpu_only_if_they_take_less_than_half_of_what_is_free(monk
     size = samples.inputs.nbytes
     for free, fits in ((2 * size, False), (2 * size + 1, True)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10 * free))
-        assert _fits(samples.inputs, torch.device("cuda", 0)) is fits
-    assert not _fits(samples.inputs, torch.device("mps"))
+        assert _fits(samples, torch.device("cuda", 0)) is fits
+    assert not _fits(samples, torch.device("mps"))
 
 
 def test_memory_stays_flat_while_streaming(generator):

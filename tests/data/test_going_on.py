@@ -222,3 +222,9 @@ def test_a_store_of_the_same_files_is_known(tmp_path, photos):
     assert is_prepared(tmp_path / "train", source)
     assert not is_prepared(tmp_path / "train", read_folder(photos, "train", SIDE + 1))
     assert not is_prepared(tmp_path / "train", read_folder(photos / "a", "train", SIDE))
+    images = tmp_path / "train" / "images.bin"
+    images.write_bytes(b"\xfe" + images.read_bytes()[1:])
+    assert is_prepared(tmp_path / "train", source)
+    assert not is_prepared(tmp_path / "train", source, verify=True)
+    images.write_bytes(images.read_bytes()[1:])
+    assert not is_prepared(tmp_path / "train", source)

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+import care.data.samples
 from care.data import Samples, open_store, place
-from care.data.samples import shortage
+from care.data.samples import _copied, shortage
 from data.by_hand import CLASSES
 
 
@@ -84,6 +85,15 @@ def test_samples_of_a_subset_are_those_of_a_copy(images):
     assert copied.rows is None
     with pytest.raises(ValueError, match="has 4 samples, 5 cannot be taken"):
         subset.limit(5)
+
+
+def test_only_the_samples_of_a_subset_go_to_another_device(images, monkeypatch):
+    """Two at a time, where they are a tensor of their own."""
+    monkeypatch.setattr(care.data.samples, "INPUTS_AT_ONCE", 2)
+    samples = Samples(images, torch.tensor([0, 1, 0, -1, 1, 0]), CLASSES).subset(torch.tensor([4, 0, 3]))
+    assert samples.nbytes == images[:3].nbytes
+    assert torch.equal(_copied(samples.stored, samples.rows, torch.device("cpu")), images[[4, 0, 3]])
+    assert _copied(samples.stored, samples.rows, torch.device("meta")).shape == (3, 3, 4, 5)
 
 
 @pytest.mark.usefixtures("unchecked")

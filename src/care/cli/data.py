@@ -101,7 +101,7 @@ def _prepared(
     console: Console, folders: dict[str, Path], sources: dict[str, Source], overwrite: bool
 ) -> tuple[str, ...]:
     """The splits that are prepared already, from the same files; ValueError if there are stores of others."""
-    done = tuple(part for part, folder in folders.items() if is_prepared(folder, sources[part]))
+    done = tuple(part for part, folder in folders.items() if is_prepared(folder, sources[part], overwrite))
     there = [folder for part, folder in folders.items() if part not in done and folder.exists()]
     if there and not overwrite:
         raise ValueError(f"{there[0]} exists: --overwrite replaces it, --split prepares other splits alone")

@@ -48,14 +48,14 @@ def place(samples: Samples, device: torch.device | str, resident: bool | None = 
     """
     device = _resolved(device)
     if resident is None:
-        resident = _fits(samples.stored, device)
+        resident = _fits(samples, device)
     return samples.to(device) if resident else samples
 
 
-def _fits(inputs: Tensor, device: torch.device) -> bool:
-    if inputs.device == device or device.type == "cpu":
+def _fits(samples: Samples, device: torch.device) -> bool:
+    if samples.device == device or device.type == "cpu":
         return True
-    return device.type == "cuda" and inputs.nbytes < RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
+    return device.type == "cuda" and samples.nbytes < RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
 
 
 def _resolved(device: torch.device | str) -> torch.device:

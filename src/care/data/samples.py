@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float32, Int64, UInt8
 from torch import Tensor
 
+INPUTS_AT_ONCE = 1000  # copied to another device
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -51,6 +53,11 @@ class Samples:
         return self.stored if self.rows is None else self.stored.index_select(0, self.rows)
 
     @property
+    def nbytes(self) -> int:
+        """The size of all inputs in memory."""
+        return len(self) * self.stored[:1].nbytes
+
+    @property
     def source(self) -> tuple[int, ...]:
         """The size of one input: (height, width) of an image, (points,) of a cloud."""
         shape = self.stored.shape
@@ -81,9 +88,11 @@ class Samples:
         return dataclasses.replace(some, stored=some.inputs, rows=None)
 
     def to(self, device: torch.device | str) -> "Samples":
-        """The same samples on another device."""
-        rows = None if self.rows is None else self.rows.to(device)
-        return self._with(self.stored.to(device), rows, lambda tensor: tensor.to(device))
+        """The same samples on another device. Of a larger set, only their inputs are copied there, some at a time."""
+        there = torch.empty(0, device=device).device
+        if self.rows is None or there == self.device:
+            return self._with(self.stored.to(there), self.rows, lambda tensor: tensor.to(there))
+        return self._with(_copied(self.stored, self.rows, there), None, lambda tensor: tensor.to(there))
 
     def digest(self) -> str:
         """What tells these inputs and labels from others: the checksum of their store, or one of their bytes."""
@@ -131,6 +140,14 @@ def shortage(validation: Samples, per_class: int) -> str | None:
         return f"half of the samples are for validation, {len(labels)} instead of {per_class}"
     gave = f"{len(labels):,} samples are for validation in all"
     return f"{fewer} of {classes} classes have fewer than {2 * per_class} samples and give half of them: {gave}"
+
+
+def _copied(stored: Tensor, rows: Int64[Tensor, " n"], device: torch.device) -> Tensor:
+    """Some of the inputs on another device."""
+    inputs = torch.empty((len(rows), *stored.shape[1:]), dtype=stored.dtype, device=device)
+    for part, at in zip(inputs.split(INPUTS_AT_ONCE), rows.split(INPUTS_AT_ONCE), strict=True):
+        part.copy_(stored.index_select(0, at))
+    return inputs
 
 
 def _check_labels(labels: Int64[Tensor, " n"], classes: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from care.atomic_files import make_folder
 from care.data.partial_store import PartialStore
 from care.data.readers.source import Example, Resumable, Source, Unreadable
-from care.data.store import Header, read_header
+from care.data.store import Header, open_store, read_header
 
 SHARE_SKIPPED, FEWEST_SKIPPED = 0.01, 10  # of the files may be left out, unless more or fewer are asked for
 MORE = 20  # unreadable files that are looked for beyond those
@@ -31,11 +31,11 @@ def default_skip(files: int) -> int:
     return max(FEWEST_SKIPPED, math.ceil(SHARE_SKIPPED * files))
 
 
-def is_prepared(folder: Path, source: Source) -> bool:
-    """Whether there is a store that was made of the same files, in the same way."""
-    fingerprint = _fingerprint(source)
+def is_prepared(folder: Path, source: Source, verify: bool = False) -> bool:
+    """Whether there is a store that was made of the same files, in the same way; `verify` compares checksums."""
     try:
-        return fingerprint != "" and read_header(folder).fingerprint == fingerprint
+        same = read_header(folder).fingerprint == _fingerprint(source) != ""
+        return same and len(open_store(folder, verify)) > 0
     except ValueError:
         return False
 
