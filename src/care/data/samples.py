@@ -18,8 +18,7 @@ class Samples:
 
     `labels` index into `classes` and are −1 where a sample has no class. `factors` are the numbers that a generated
     sample was made from. The inputs of a store are memory-mapped and read-only: writing to them in place ends the
-    process. Sample i is `stored[i]`, or `stored[rows[i]]` for some of the samples of a larger set. `checksum` is that of
-    the store.
+    process. `checksum` is that of the store. Sample i is `stored[i]`, or `stored[rows[i]]` for some of a larger set.
     """
 
     stored: UInt8[Tensor, "m 3 h w"] | Float32[Tensor, "m p 3"]
