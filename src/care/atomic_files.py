@@ -58,8 +58,7 @@ def writing_atomically(path: Path) -> Iterator[Path]:
     temporary = _temporary(path)
     try:
         yield temporary
-        _sync(temporary)
-        _move(temporary, path)
+        move_durably(temporary, path)
     except BaseException as error:
         _remove(temporary)
         if isinstance(error, OSError) and _concerns(error, path):
@@ -72,6 +71,12 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Put `data` at `path`, durably, or raise OSError and leave there what was there, with nothing beside it."""
     with writing_atomically(path) as temporary:
         temporary.write_bytes(data)
+
+
+def move_durably(temporary: Path, path: Path) -> None:
+    """Flush a file or folder to the disk and rename it to `path`, in place of what is there."""
+    _sync(temporary)
+    _move(temporary, path)
 
 
 def remove_folder(path: Path) -> None:

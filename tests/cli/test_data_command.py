@@ -1,8 +1,10 @@
 """`care data`, as a user runs it."""
 
 import json
+import shutil
 
 import pytest
+import torch
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -93,20 +95,77 @@ def test_photos_without_classes(photos):
     assert (load("dogs").classes, load("dogs").labels.tolist()) == ((), [-1, -1])
 
 
-def test_bad_files_stop_it_or_are_skipped_aloud(photos, root):
+def test_bad_files_are_left_out_and_listed_at_the_end(photos, root):
     (photos / "cat" / "2[x].jpg").write_bytes(b"")
     (photos / "dog" / "0.jpg").write_text("no picture")
-    for skip in ("0", "1"):
-        told = run("prepare", "pets", "--from", photos, "--skip", skip, code=2)
-        assert "2 unreadable files: " in told
-        assert all(f"{photos}/{name}: cannot be read as a picture" in told for name in ("cat/2[x].jpg", "dog/0.jpg"))
-        assert "--skip 2 leaves them out" in told
-    assert not list(root.glob("pets/*"))
-    output = run("prepare", "pets", "--from", photos, "--skip", "2")
-    assert f"skipped {photos}/cat/2[x].jpg: cannot be read as a picture" in output
-    assert "3 images" in output
+    (photos / "dog" / "Thumbs.db").write_text("no picture")
+    (photos / "dog" / "9.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(100))
+    output = run("prepare", "pets", "--from", photos).splitlines()
+    assert "pets train: 6 pictures to read" in output
+    assert any(line.startswith("pets train: ignored, ") and line.endswith(": 1 .db") for line in output)
+    assert f"{root}/pets/train: 3 images of 256 × 256 pixels, 2 classes" in output
+    assert output[-4] == f"cannot be read, as listed in {root}/pets/train/skipped.txt:"
+    bad = {
+        f"{photos}/cat/2[x].jpg": "cannot be",
+        f"{photos}/dog/0.jpg": "cannot be",
+        f"{photos}/dog/9.heic": "is a HEIC",
+    }
+    told = dict(line.strip().split(": ", 1) for line in output[-3:])
+    assert all(told[file].startswith(reason) for file, reason in bad.items())
     header = json.loads((root / "pets" / "train" / "store.json").read_text())
-    assert [text.split(":")[0] for text in header["skipped"]] == [f"{photos}/cat/2[x].jpg", f"{photos}/dog/0.jpg"]
+    assert [text.split(":")[0] for text in header["skipped"]] == list(told)
+
+
+def test_too_many_bad_files_stop_it_and_more_can_be_left_out(photos, root):
+    for i in range(30):
+        (photos / "cat" / f"{i}.png").write_bytes(b"")
+    output = run("prepare", "pets", "--from", photos, "--skip", "5%", code=2)  # two of 33: 22 are looked for
+    assert output.count("cannot be read as a picture") == 20
+    assert "  … 2 more\n" in output
+    assert f"care: {root}/pets/train: 22 of the first " in output
+    assert "and 2 may be left out; --skip 22 leaves them out and goes on where this stopped\n" in output
+    assert len((root / "pets" / ".partial-train" / "store" / "skipped.txt").read_text().splitlines()) == 22
+    output = run("prepare", "pets", "--from", photos, "--skip", "30")
+    assert "pets train: goes on after " in output
+    assert "3 images of 256 × 256 pixels" in output
+    assert load("pets").labels.tolist().count(1) == 2
+    assert [entry.name for entry in (root / "pets").iterdir()] == ["train"]
+
+
+def test_the_same_command_again_prepares_what_is_missing(photos, tmp_path, root):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    for split in ("train", "valid"):
+        shutil.copytree(photos, whole / split)
+    run("prepare", "pets", "--from", whole, "--split", "val")
+    output = run("prepare", "pets", "--from", whole)
+    assert f"{root}/pets/val: prepared already, from the same files\n" in output
+    assert f"{root}/pets/train: 3 images" in output
+    assert "train exists: --overwrite replaces it" in run("prepare", "pets", "--from", whole, "--size", "8", code=2)
+    output = run("prepare", "pets", "--from", whole, "--size", "8", "--overwrite")
+    assert output.count("3 images of 8 × 8 pixels") == 2
+    images = root / "pets" / "val" / "images.bin"
+    images.write_bytes(b"\7" + images.read_bytes()[1:])
+    output = run("prepare", "pets", "--from", whole, "--size", "8", "--overwrite")
+    assert f"{root}/pets/train: prepared already, from the same files\n" in output
+    assert f"{root}/pets/val: 3 images of 8 × 8 pixels" in output
+    run("check", "pets")
+
+
+def test_ctrl_c_ends_in_a_line_and_the_same_command_goes_on(photos, root, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("care.data.partial_store.PartialStore.add", interrupted)
+        assert "stopped; the same command goes on where it was\n" in run("prepare", "pets", "--from", photos, code=75)
+    assert "pets train: goes on after 0 of 3 files\n" in run("prepare", "pets", "--from", photos)
+
+
+def test_workers(photos, root):
+    for workers in (1, 3):
+        run("prepare", f"pets{workers}", "--from", photos, "--workers", workers)
+    assert torch.equal(load("pets1").inputs, load("pets3").inputs)
 
 
 @pytest.mark.parametrize(
@@ -124,6 +183,11 @@ def test_bad_files_stop_it_or_are_skipped_aloud(photos, root):
         (("prepare", "cifar10", "--from", ".", "--size", "64"), "all have one size already"),
         (("prepare", "cifar10", "--from", ".", "--split", "val"), "cifar10 has no split 'val', there are train, test"),
         (("prepare", "..", "--from", "."), "'..' cannot be a name"),
+        (
+            ("prepare", "pets", "--from", ".", "--skip", "few"),
+            "--skip takes a number of files, or a percentage such as 5%",
+        ),
+        (("prepare", "pets", "--from", ".", "--skip", "101%"), "--skip takes a number of files"),
         (("check", "cifar10"), "cifar10 is not prepared in"),
         (("check", "shapes"), "shapes is generated when it is used"),
     ],

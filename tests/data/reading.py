@@ -11,6 +11,11 @@ def collected(source):
     return np.stack([example.image for example in examples]), [example.label for example in examples]
 
 
+def save(path, image, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image.save(path, **options)
+
+
 def packed(folder, archive):
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(folder, folder.name)

@@ -8,9 +8,12 @@ import torch
 from care.data import Samples, batches, place
 
 
-@pytest.fixture(params=["images", "clouds"])
+@pytest.fixture(params=["images", "clouds", "some of the images"])
 def samples(request, generator):
     labels = torch.zeros(50, dtype=torch.int64)
+    if request.param == "some of the images":
+        many = torch.randint(256, (70, 3, 4, 5), dtype=torch.uint8, generator=generator)
+        return Samples(many, torch.zeros(70, dtype=torch.int64), ("x",)).subset(torch.randperm(70)[:50])
     if request.param == "images":
         return Samples(torch.randint(256, (50, 3, 4, 5), dtype=torch.uint8, generator=generator), labels, ("x",))
     return Samples(torch.randn(50, 7, 3, generator=generator), labels, ("x",))
@@ -89,7 +92,7 @@ def test_an_error_in_the_order_reaches_the_consumer(samples):
 
 
 def test_samples_on_the_host_stay_where_they_are(samples):
-    assert place(samples, "cpu").inputs.data_ptr() == samples.inputs.data_ptr()
+    assert place(samples, "cpu").stored.data_ptr() == samples.stored.data_ptr()
 
 
 def test_resident_on_a_gpu_only_if_they_take_less_than_half_of_what_is_free(monkeypatch, samples):
@@ -98,8 +101,8 @@ def test_resident_on_a_gpu_only_if_they_take_less_than_half_of_what_is_free(monk
     size = samples.inputs.nbytes
     for free, fits in ((2 * size, False), (2 * size + 1, True)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10 * free))
-        assert _fits(samples.inputs, torch.device("cuda", 0)) is fits
-    assert not _fits(samples.inputs, torch.device("mps"))
+        assert _fits(samples, torch.device("cuda", 0)) is fits
+    assert not _fits(samples, torch.device("mps"))
 
 
 def test_memory_stays_flat_while_streaming(generator):

@@ -2,9 +2,6 @@
 
 import errno
 import os
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,8 +9,8 @@ import torch
 
 from care.data import open_store, write_store
 from care.data.readers import Example, Source
-from care.data.registry import prepared_names, prepared_splits
 from care.data.store import read_header
+from care.data.store_writer import TooManyUnreadable, default_skip
 from data.by_hand import CLASSES, source_of
 from train.small import mounted
 
@@ -52,12 +49,12 @@ def test_a_store_that_cannot_be_replaced_is_still_there(store, images, monkeypat
 
 
 def test_two_at_once_do_not_mix(store, images):
-    """While one store is written, another process replaces it: the last one to finish wins, and both are complete."""
+    """While one process writes a store, another one is told to wait."""
 
     def examples():
         yield Example(images[0].numpy(), 0)
-        write_store(store, "pets", "train", source_of(images[:3], [0, 1, 0]), overwrite=True)
-        assert len(open_store(store, verify=True)) == 3
+        with pytest.raises(ValueError, match="train is being prepared by another process: wait until that has ended"):
+            write_store(store, "pets", "train", source_of(images[:3], [0, 1, 0]), overwrite=True)
         yield Example(images[1].numpy(), 1)
 
     write_store(store, "pets", "train", Source("", CLASSES, 4, 5, 2, examples()), overwrite=True)
@@ -65,11 +62,18 @@ def test_two_at_once_do_not_mix(store, images):
     assert [folder.name for folder in store.parent.iterdir()] == ["train"]
 
 
+def test_a_store_that_does_not_fit_is_refused_before_it_is_begun(tmp_path):
+    source = Source("", (), 300, 300, 10**9, iter([]))
+    with pytest.raises(OSError, match=r"train does not fit on its disk: it takes 270,008,000,000,000 bytes more, and "):
+        write_store(tmp_path / "pets" / "train", "pets", "train", source)
+    assert list((tmp_path / "pets").iterdir()) == []
+
+
 def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
     blank = (Example(np.zeros((3, 300, 300), np.uint8), -1) for _ in range(10))
     with mounted(tmp_path / "disk", megabytes=1):
-        with pytest.raises(OSError, match="pets/train could not be written: No space left") as caught:
-            write_store(tmp_path / "disk" / "pets" / "train", "pets", "train", Source("", (), 300, 300, 10, blank))
+        with pytest.raises(OSError, match=r"pets/train could not be written: the disk is full, and ") as caught:
+            write_store(tmp_path / "disk" / "pets" / "train", "pets", "train", Source("", (), 300, 300, 3, blank))
         assert caught.value.errno == errno.ENOSPC
         assert list((tmp_path / "disk" / "pets").iterdir()) == []
 
@@ -84,69 +88,43 @@ def test_a_source_that_cannot_be_read_keeps_its_own_error(tmp_path):
     assert list((tmp_path / "stores").iterdir()) == []
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import numpy as np
-from care.data.readers import Example, Source
-from care import atomic_files
-from care.data import write_store
-
-def examples(moment):
-    for i in range(100):
-        yield Example(np.zeros((3, 4, 5), np.uint8), 0)
-    if moment == "reading":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-def prepare(moment):
-    if moment == "complete":  # the last moment: everything is written, nothing is renamed
-        atomic_files._sync = lambda path: os.kill(os.getpid(), signal.SIGKILL)
-    folder = Path(sys.argv[1]) / moment / "train"
-    write_store(folder, moment, "train", Source("", ("cat",), 4, 5, 100, examples(moment)))
-
-for moment in ("reading", "complete"):
-    if (child := os.fork()) == 0:
-        prepare(moment)
-    print(moment, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-def test_a_killed_preparation_leaves_nothing_that_reads_as_a_store(tmp_path):
-    done = subprocess.run([sys.executable, "-c", KILLED, tmp_path], capture_output=True, text=True, check=True)
-    assert done.stdout == f"reading {-signal.SIGKILL}\ncomplete {-signal.SIGKILL}\n"
-    for moment in ("reading", "complete"):
-        assert len(list((tmp_path / moment).iterdir())) == 1  # it was under way
-        assert not (tmp_path / moment / "train").exists()
-        assert prepared_splits(moment, tmp_path) == ()
-    assert prepared_names(tmp_path) == ()
-
-
 def test_skipped_files_are_counted_and_recorded(tmp_path, images):
-    both = r"^2 unreadable files: bad0\.jpg: is empty; bad1\.jpg: is empty; --skip 2 leaves them out$"
     for skip in (0, 1):
-        with pytest.raises(ValueError, match=both):
+        with pytest.raises(
+            TooManyUnreadable,
+            match=rf"2 of 4 files cannot be read, and {skip} may be left out; --skip 2 leaves them out",
+        ) as caught:
             write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=skip)
-    with pytest.raises(ValueError, match=r"^1 unreadable file: bad0\.jpg: is empty; --skip 1 leaves it out$"):
-        write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=1))
+        assert caught.value.skipped == ["bad0.jpg: is empty", "bad1.jpg: is empty"]
+    with pytest.raises(TooManyUnreadable, match=r"1 of 3 files .* --skip 1 leaves it out$"):
+        write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=1), skip=0)
     assert list(tmp_path.iterdir()) == []
     write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=2)
     assert torch.equal(open_store(tmp_path / "a", verify=True).inputs, images[:2])
     assert read_header(tmp_path / "a").skipped == ["bad0.jpg: is empty", "bad1.jpg: is empty"]
+    assert (tmp_path / "a" / "skipped.txt").read_text() == "bad0.jpg: is empty\nbad1.jpg: is empty\n"
 
 
 @pytest.mark.parametrize(("bad", "skip", "found"), [(19, 0, 19), (90, 0, 20), (61, 60, 61), (90, 60, 80)])
 def test_all_unreadable_files_are_looked_for_but_not_for_ever(tmp_path, images, bad, skip, found):
-    """Until there are 20 more than may be skipped. The first 20 are named."""
+    """Until there are 20 more than may be skipped."""
     ticks, source = [], source_of(images[:2], [0, 1], bad=bad)
-    with pytest.raises(ValueError, match=f"{found} unreadable files: bad0.jpg: is empty; bad1") as error:
+    with pytest.raises(TooManyUnreadable, match=f"--skip {found} leaves") as error:
         write_store(tmp_path / "a", "pets", "train", source, skip, tick=ticks.append)
-    message, stopped = str(error.value), found < bad
-    assert len(ticks) == (1 + found if stopped else bad + 2)  # the first example can be read
-    assert message.startswith("at least ") == ("reading stopped there" in message) == stopped
-    assert message.count("is empty") == min(found, 20)
-    assert ("; and " in message) == (f"; and {found - 20} others; " in message) == (found > 20)
-    assert f"--skip {found}" in message
+    assert len(error.value.skipped) == found
+    assert ticks[-1] == (1 + found if found < bad else bad + 2)  # the first example can be read
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("files", "most"), [(3, 10), (1000, 10), (1001, 11), (1_000_000, 10_000)])
+def test_one_percent_may_be_skipped_and_always_ten(files, most):
+    assert default_skip(files) == most
+
+
+def test_the_header_records_the_first_thousand(tmp_path, images):
+    write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=1100), skip=1100)
+    assert len(read_header(tmp_path / "a").skipped) == 1000
+    assert len((tmp_path / "a" / "skipped.txt").read_text().splitlines()) == 1100
 
 
 def test_what_does_not_belong_is_not_written(tmp_path, images):

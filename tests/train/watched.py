@@ -23,9 +23,9 @@ class Watched(torch.Tensor):
 
 def watch(job):
     """The job with training data that are watched, and the list of the batches of rows that will be read."""
-    inputs, rows = job.samples.inputs.as_subclass(Watched), []
+    inputs, rows = job.samples.stored.as_subclass(Watched), []
     inputs.rows = rows
-    return dataclasses.replace(job, samples=dataclasses.replace(job.samples, inputs=inputs)), rows
+    return dataclasses.replace(job, samples=dataclasses.replace(job.samples, stored=inputs)), rows
 
 
 class StopAfter(Progress):

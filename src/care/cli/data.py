@@ -1,25 +1,29 @@
 """`care data`: convert data sets to image stores, list them, check them."""
 
+import math
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from care.cli.mistakes import users_input
+from care.cli.rate import showing_rate
 from care.data import registry
+from care.data.readers import Source
 from care.data.readers.download import fetch
-from care.data.store import Header, open_store
-from care.data.store_writer import write_store
+from care.data.store import SKIPPED, Header, open_store
+from care.data.store_writer import TooManyUnreadable, default_skip, is_prepared, write_store
 from care.tables import visible
 
-LINE_EVERY = 10_000  # pictures between two lines where there is no terminal to draw a bar on
+MOST_LISTED = 20  # files that cannot be read; a file lists all of them
+STOPPED = 75  # by Ctrl-C; what was done so far is kept
+MEGABYTE = 1_000_000
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Prepare data sets, list them, check them.")
 
@@ -45,7 +49,11 @@ def prepare(
     name: Name,
     files: Annotated[Path | None, typer.Option("--from", help="The folder or archive that you downloaded.")] = None,
     size: Annotated[int | None, typer.Option(min=1, help="Side of the pictures, where it can be chosen.")] = None,
-    skip: Annotated[int, typer.Option(min=0, help="Leave out up to so many unreadable files per split.")] = 0,
+    skip: Annotated[
+        str | None,
+        typer.Option(help="Most unreadable files to leave out per split: 20, or 5%. Default: 1%, and always 10."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Pictures decoded at once. Default: all cores.")] = None,
     split: Annotated[list[str] | None, typer.Option(help="Only this split; can be given several times.")] = None,
     root: Root = None,
     download: Annotated[bool, typer.Option("--download", help="Get the files from their authors' page.")] = False,
@@ -56,19 +64,22 @@ def prepare(
     Any name that is not in the list stands for a folder of pictures: FOLDER/train/CLASS/… and FOLDER/val/CLASS/…, or
     FOLDER/CLASS/…. Pictures directly in FOLDER/train/ or FOLDER, without folders of classes, have no class.
 
+    If it is stopped, the same command goes on where it was.
+
     Example: [bold]care data prepare cifar10 --from downloads/[/bold]
     """
     console = Console()
-    with users_input(), _files(name, files, download, root, console) as path:
+    with users_input(), _stopping(), _files(name, files, download, root, console) as path:
+        _allowed(skip, 0)
         splits = tuple(split or registry.splits_of(name, path))
         folders = {part: registry.store_folder(name, part, root) for part in splits}
-        if not overwrite and (there := [str(folder) for folder in folders.values() if folder.exists()]):
-            raise ValueError(f"{there[0]} exists: --overwrite replaces it, --split prepares other splits alone")
-        for part, folder in folders.items():
-            source = registry.read(name, path, part, size)
-            with _ticking(console, f"{name} {part}", source.expected) as tick:
-                header = write_store(folder, name, part, source, skip, overwrite, tick)
-            _report(console, folder, header)
+        sources = {part: registry.read(name, path, part, size, workers) for part in splits}
+        done = _prepared(console, folders, sources, overwrite)
+        written = {}
+        for part in (part for part in splits if part not in done):
+            written[folders[part]] = _prepare(console, name, part, folders[part], sources[part], skip, overwrite)
+        for folder, header in written.items():
+            _list_skipped(console, header.skipped, folder / SKIPPED)
 
 
 @app.command()
@@ -84,6 +95,75 @@ def check(name: Name, root: Root = None) -> None:
             folder = registry.store_folder(name, split, root)
             samples = open_store(folder, verify=True)
             _say(console, f"{folder}: {len(samples):,} images, all bytes as they were written")
+
+
+def _prepared(
+    console: Console, folders: dict[str, Path], sources: dict[str, Source], overwrite: bool
+) -> tuple[str, ...]:
+    """The splits that are prepared already, from the same files; ValueError if there are stores of others."""
+    done = tuple(part for part, folder in folders.items() if is_prepared(folder, sources[part], overwrite))
+    there = [folder for part, folder in folders.items() if part not in done and folder.exists()]
+    if there and not overwrite:
+        raise ValueError(f"{there[0]} exists: --overwrite replaces it, --split prepares other splits alone")
+    for part in done:
+        _say(console, f"{folders[part]}: prepared already, from the same files")
+    return done
+
+
+def _prepare(
+    console: Console, name: str, split: str, folder: Path, source: Source, skip: str | None, overwrite: bool
+) -> Header:
+    """Write the store of a split and say what it holds."""
+    what, allowed = f"{name} {split}", _allowed(skip, source.expected)
+    _say(console, f"{what}: {source.expected:,} pictures to read")
+    for note in source.notes:
+        _say(console, f"{what}: {note}")
+    say = lambda line: _say(console, f"{what}: {line}")  # noqa: E731
+    try:
+        with showing_rate(console, what, "pictures", source.expected) as tick:
+            header = write_store(folder, name, split, source, allowed, overwrite, tick, say)
+    except TooManyUnreadable as error:
+        _list_skipped(console, error.skipped, error.file)
+        raise
+    size, classes = f"{header.height} × {header.width}", f"{len(header.classes) or 'no'} classes"
+    _say(console, f"{folder}: {header.count:,} images of {size} pixels, {classes}")
+    return header
+
+
+def _allowed(skip: str | None, files: int) -> int:
+    """How many of so many files may be left out, as --skip says: a number, or a percentage."""
+    text = (skip or "").strip()
+    number = text.removesuffix("%").strip()
+    if skip is None:
+        return default_skip(files)
+    if text.isdecimal():
+        return int(text)
+    try:
+        if not text.endswith("%") or not 0 <= float(number) <= 100:
+            raise ValueError
+        return math.ceil(float(number) / 100 * files)
+    except ValueError:
+        raise ValueError(f"--skip takes a number of files, or a percentage such as 5%, got {skip!r}") from None
+
+
+def _list_skipped(console: Console, skipped: list[str], file: Path | None) -> None:
+    """The files that cannot be read, one to a line, or the first of them."""
+    if skipped:
+        _say(console, f"cannot be read, as listed in {file}:" if file else "cannot be read:")
+    for line in skipped[:MOST_LISTED]:
+        _say(console, f"  {line}")
+    if len(skipped) > MOST_LISTED:
+        _say(console, f"  … {len(skipped) - MOST_LISTED:,} more")
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    """Ctrl-C ends in one line."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("stopped; the same command goes on where it was", err=True)
+        raise typer.Exit(STOPPED) from None
 
 
 def _row(name: str, root: Path | None) -> tuple[str, str, str, str]:
@@ -115,36 +195,9 @@ def _files(name: str, files: Path | None, download: bool, root: Path | None, con
         parent = registry.data_root(root)
         parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".download-", dir=parent) as folder:
-            with _ticking(console, f"{known.download.url}, bytes", None) as tick:
-                archive = fetch(known.download, Path(folder), tick)
+            with showing_rate(console, known.download.url, "MB", None) as tick:
+                archive = fetch(known.download, Path(folder), lambda done: tick(done // MEGABYTE))
             yield archive
-
-
-@contextmanager
-def _ticking(console: Console, what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal; elsewhere a line every 10,000 pictures."""
-    if console.is_terminal:
-        with Progress(console=console) as progress:
-            task = progress.add_task(what, total=total)
-            yield lambda step: progress.advance(task, step)
-        return
-    done = 0
-    _say(console, f"{what}: reading")
-
-    def tick(step: int) -> None:
-        nonlocal done
-        done += step
-        if total is not None and done % LINE_EVERY == 0:
-            _say(console, f"{what}: {done:,} of {total:,}")
-
-    yield tick
-
-
-def _report(console: Console, folder: Path, header: Header) -> None:
-    size, classes = f"{header.height} × {header.width}", f"{len(header.classes) or 'no'} classes"
-    _say(console, f"{folder}: {header.count:,} images of {size} pixels, {classes}")
-    for file in header.skipped:
-        _say(console, f"skipped {file}")
 
 
 def _say(console: Console, line: str) -> None:

@@ -17,7 +17,7 @@ from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
 from care.cli.steer import outputs_of, steered_observer, steering_folder
 from care.data import Samples
-from care.data.readers.pictures import read_pictures
+from care.data.readers.pictures import Pictures
 from care.data.readers.source import Unreadable
 from care.evaluate import Observer, Study
 from care.report import Asked, steered_gallery
@@ -121,7 +121,7 @@ def _query(observer: Observer, query: str) -> tuple[Observer, int | None]:
         return _taking(observer, torch.tensor([int(query)])), int(query)
     if not Path(query).is_file():
         raise ValueError(f"--query must be a picture file, or the number of an image of the split, got {query}")
-    read = next(read_pictures([(Path(query), -1)], min(observer.samples.source)))
+    read = next(iter(Pictures([(Path(query), -1)], min(observer.samples.source), workers=1)))
     if isinstance(read, Unreadable):
         raise ValueError(f"{read.file} {read.reason}")
     pixels = torch.from_numpy(read.image)[None]

@@ -35,9 +35,9 @@ def batches(
     """
     device = _resolved(device)
     placed = place(samples, device, resident)
-    if placed.inputs.device == device and (device.type != "cpu" or resident is not False):
-        return (_gather_there(placed.inputs, indices) for indices in order)
-    return _stream(placed.inputs.cpu(), order, device)
+    if placed.device == device and (device.type != "cpu" or resident is not False):
+        return (_gather_there(placed, indices) for indices in order)
+    return _stream(placed.to("cpu"), order, device)
 
 
 def place(samples: Samples, device: torch.device | str, resident: bool | None = None) -> Samples:
@@ -48,14 +48,14 @@ def place(samples: Samples, device: torch.device | str, resident: bool | None = 
     """
     device = _resolved(device)
     if resident is None:
-        resident = _fits(samples.inputs, device)
+        resident = _fits(samples, device)
     return samples.to(device) if resident else samples
 
 
-def _fits(inputs: Tensor, device: torch.device) -> bool:
-    if inputs.device == device or device.type == "cpu":
+def _fits(samples: Samples, device: torch.device) -> bool:
+    if samples.device == device or device.type == "cpu":
         return True
-    return device.type == "cuda" and inputs.nbytes < RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
+    return device.type == "cuda" and samples.nbytes < RESIDENT_SHARE * torch.cuda.mem_get_info(device)[0]
 
 
 def _resolved(device: torch.device | str) -> torch.device:
@@ -63,22 +63,27 @@ def _resolved(device: torch.device | str) -> torch.device:
     return torch.empty(0, device=device).device
 
 
-def _gather_there(inputs: Tensor, indices: Int64[Tensor, " batch"]) -> Tensor:
-    """Gather on the device of the inputs. The host does not wait: indices go through pinned memory."""
+def _gather_there(samples: Samples, indices: Int64[Tensor, " batch"]) -> Tensor:
+    """Gather on the device of the samples. The host does not wait: indices go through pinned memory."""
     if indices.device.type == "cpu":
-        _check(indices, len(inputs))
-        if inputs.device.type == "cuda":
-            indices = indices.pin_memory().to(inputs.device, non_blocking=True)
-    return inputs.index_select(0, indices)
+        _check(indices, len(samples))
+        if samples.device.type == "cuda":
+            indices = indices.pin_memory().to(samples.device, non_blocking=True)
+    return samples.stored.index_select(0, _rows(samples, indices))
 
 
-def _stream(inputs: Tensor, order: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
+def _rows(samples: Samples, indices: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
+    """Which of the stored inputs are those of the samples."""
+    return indices if samples.rows is None else samples.rows.index_select(0, indices)
+
+
+def _stream(samples: Samples, order: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
     """A thread gathers batches and starts their copies; closing the iterator waits for the current one and ends it."""
     side = torch.cuda.Stream(device) if device.type == "cuda" else None
     # A new thread would otherwise register its pinned memory with GPU 0, whichever one this process uses.
     start = partial(torch.cuda.set_device, device) if side else None
     with ThreadPoolExecutor(1, "care-batches", initializer=start) as thread:
-        requests = (thread.submit(_gather_here, inputs, indices.cpu(), device, side) for indices in order)
+        requests = (thread.submit(_gather_here, samples, indices.cpu(), device, side) for indices in order)
         ahead: deque[Future[tuple[Tensor, torch.cuda.Event | None]]] = deque(islice(requests, BATCHES_AHEAD))
         try:
             while ahead:
@@ -90,14 +95,14 @@ def _stream(inputs: Tensor, order: Iterable[Tensor], device: torch.device) -> It
 
 
 def _gather_here(
-    inputs: Tensor, indices: Int64[Tensor, " batch"], device: torch.device, side: torch.cuda.Stream | None
+    samples: Samples, indices: Int64[Tensor, " batch"], device: torch.device, side: torch.cuda.Stream | None
 ) -> tuple[Tensor, torch.cuda.Event | None]:
     """Gather on the host and start the copy to the device; the event is recorded behind it."""
-    _check(indices, len(inputs))
-    shape = (len(indices), *inputs.shape[1:])
+    _check(indices, len(samples))
+    inputs, shape = samples.stored, (len(indices), *samples.stored.shape[1:])
     # Pinned memory comes from torch's cache, which does not reuse it before the copy is done.
     here = torch.empty(shape, dtype=inputs.dtype, pin_memory=side is not None)
-    torch.index_select(inputs, 0, indices, out=here)
+    torch.index_select(inputs, 0, _rows(samples, indices), out=here)
     if side is None:
         return here.to(device), None
     with torch.cuda.stream(side):

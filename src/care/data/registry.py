@@ -32,14 +32,14 @@ class Generated:
 
 @dataclass(frozen=True)
 class Published:
-    """A data set that is read from files: `read(folder, split, size)`.
+    """A data set that is read from files: `read(folder, split, size, workers)`.
 
     `size` is the default side of the pictures in a store, None if it cannot be chosen. `splits` is empty if they depend
     on the files. `page` is the web page with the files.
     """
 
     summary: str
-    read: Callable[[Path, str, int], Source]
+    read: Callable[[Path, str, int, int | None], Source]
     splits: tuple[str, ...] = ()
     size: int | None = None
     page: str = ""
@@ -66,7 +66,7 @@ DATA_SETS: dict[str, Generated | Published] = {
     "shapes": Generated("generated pictures of colored shapes, 32 × 32, 10 classes", _shapes),
     "cifar10": Published(
         "CIFAR-10: photos, 32 × 32, 10 classes",
-        lambda path, split, _: read_cifar10(path, split),
+        lambda path, split, *_: read_cifar10(path, split),
         ("train", "test"),
         page="https://www.cs.toronto.edu/~kriz/cifar.html",
         download=Download(
@@ -75,7 +75,7 @@ DATA_SETS: dict[str, Generated | Published] = {
     ),
     "cifar100": Published(
         "CIFAR-100: photos, 32 × 32, 100 classes",
-        lambda path, split, _: read_cifar100(path, split),
+        lambda path, split, *_: read_cifar100(path, split),
         ("train", "test"),
         page="https://www.cs.toronto.edu/~kriz/cifar.html",
         download=Download(
@@ -84,7 +84,7 @@ DATA_SETS: dict[str, Generated | Published] = {
     ),
     "stl10": Published(
         "STL-10: photos, 96 × 96, 10 classes, most without labels",
-        lambda path, split, _: read_stl10(path, split),
+        lambda path, split, *_: read_stl10(path, split),
         ("train", "test", "unlabeled", "train+unlabeled"),
         page="https://cs.stanford.edu/~acoates/stl10/",
         download=Download(
@@ -181,15 +181,15 @@ def splits_of(name: str, path: Path) -> tuple[str, ...]:
     return published(name).splits or folder_splits(path)
 
 
-def read(name: str, path: Path, split: str, size: int | None = None) -> Source:
-    """The reader of a split of a data set whose files are in `path`."""
+def read(name: str, path: Path, split: str, size: int | None = None, workers: int | None = None) -> Source:
+    """The reader of a split of a data set whose files are in `path`; picture files are decoded by so many `workers`."""
     known = published(name)
     _chosen(name, split, splits_of(name, path))
     if size is not None and known.size is None:
         raise ValueError(f"the pictures of {name} all have one size already, --size cannot change it")
     if not path.exists():
         raise ValueError(f"{path} does not exist: --from takes the folder or archive that you downloaded")
-    return known.read(path, split, size or known.size or 0)
+    return known.read(path, split, size or known.size or 0, workers)
 
 
 def _chosen(name: str, split: str, splits: tuple[str, ...]) -> str:

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float32, Int64, UInt8
 from torch import Tensor
 
+INPUTS_AT_ONCE = 1000  # copied to another device, or read
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -16,91 +18,135 @@ class Samples:
 
     `labels` index into `classes` and are −1 where a sample has no class. `factors` are the numbers that a generated
     sample was made from. The inputs of a store are memory-mapped and read-only: writing to them in place ends the
-    process. `checksum` is that of the store.
+    process. `checksum` is that of the store. Sample i is `stored[i]`, or `stored[rows[i]]` for some of a larger set.
     """
 
-    inputs: UInt8[Tensor, "n 3 h w"] | Float32[Tensor, "n p 3"]
+    stored: UInt8[Tensor, "m 3 h w"] | Float32[Tensor, "m p 3"]
     labels: Int64[Tensor, " n"]
     classes: tuple[str, ...]
     factors: dict[str, Float32[Tensor, "n ..."]] = field(default_factory=dict)
     name: str = "samples"
     checksum: str | None = None
+    rows: Int64[Tensor, " n"] | None = None
 
     def __post_init__(self) -> None:
-        images = self.inputs.dtype == torch.uint8 and self.inputs.ndim == 4 and self.inputs.shape[1] == 3
-        clouds = self.inputs.dtype == torch.float32 and self.inputs.ndim == 3 and self.inputs.shape[2] == 3
+        inputs, n = self.stored, len(self.stored if self.rows is None else self.rows)
+        images = inputs.dtype == torch.uint8 and inputs.ndim == 4 and inputs.shape[1] == 3
+        clouds = inputs.dtype == torch.float32 and inputs.ndim == 3 and inputs.shape[2] == 3
         if not (images or clouds):
             raise ValueError(
                 "inputs must be uint8 images [n, 3, h, w] or float32 point clouds [n, p, 3], "
-                f"got {self.inputs.dtype} {list(self.inputs.shape)}"
+                f"got {inputs.dtype} {list(inputs.shape)}"
             )
         for what, tensor in {"labels": self.labels, **self.factors}.items():
-            if len(tensor) != len(self.inputs):
-                raise ValueError(f"{len(self.inputs)} inputs but {len(tensor)} {what}")
+            if len(tensor) != n:
+                raise ValueError(f"{n} inputs but {len(tensor)} {what}")
         _check_labels(self.labels, self.classes)
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return len(self.labels)
+
+    @property
+    def inputs(self) -> UInt8[Tensor, "n 3 h w"] | Float32[Tensor, "n p 3"]:
+        """All inputs; those of some of the samples of a larger set are copied into memory, at every call."""
+        return self.stored if self.rows is None else self.stored.index_select(0, self.rows)
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all inputs in memory."""
+        return len(self) * self.stored[:1].nbytes
 
     @property
     def source(self) -> tuple[int, ...]:
         """The size of one input: (height, width) of an image, (points,) of a cloud."""
-        shape = self.inputs.shape
+        shape = self.stored.shape
         return tuple(shape[2:]) if len(shape) == 4 else (shape[1],)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the samples are."""
+        return self.stored.device
 
     def limit(self, n: int) -> "Samples":
         """The first n samples, without copying."""
         if not 1 <= n <= len(self):
             raise ValueError(f"{self.name} has {len(self)} samples, {n} cannot be taken")
-        return self._map(lambda tensor: tensor[:n])
+        rows = None if self.rows is None else self.rows[:n]
+        needed = n if rows is None else int(rows.max()) + 1
+        return self._with(self.stored[:needed], rows, lambda tensor: tensor[:n])
 
-    def take(self, indices: Int64[Tensor, " m"]) -> "Samples":
+    def subset(self, indices: Int64[Tensor, " k"]) -> "Samples":
+        """The samples at `indices`, whose inputs are not copied."""
+        at = indices.to(self.device)
+        rows = at if self.rows is None else self.rows[at]
+        return self._with(self.stored, rows, lambda tensor: tensor.index_select(0, at))
+
+    def take(self, indices: Int64[Tensor, " k"]) -> "Samples":
         """The samples at `indices`, copied into memory."""
-        return self._map(lambda tensor: tensor.index_select(0, indices.to(tensor.device)))
+        some = self.subset(indices)
+        return dataclasses.replace(some, stored=some.inputs, rows=None)
 
     def to(self, device: torch.device | str) -> "Samples":
-        """The same samples on another device."""
-        return self._map(lambda tensor: tensor.to(device))
+        """The same samples on another device. Of a larger set, only their inputs are copied there, some at a time."""
+        there = torch.empty(0, device=device).device
+        if self.rows is None or there == self.device:
+            return self._with(self.stored.to(there), self.rows, lambda tensor: tensor.to(there))
+        return self._with(_copied(self.stored, self.rows, there), None, lambda tensor: tensor.to(there))
 
     def digest(self) -> str:
         """What tells these inputs and labels from others: the checksum of their store, or one of their bytes."""
         if self.checksum is not None:
             return self.checksum
         found = hashlib.blake2b(digest_size=16)
-        for tensor in (self.inputs, self.labels):
+        for tensor in (self.stored, self.labels, *(() if self.rows is None else (self.rows,))):
             found.update(str(tensor.shape).encode())
-            for block in tensor.split(1000):
+            for block in tensor.split(INPUTS_AT_ONCE):
                 found.update(block.cpu().contiguous().numpy())
         return found.hexdigest()
 
     def split_indices(self, per_class: int) -> tuple[Int64[Tensor, " t"], Int64[Tensor, " v"]]:
         """Indices of the training and of the validation samples, which are the last `per_class` of each class.
 
-        Both are in ascending order, so that the same samples always give the same split. Samples without a class are
-        for training. Where there are no classes at all, the last `per_class` samples are for validation.
+        Of a class with fewer than twice as many samples, they are its last half. Both are in ascending order, so that
+        the same samples always give the same split. Samples without a class are for training; where there are no
+        classes at all, all samples are treated as one.
         """
         validation = torch.zeros_like(self.labels, dtype=torch.bool)
-        if not self.classes:
-            if not 1 <= per_class < len(self):
-                some = f"{per_class} of the {len(self)} samples"
-                raise ValueError(f"{some} cannot be validation: choose fewer, or none")
-            validation[-per_class:] = True
-        for label, name in enumerate(self.classes):
+        for label in range(len(self.classes)) if self.classes else (-1,):
             members = (self.labels == label).nonzero()[:, 0]
-            if not 1 <= per_class < len(members):
-                some = f"{per_class} of the {len(members)} samples of class {name!r}"
-                raise ValueError(f"{some} cannot be validation: choose fewer, or none")
-            validation[members[-per_class:]] = True
+            validation[members[len(members) - min(per_class, len(members) // 2) :]] = True
+        if per_class < 1 or not validation.any():
+            raise ValueError(f"{per_class} samples per class of {self.name} cannot be validation: there are too few")
         return (~validation).nonzero()[:, 0], validation.nonzero()[:, 0]
 
     def split(self, per_class: int) -> tuple["Samples", "Samples"]:
-        """Training and validation samples of `split_indices`, copied into memory."""
+        """Training and validation samples of `split_indices`, whose inputs are not copied."""
         train, validation = self.split_indices(per_class)
-        return self.take(train), self.take(validation)
+        return self.subset(train), self.subset(validation)
 
-    def _map(self, change: Callable[[Tensor], Tensor]) -> "Samples":
+    def _with(self, stored: Tensor, rows: Tensor | None, change: Callable[[Tensor], Tensor]) -> "Samples":
         factors = {name: change(tensor) for name, tensor in self.factors.items()}
-        return dataclasses.replace(self, inputs=change(self.inputs), labels=change(self.labels), factors=factors)
+        return dataclasses.replace(self, stored=stored, rows=rows, labels=change(self.labels), factors=factors)
+
+
+def shortage(validation: Samples, per_class: int) -> str | None:
+    """What to say if classes were too small to give `per_class` samples for validation, and gave half of theirs."""
+    labels, classes = validation.labels, max(1, len(validation.classes))
+    fewer = int((torch.bincount(labels.clamp(min=0), minlength=classes) < per_class).sum())
+    if not fewer:
+        return None
+    if not validation.classes:
+        return f"half of the samples are for validation, {len(labels)} instead of {per_class}"
+    gave = f"{len(labels):,} samples are for validation in all"
+    return f"{fewer} of {classes} classes have fewer than {2 * per_class} samples and give half of them: {gave}"
+
+
+def _copied(stored: Tensor, rows: Int64[Tensor, " n"], device: torch.device) -> Tensor:
+    """Some of the inputs on another device."""
+    inputs = torch.empty((len(rows), *stored.shape[1:]), dtype=stored.dtype, device=device)
+    for part, at in zip(inputs.split(INPUTS_AT_ONCE), rows.split(INPUTS_AT_ONCE), strict=True):
+        part.copy_(stored.index_select(0, at))
+    return inputs
 
 
 def _check_labels(labels: Int64[Tensor, " n"], classes: tuple[str, ...]) -> None:

@@ -5,6 +5,8 @@
 | `images.bin` | uint8 [n, 3, height, width]                              |
 | `labels.bin` | int64 [n], little-endian                                 |
 | `store.json` | the header: what the two files hold, and their checksums |
+
+A fourth, `skipped.txt`, lists the source files that were left out, if there are any.
 """
 
 import dataclasses
@@ -25,7 +27,7 @@ from care.atomic_files import BLANK, is_sealed, seal
 from care.data.samples import Samples
 
 FORMAT, VERSION = "care image store", 2
-HEADER, IMAGES, LABELS = "store.json", "images.bin", "labels.bin"
+HEADER, IMAGES, LABELS, SKIPPED = "store.json", "images.bin", "labels.bin", "skipped.txt"
 
 # The largest values that a header may have. It comes from a file, and nothing in it is trusted.
 HEADER_BYTES, LARGEST_COUNT, LARGEST_SIDE = 1 << 24, 1 << 32, 1 << 16
@@ -35,7 +37,8 @@ HEADER_BYTES, LARGEST_COUNT, LARGEST_SIDE = 1 << 24, 1 << 32, 1 << 16
 class Header:
     """What `store.json` holds, beside its format, its version and a checksum of itself.
 
-    `skipped` are the source files that could not be read, and why.
+    `skipped` are the source files that could not be read, and why: the first 1,000 of them. `fingerprint` tells whether
+    a store was made of the same files; it is "" where that is not known.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Header:
     labels_sha256: str
     source: str
     skipped: list[str]
+    fingerprint: str = ""
 
     def encode(self) -> bytes:
         """The text of `store.json`. Its own checksum comes first, so that no other text can be taken for it."""
@@ -62,6 +66,7 @@ class Header:
             raise ValueError(f"it is not a {FORMAT} of version {VERSION}")
         if not is_sealed(text):
             raise ValueError("its checksum does not match")
+        record = {"fingerprint": "", **record}  # older stores have none
         names = [field.name for field in dataclasses.fields(cls)]
         for name in names:
             if name not in record:

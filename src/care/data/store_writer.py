@@ -1,17 +1,43 @@
 """Writing an image store: from the examples of a reader to a folder that is complete or absent."""
 
-import hashlib
-from collections.abc import Callable
+import math
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
-from care.atomic_files import make_folder, writing_atomically
-from care.data.readers.source import Example, Source, Unreadable
-from care.data.store import HEADER, IMAGES, LABELS, Header
+from care.atomic_files import make_folder
+from care.data.partial_store import PartialStore
+from care.data.readers.source import Example, Resumable, Source, Unreadable
+from care.data.store import Header, open_store, read_header
 
-MOST_NAMED = 20  # unreadable files in one message
+SHARE_SKIPPED, FEWEST_SKIPPED = 0.01, 10  # of the files may be left out, unless more or fewer are asked for
+MORE = 20  # unreadable files that are looked for beyond those
+MOST_RECORDED = 1000  # in the header
+
+
+class TooManyUnreadable(ValueError):
+    """More files than allowed cannot be read. `skipped` says which and why, as does `file`, if there is one."""
+
+    def __init__(self, message: str, skipped: list[str], file: Path | None) -> None:
+        super().__init__(message)
+        self.skipped, self.file = skipped, file
+
+
+def default_skip(files: int) -> int:
+    """How many of so many files may be left out: 1 %, and always 10."""
+    return max(FEWEST_SKIPPED, math.ceil(SHARE_SKIPPED * files))
+
+
+def is_prepared(folder: Path, source: Source, verify: bool = False) -> bool:
+    """Whether there is a store that was made of the same files, in the same way; `verify` compares checksums."""
+    try:
+        same = read_header(folder).fingerprint == _fingerprint(source) != ""
+        return same and len(open_store(folder, verify)) > 0
+    except ValueError:
+        return False
 
 
 def write_store(
@@ -19,61 +45,78 @@ def write_store(
     name: str,
     split: str,
     source: Source,
-    skip: int = 0,
+    skip: int | None = None,
     overwrite: bool = False,
-    tick: Callable[[int], object] = lambda step: None,
+    tick: Callable[[int], object] = lambda read: None,
+    say: Callable[[str], object] = lambda line: None,
 ) -> Header:
-    """Write everything that `source` gives to the store `folder`; `tick(1)` is called after each example.
+    """Write everything that `source` gives to the store `folder`.
 
-    Up to `skip` unreadable files are left out and recorded in the header. One more is an error, which names the others
-    too: reading goes on until 20 more than `skip` are found. After an error there is no new store, and one that was
-    there before is still there.
+    Up to `skip` unreadable files are left out and recorded in the header; by default 1 % of all, and always 10. More
+    are an error, once 20 more are found or all are read. After an error there is no new store, and one that was there
+    before is still there; what is written so far is kept beside it if the source is `Resumable`, and the next call goes
+    on from there. `tick` is called with the number of examples read so far, `say` with what the user should know.
     """
     if folder.exists() and not overwrite:
         raise ValueError(f"{folder} exists; --overwrite replaces it")
     make_folder(folder.parent)
-    with writing_atomically(folder) as temporary:
-        temporary.mkdir()
-        with (temporary / IMAGES).open("wb") as images, (temporary / LABELS).open("wb") as labels:
-            count, (images_sha256, labels_sha256), skipped = _write_examples(source, images, labels, skip, tick)
+    fingerprint = _fingerprint(source)
+    allowed = default_skip(source.expected) if skip is None else skip
+    with PartialStore(folder, fingerprint, 3 * source.height * source.width, source.expected) as partial:
+        if partial.note:
+            say(partial.note)
+        _check_room(partial)
+        _write_examples(source, partial, allowed, tick)
+        images_sha256, labels_sha256 = partial.digests()
         header = Header(
             name=name,
             split=split,
-            count=count,
+            count=partial.count,
             height=source.height,
             width=source.width,
             classes=list(source.classes),
             images_sha256=images_sha256,
             labels_sha256=labels_sha256,
             source=source.description,
-            skipped=skipped,
+            skipped=partial.skipped[:MOST_RECORDED],
+            fingerprint=fingerprint,
         )
-        (temporary / HEADER).write_bytes(header.encode())
+        partial.finish(header)
     return header
 
 
-def _write_examples(
-    source: Source, images: IO[bytes], labels: IO[bytes], skip: int, tick: Callable[[int], object]
-) -> tuple[int, list[str], list[str]]:
-    """(number of examples written, SHA-256 of images and labels, files that were skipped and why)."""
-    digests = hashlib.sha256(), hashlib.sha256()
-    count, skipped = 0, list[str]()
-    for example in source.examples:
-        tick(1)
-        if isinstance(example, Unreadable):
-            skipped.append(f"{example.file}: {example.reason}")
-            if len(skipped) == skip + MOST_NAMED:
-                raise ValueError(_unreadable(skipped, to_the_end=False))
-        elif len(skipped) <= skip:  # otherwise the rest is only read to find the other unreadable files
-            for file, digest, data in zip((images, labels), digests, _encode(example, source), strict=True):
-                file.write(data)
-                digest.update(data)
-            count += 1
-    if len(skipped) > skip:
-        raise ValueError(_unreadable(skipped, to_the_end=True))
-    if count == 0:
+def _fingerprint(source: Source) -> str:
+    return source.examples.fingerprint() if isinstance(source.examples, Resumable) else ""
+
+
+def _check_room(partial: PartialStore) -> None:
+    """OSError if the disk has too little room for what is missing, as far as it says how much it has."""
+    disk = shutil.disk_usage(partial.folder)
+    if disk.total > 0 and disk.free < partial.missing_bytes:
+        room = f"it takes {partial.missing_bytes:,} bytes more, and {disk.free:,} are free"
+        raise OSError(f"{partial.store} does not fit on its disk: {room}; make room, or choose another with --root")
+
+
+def _write_examples(source: Source, partial: PartialStore, allowed: int, tick: Callable[[int], object]) -> None:
+    tick(partial.read)
+    with closing(_examples(source, partial.read)) as examples:
+        for example in examples:
+            if isinstance(example, Unreadable):
+                partial.skip(f"{example.file}: {example.reason}")
+            else:
+                partial.add(*_encode(example, source))
+            tick(partial.read)
+            if len(partial.skipped) >= allowed + MORE:
+                break
+    if len(partial.skipped) > allowed:
+        raise _too_many(partial, allowed)
+    if partial.count == 0:
         raise ValueError(f"{source.description}: there is not a single image")
-    return count, [digest.hexdigest() for digest in digests], skipped
+
+
+def _examples(source: Source, n: int) -> Generator[Example | Unreadable, None, None]:
+    """All but the first n examples: there are some only if they can be left out."""
+    yield from source.examples.after(n) if isinstance(source.examples, Resumable) else source.examples
 
 
 def _encode(example: Example, source: Source) -> tuple[bytes, bytes]:
@@ -86,11 +129,10 @@ def _encode(example: Example, source: Source) -> tuple[bytes, bytes]:
     return example.image.tobytes(), example.label.to_bytes(8, "little", signed=True)
 
 
-def _unreadable(bad: list[str], to_the_end: bool) -> str:
-    """Which files were unreadable, and the value of --skip that leaves them out."""
-    count, others = len(bad), len(bad) - MOST_NAMED
-    files = f"{count} unreadable file{'s' * (count > 1)}"
-    named = "; ".join(bad[:MOST_NAMED]) + (f"; and {others} other{'s' * (others > 1)}" if others > 0 else "")
-    if not to_the_end:
-        return f"at least {files}: {named}; reading stopped there, --skip {count} or more leaves them out"
-    return f"{files}: {named}; --skip {count} leaves {'them' if count > 1 else 'it'} out"
+def _too_many(partial: PartialStore, allowed: int) -> TooManyUnreadable:
+    found = len(partial.skipped)
+    of = f"{partial.read:,} files" if partial.read == partial.expected else f"the first {partial.read:,} files"
+    skip = f"--skip {found} leaves {'them' if found > 1 else 'it'} out"
+    after = " and goes on where this stopped" if partial.fingerprint else ""
+    message = f"{partial.store}: {found:,} of {of} cannot be read, and {allowed:,} may be left out; {skip}{after}"
+    return TooManyUnreadable(message, partial.skipped, partial.list_skipped() if partial.fingerprint else None)

@@ -67,7 +67,7 @@ class Observer:
     def rows_at_once(self) -> int:
         """`batch_size`, or as many as keep the device busy without filling its memory."""
         view = 3 * self.policy.size**2 if isinstance(self.policy, ImagePolicy) else 0
-        largest = max(view, self.samples.inputs[0].numel())
+        largest = max(view, self.samples.stored[0].numel())
         return self.batch_size or max(1, NUMBERS_AT_ONCE[self.device.type == "cuda"] // largest)
 
     def clean(self) -> Embeddings:

@@ -48,14 +48,14 @@ class Bank:
     @property
     def source(self) -> tuple[int, int]:
         """Height and width of the images."""
-        height, width = self.observer.samples.inputs.shape[2:]
+        height, width = self.observer.samples.source
         return height, width
 
     @torch.no_grad()
     def points(self, image: int, a: ImageParameters) -> tuple[dict[str, Float[Tensor, " d"]], Hues]:
         """f(x), R(θ) f(x) if there is a learned rotation, and f(a(x)), on the unit sphere, and the hue of a(x)."""
         here, z = self.observer.device, self.F[image]
-        view = apply(self.observer.samples.inputs[image : image + 1].to(here), a.to(here))
+        view = apply(self.observer.samples.take(torch.tensor([image])).inputs.to(here), a.to(here))
         found = {"clean": z}
         if self.rotation is not None:
             found["learned_rotation"] = Euclidean().embed(self.rotation.rotate(z[None], a))[0]
@@ -71,7 +71,7 @@ def fill_bank(
     samples, device, policy = observer.samples, observer.device, observer.policy
     if not isinstance(policy, ImagePolicy):
         raise ValueError(f"only images can be explored, and {samples.name} holds point clouds")
-    height, width = samples.inputs.shape[2:]
+    height, width = samples.source
     unchanged = policy.unchanged(1, (height, width)).to(device)
     F, hues = [], []
     for block in batches(samples, torch.arange(len(samples)).split(observer.rows_at_once), device):

@@ -107,7 +107,7 @@ class Gallery:
     def view(self, image: int, changes: Mapping[str, float]) -> UInt8[Tensor, "3 side side"]:
         """The augmented image at its own resolution; a model may get it at another."""
         a = dataclasses.replace(self.banks[0].augmentation(changes), size=self._side)
-        pixels = apply(self.samples.inputs[image : image + 1].cpu(), a)[0]
+        pixels = apply(self.samples.take(torch.tensor([image])).inputs.cpu(), a)[0]
         return (255 * pixels).round().clamp(0, 255).to(torch.uint8)
 
     def answer(self, image: int, changes: Mapping[str, float]) -> Answer:

@@ -14,6 +14,7 @@ from care import data
 from care.atomic_files import Lock
 from care.data import Samples, batches, place
 from care.data.registry import heldout_split
+from care.data.samples import shortage
 from care.geometry import form_named
 from care.objective import policy_for
 from care.randomness import epoch_order
@@ -136,6 +137,8 @@ def _train(job: Job, progress: Progress) -> None:
         progress.say(*saved.skipped, f"resumed after step {saved.step}")
     elif job.resume:
         progress.say("no checkpoint to resume from: from the start")
+    if config.validation and (line := shortage(job.heldout, config.validation)):
+        progress.say(line)
     step = Step(state, config, processes, job.steps_per_epoch)
     if step.compiled:
         progress.say("compiling the network and the augmentations: a minute or two at the first start")

@@ -1,6 +1,7 @@
 """Everything that changes while training: made, saved, restored."""
 
 import copy
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from care.data import Samples
+from care.data import Samples, batches
 from care.models import Encoder, checkpoint_activations, split_batchnorm
 from care.objective import Objective, build_encoder, build_objective
 from care.objective.build import ROTATIONS
@@ -172,11 +173,11 @@ def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250
     if len(samples.source) == 1:
         return {}
     moments = torch.zeros(2, 3, dtype=torch.float64)
-    images = samples.inputs[:count]
-    for block in images.split(at_once):
+    few = samples.limit(min(count, len(samples)))
+    for block in batches(few, torch.arange(len(few)).split(at_once), few.device):
         x = block.double() / 255
         moments += torch.stack([x.sum((0, 2, 3)), x.square().sum((0, 2, 3))]).cpu()
-    mean, square = moments / (images.numel() / 3)
+    mean, square = moments / (len(few) * math.prod(few.source))
     std = (square - mean.square()).clamp_min(0).sqrt().clamp_min(1e-3)
     return {"mean": tuple(mean.tolist()), "std": tuple(std.tolist())}
 

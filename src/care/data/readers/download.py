@@ -24,8 +24,8 @@ class Download:
         return self.url.rsplit("/", 1)[1]
 
 
-def fetch(download: Download, folder: Path, tick: Callable[[int], object] = lambda size: None) -> Path:
-    """The archive, written into `folder` and checked; `tick` is called with the number of bytes of each chunk.
+def fetch(download: Download, folder: Path, tick: Callable[[int], object] = lambda done: None) -> Path:
+    """The archive, written into `folder` and checked; `tick` is called with the number of bytes so far.
 
     Ends with an error, and without the file, if the bytes are not those that the checksum was made from.
     """
@@ -35,7 +35,7 @@ def fetch(download: Download, folder: Path, tick: Callable[[int], object] = lamb
             while data := response.read(CHUNK):
                 out.write(data)
                 digest.update(data)
-                tick(len(data))
+                tick(out.tell())
         if digest.hexdigest() != download.md5:
             raise ValueError(f"{download.url} is not the file it should be, its MD5 is {digest.hexdigest()}")
     except (OSError, http.client.HTTPException) as error:

@@ -6,7 +6,7 @@ import numpy as np
 
 from care.data.readers.classes import FLOWER_CLASSES
 from care.data.readers.mat5 import read_mat5
-from care.data.readers.pictures import read_pictures, shuffled
+from care.data.readers.pictures import Pictures, shuffled
 from care.data.readers.source import Source
 
 FOLDER, LABELS, SPLITS = "flowers-102", "imagelabels.mat", "setid.mat"
@@ -14,7 +14,7 @@ FOLDER, LABELS, SPLITS = "flowers-102", "imagelabels.mat", "setid.mat"
 PARTS = {"train": ("trnid",), "val": ("valid",), "test": ("tstid",), "train+val+test": ("trnid", "valid", "tstid")}
 
 
-def read_flowers(path: Path, split: str, side: int) -> Source:
+def read_flowers(path: Path, split: str, side: int, workers: int | None = None) -> Source:
     """Flowers-102 from the folder that holds `jpg`, `imagelabels.mat` and `setid.mat`, or the folder around it.
 
     The pictures come in `shuffled` order.
@@ -33,7 +33,7 @@ def read_flowers(path: Path, split: str, side: int) -> Source:
         side,
         side,
         len(files),
-        read_pictures(shuffled(files), side),
+        Pictures(shuffled(files), side, workers),
     )
 
 

@@ -1,58 +1,83 @@
 """Any folder of pictures with a folder per class, such as ImageNet's, or with pictures alone, which have no class."""
 
-import os
+from collections import Counter
 from pathlib import Path
 
-from care.data.readers.pictures import read_pictures, shuffled
+from care.data.readers.files import ignored, is_listed, pictures_in
+from care.data.readers.pictures import Pictures, shuffled
 from care.data.readers.source import Source
 
-SPLITS = ("train", "val", "test")
+# The names of the folders of each split, in small or capital letters.
+SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
 
 
 def folder_splits(path: Path) -> tuple[str, ...]:
     """The splits that a folder has: PATH/train, PATH/val …, or only "train" where classes or pictures are in PATH."""
-    if not path.is_dir():
-        raise ValueError(f"{path} is not a folder")
-    if not (path / "train").is_dir():
-        return ("train",)
-    return tuple(split for split in SPLITS if (path / split).is_dir())
+    return tuple(_split_folders(path))
 
 
-def read_folder(path: Path, split: str, side: int) -> Source:
+def read_folder(path: Path, split: str, side: int, workers: int | None = None) -> Source:
     """A split of the folder in `shuffled` order; the classes are the folders of the training pictures, by name.
 
-    Where these are in no folders, there are no classes, and all labels are −1. Every file in the folder of a class, or
-    in that of all pictures, must be a picture, except those whose names begin with a dot.
+    Where these are in no folders, there are no classes, and all labels are −1. Files that are not pictures are ignored
+    and counted in the notes, as are folders beside those of the splits.
     """
-    if split not in folder_splits(path):
-        raise ValueError(f"{path} has no split {split!r}, only {', '.join(folder_splits(path))}")
-    train, chosen = (path / part if (path / "train").is_dir() else path for part in ("train", split))
-    classes, there = _folders(train), _folders(chosen)
+    folders = _split_folders(path)
+    if split not in folders:
+        raise ValueError(f"{path} has no split {split!r}, only {', '.join(folders)}")
+    chosen = folders[split]
+    classes, there = _names(folders["train"]), _names(chosen)
     if unknown := sorted(set(there) - set(classes)):
         raise ValueError(f"{chosen / unknown[0]}: the training pictures have no such class")
     if classes and not there:
-        raise ValueError(f"{chosen} has no folders of classes: pictures are expected in FOLDER/{split}/CLASS/")
-    files = [(file, label) for label, name in enumerate(classes) for file in _files(chosen / name)]
-    files = files if classes else [(file, -1) for file in _files(chosen)]
+        raise ValueError(f"{chosen} has no folders of classes: pictures are expected in FOLDER/{chosen.name}/CLASS/")
+    files, others = _labeled(chosen, classes)
     if not files:
         raise ValueError(_nothing(chosen, classes))
-    description = f"pictures of the folder {path.name}, {split}"
-    return Source(description, classes, side, side, len(files), read_pictures(shuffled(files), side))
+    notes = (*_beside(path, folders), *([ignored(others)] if others else []))
+    pictures, description = Pictures(shuffled(files), side, workers), f"pictures of the folder {path.name}, {split}"
+    return Source(description, classes, side, side, len(files), pictures, notes)
 
 
-def _folders(folder: Path) -> tuple[str, ...]:
+def _split_folders(path: Path) -> dict[str, Path]:
+    """The folder of each split."""
+    if not path.is_dir():
+        raise ValueError(f"{path} is not a folder")
+    found: dict[str, Path] = {}
+    for folder in sorted(path.iterdir()):
+        for split in (split for split, names in SPLITS.items() if folder.name.lower() in names and folder.is_dir()):
+            if split in found:
+                both = f"{found[split].name} and {folder.name}"
+                raise ValueError(f"{path} has {both}, which would both be the split {split}: rename one")
+            found[split] = folder
+    return {split: found[split] for split in SPLITS if split in found} if "train" in found else {"train": path}
+
+
+def _labeled(folder: Path, classes: tuple[str, ...]) -> tuple[list[tuple[Path, int]], Counter[str]]:
+    """The pictures of a split with their labels, and how many files are none. Files beside classes are left alone."""
+    files, others = list[tuple[Path, int]](), Counter[str]()
+    for label, part in enumerate(folder / name for name in classes) if classes else [(-1, folder)]:
+        if part.is_dir():
+            pictures, rest = pictures_in(part)
+            files += [(file, label) for file in pictures]
+            others += rest
+    return files, others
+
+
+def _names(folder: Path) -> tuple[str, ...]:
     """The names of the classes, if there are any."""
-    return tuple(sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")))
+    return tuple(sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and is_listed(entry.name)))
 
 
-def _files(folder: Path) -> list[Path]:
-    """All files of a class in the order of their paths, those in folders of folders too."""
-    found = [Path(where) / name for where, _, names in os.walk(folder) for name in names if not name.startswith(".")]
-    return sorted(found)
+def _beside(path: Path, folders: dict[str, Path]) -> list[str]:
+    """What is said of folders beside those of the splits."""
+    rest = [] if path in folders.values() else sorted(set(_names(path)) - {folder.name for folder in folders.values()})
+    known = ", ".join(name for names in SPLITS.values() for name in names)
+    return [f"ignored, since folders of splits are called {known}: {', '.join(rest)} in {path}"] if rest else []
 
 
 def _nothing(folder: Path, classes: tuple[str, ...]) -> str:
     if classes:
-        return f"there is no file in the folders of classes in {folder}"
+        return f"there is no picture in the folders of classes in {folder}"
     wanted = "pictures are expected in FOLDER/train/CLASS/, or in FOLDER/train/ if they have no classes"
     return f"{folder} has no folders of classes and no pictures: {wanted}"

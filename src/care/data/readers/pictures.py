@@ -1,24 +1,26 @@
-"""Picture files of any size and kind, as squares of one size."""
+"""Picture files with labels: decoded by several threads, in order."""
 
+import hashlib
 import os
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-import numpy as np
-from jaxtyping import UInt8
+import PIL
 from PIL import Image
 
+import care
+from care.data.readers.decoding import decode, formats, reason_of
 from care.data.readers.source import Example, Unreadable
 from care.randomness import derive
 
-# Other formats are rare, and some of their decoders start other programs.
-FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
-FILES_AT_ONCE = 256
 LARGEST_SIDE = 4096
+AHEAD_PER_WORKER, AHEAD_BYTES = 8, 1 << 28  # what is decoded and not yet asked for
 
 
 def shuffled(files: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]]:
@@ -29,60 +31,77 @@ def shuffled(files: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]]:
     return [files[i] for i in sorted(range(len(files)), key=lambda i: derive(0, "file", i))]
 
 
-def read_pictures(files: Sequence[tuple[Path, int]], side: int) -> Iterator[Example | Unreadable]:
-    """The pictures at the paths, with the labels that come with them, in order; decoded by several threads."""
-    if not 1 <= side <= LARGEST_SIDE:
-        raise ValueError(f"--size must be from 1 to {LARGEST_SIDE}, got {side}")
-    with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
-        for start in range(0, len(files), FILES_AT_ONCE):
-            # The filters of warnings belong to the process: they must be as they were whenever this yields.
-            with _only_bombs_warn():
-                read = list(threads.map(partial(_read_one, side=side), files[start : start + FILES_AT_ONCE]))
-            yield from read
+def all_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def decode(path: Path, side: int) -> UInt8[np.ndarray, "3 {side} {side}"]:
-    """The center square of the picture, resized with antialiasing: the shorter side becomes `side` pixels.
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures at the paths, as squares of `side` pixels, with the labels that come with them.
 
-    Color spaces become RGB, transparency is dropped, and an animation becomes its first frame. EXIF orientation is not
-    applied.
+    As many threads as `workers`, by default one per core, decode them ahead of what is asked for. The result does not
+    depend on how many there are.
     """
-    if not path.is_file():
-        raise OSError("it is missing or not a plain file")
-    with Image.open(path, formats=FORMATS) as picture:
-        width, height = picture.size
-        edge = min(width, height)
-        left, top = (width - edge) / 2, (height - edge) / 2
-        box = (left, top, left + edge, top + edge)
-        square = _rgb(picture).resize((side, side), Image.Resampling.BILINEAR, box)
-    return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
+
+    files: Sequence[tuple[Path, int]]
+    side: int
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.side <= LARGEST_SIDE:
+            raise ValueError(f"--size must be from 1 to {LARGEST_SIDE}, got {self.side}")
+
+    def __iter__(self) -> Iterator[Example | Unreadable]:
+        return self.after(0)
+
+    def after(self, n: int) -> Iterator[Example | Unreadable]:
+        """All but the first n, which are not read."""
+        workers = self.workers or all_cores()
+        most = max(workers, min(AHEAD_PER_WORKER * workers, AHEAD_BYTES // (3 * self.side**2)))
+        formats()  # Pillow imports its formats here rather than in several threads at once
+        with _lenient_pillow(), ThreadPoolExecutor(workers, "care-pictures") as threads:
+            requests = (threads.submit(_read, *file, self.side) for file in islice(self.files, n, None))
+            ahead: deque[Future[Example | Unreadable]] = deque(islice(requests, most))
+            try:
+                while ahead:
+                    found = ahead.popleft().result()
+                    ahead.extend(islice(requests, 1))
+                    yield found
+            finally:
+                threads.shutdown(wait=True, cancel_futures=True)
+
+    def fingerprint(self) -> str:
+        """The same as long as the files are, as far as their names, sizes and times of change tell, and all settings.
+
+        The versions of care and Pillow are settings, too: others may decode differently.
+        """
+        digest = hashlib.sha256(f"{care.__version__} {PIL.__version__} {self.side}".encode())
+        for path, label in self.files:
+            try:
+                about = os.stat(path)
+                state = f"{label} {about.st_size} {about.st_mtime_ns}"
+            except OSError:
+                state = f"{label} missing"
+            digest.update(os.fsencode(path) + b"\0" + state.encode() + b"\0")
+        return digest.hexdigest()
 
 
-def _read_one(file: tuple[Path, int], side: int) -> Example | Unreadable:
-    path, label = file
+def _read(path: Path, label: int, side: int) -> Example | Unreadable:
     try:
         return Example(decode(path, side), label)
     except Exception as error:  # decoders raise errors of any type, and the user must know the file
-        return Unreadable(str(path), f"cannot be read as a picture ({type(error).__name__}: {_line(error, path)})")
-
-
-def _line(error: Exception, path: Path) -> str:
-    return " ".join(str(error).replace(repr(str(path)), "").split())
-
-
-def _rgb(picture: Image.Image) -> Image.Image:
-    if picture.mode.startswith("I;16"):
-        # Pillow would cut 16-bit gray off at 255 instead of scaling it.
-        return Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8)).convert("RGB")
-    if picture.mode in ("I", "F"):
-        raise ValueError(f"what is white is unknown for pixels of mode {picture.mode}")
-    return picture.convert("RGB")
+        return Unreadable(str(path), reason_of(error, path))
 
 
 @contextmanager
-def _only_bombs_warn() -> Iterator[None]:
-    """Ignore Pillow's warnings, but raise that of pictures so large that they may be decompression bombs."""
+def _lenient_pillow() -> Iterator[None]:
+    """Pillow without warnings, and without a limit of its own to the size of pictures: `decode` has one."""
+    limit = Image.MAX_IMAGE_PIXELS
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        yield
+        warnings.filterwarnings("ignore", module=r"PIL\.")
+        Image.MAX_IMAGE_PIXELS = None
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit

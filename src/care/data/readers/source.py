@@ -1,7 +1,8 @@
 """The result of every reader: a split of a data set, one example after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import UInt8
@@ -23,12 +24,26 @@ class Unreadable:
     reason: str
 
 
+@runtime_checkable
+class Resumable(Protocol):
+    """Examples that can be read from any of them on. As long as they are the same, so is their fingerprint."""
+
+    def after(self, n: int) -> Iterator[Example | Unreadable]:
+        """All but the first n, which are not read."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A digest of everything that the examples depend on."""
+        ...
+
+
 @dataclass(frozen=True)
 class Source:
     """A split of a data set. All pictures have the same height and width.
 
-    `examples` is an iterator that reads the files as it goes, so that their errors are raised there. `expected` is the
-    number of examples there should be, for progress bars.
+    `examples` reads the files as it is iterated over, so that their errors are raised there. If it is `Resumable`,
+    preparing goes on where it stopped. `expected` is the number of examples there should be, for progress bars, and
+    `notes` are sentences about the files that the user should read.
     """
 
     description: str
@@ -36,4 +51,5 @@ class Source:
     height: int
     width: int
     expected: int
-    examples: Iterator[Example | Unreadable]
+    examples: Iterable[Example | Unreadable]
+    notes: tuple[str, ...] = ()

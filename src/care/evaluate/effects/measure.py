@@ -201,7 +201,7 @@ def _measurement(name: str, observer: Observer, F: Tensor, families: Mapping[str
 
 def _device_of(model: object, samples: Samples) -> torch.device:
     weights = next(model.parameters(), None) if isinstance(model, nn.Module) else None
-    return samples.inputs.device if weights is None else weights.device
+    return samples.device if weights is None else weights.device
 
 
 def _samples(inputs: Tensor) -> Samples:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, apply
-from care.data import Samples
+from care.data import Samples, batches
 from care.evaluate.effects.families import Watch
 from care.evaluate.observer import Embeddings, Observer
 from care.evaluate.retrieval.hue import Hues, mean_hue
@@ -29,8 +29,8 @@ def evaluate_retrieval(
     queried, source = samples.take(queries), samples.source
     jitter = _color_jitter(policy).sample(count, source, generator_for("cpu", seed, "retrieval"))  # type: ignore[arg-type]
     F_a = dataclasses.replace(observer, samples=queried).augmented_each(jitter)
-    hues = _hues(observer, samples.inputs, policy.unchanged(len(samples), source))  # type: ignore[arg-type]
-    query_hues = _hues(observer, queried.inputs, jitter)
+    hues = _hues(observer, samples, policy.unchanged(len(samples), source))  # type: ignore[arg-type]
+    query_hues = _hues(observer, queried, jitter)
     labels = samples.labels.to(observer.device)
     known = labels if labels.min() >= 0 else None
     found = {
@@ -51,12 +51,12 @@ def _color_jitter(policy: ImagePolicy) -> ImagePolicy:
     return jitter.only("color").certain()
 
 
-def _hues(observer: Observer, inputs: Tensor, p: ImageParameters) -> Hues:
+def _hues(observer: Observer, samples: Samples, p: ImageParameters) -> Hues:
     """The mean hue of each image under its augmentation."""
-    found, here, size = [], p.to(observer.device), observer.rows_at_once
-    for start in range(0, len(inputs), size):
-        block = inputs[start : start + size].to(observer.device)
-        found.append(mean_hue(apply(block, here[start : start + size])))
+    found, here = [], p.to(observer.device)
+    blocks = torch.arange(len(samples)).split(observer.rows_at_once)
+    for rows, images in zip(blocks, batches(samples, blocks, observer.device), strict=True):
+        found.append(mean_hue(apply(images, here[rows[0] : rows[-1] + 1])))
     return Hues(*(torch.cat(column) for column in zip(*found, strict=True)))
 
 

@@ -1,0 +1,55 @@
+"""How far something long is, how fast it goes and what is left: a bar on a terminal, a line a minute elsewhere."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.text import Text
+
+from care.tables import visible
+
+SECONDS_BETWEEN_LINES = 60.0
+
+
+@contextmanager
+def showing_rate(
+    console: Console, what: str, unit: str, total: int | None, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[int], None]]:
+    """A callback for how many of `total` are done. The first call says how many were before, which took no time."""
+    first, started, said = None, clock(), clock()
+    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[rate]}"))
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(visible(what), total=total, rate="")
+
+        def show(done: int) -> None:
+            nonlocal first, started, said
+            now = clock()
+            if first is None:
+                first, started, said = done, now, now
+            rate = in_words(done, total, unit, done - first, now - started)
+            bar.update(task, completed=done, rate=rate)
+            if not console.is_terminal and now - said >= SECONDS_BETWEEN_LINES:
+                said = now
+                console.print(Text(visible(f"{what}: {rate}")), soft_wrap=True)
+
+        yield show
+
+
+def in_words(done: int, total: int | None, unit: str, recent: int, seconds: float) -> str:
+    """`12,000 of 130,000 pictures, 310/s, 6 min left`, where `recent` of them took so many `seconds`."""
+    words = f"{done:,} {unit}" if total is None else f"{done:,} of {total:,} {unit}"
+    if recent <= 0 or seconds <= 0:
+        return words
+    rate = recent / seconds
+    left = "" if total is None else f", {duration((total - done) / rate)} left"
+    return f"{words}, {rate:,.0f}/s{left}" if rate >= 10 else f"{words}, {rate:.1f}/s{left}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds up to 90, minutes up to 90, or hours and minutes."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,143 @@
+"""One picture file of any size and kind, as a square of one size."""
+
+import importlib
+import re
+from contextlib import nullcontext, suppress
+from functools import cache
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from jaxtyping import Shaped, UInt8
+from PIL import Image, UnidentifiedImageError
+
+# Other formats are rare, and some of their decoders start other programs. HEIF is read if pillow-heif is installed.
+FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
+MOST_PIXELS = 500_000_000  # as decoded: 2 GB
+MANY_PIXELS = 50_000_000  # pictures with more are decoded one at a time
+LARGE = Lock()
+
+ORIENTATION = 0x0112  # the EXIF tag, and how to set a picture upright that has this value
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+ISO_PICTURE = re.compile(rb"....ftyp(?:(?P<AVIF>avi[fs])|(?P<HEIC>he[ivm][cxms]|hevc|mif1|msf1))", re.DOTALL)
+
+
+def decode(path: Path, side: int) -> UInt8[np.ndarray, "3 {side} {side}"]:
+    """The center square of the picture, resized with antialiasing: the shorter side becomes `side` pixels.
+
+    It is set upright as its EXIF orientation says. Color spaces become RGB, transparent pixels lie over white, and an
+    animation becomes its first frame. A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with at least 2 `side`
+    pixels along each side.
+    """
+    if not path.is_file():
+        raise OSError("it is missing or not a plain file")
+    with Image.open(path, formats=formats()) as picture:
+        whole = picture.size
+        drafted = picture.draft(None, (2 * side, 2 * side))
+        width, height = drafted[1][2:] if drafted else picture.size
+        with LARGE if _pixels(picture, whole) > MANY_PIXELS else nullcontext():
+            shallow = _in_8_bits(picture)
+            edge = min(width, height)
+            left, top = (width - edge) / 2, (height - edge) / 2
+            box = (left, top, left + edge, top + edge)
+            square = shallow.resize((side, side), Image.Resampling.BILINEAR, box)
+        square = _upright(_over_white(square), picture)
+    return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
+
+
+@cache
+def formats() -> tuple[str, ...]:
+    """The formats that can be read here."""
+    with suppress(ImportError):
+        importlib.import_module("pillow_heif").register_heif_opener()
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
+
+
+def reason_of(error: Exception, path: Path) -> str:
+    """Why a picture could not be decoded, in a line; what to do about it where the format is the reason."""
+    if isinstance(error, UnidentifiedImageError) and (found := ISO_PICTURE.match(_start(path))):
+        if found["HEIC"]:
+            return "is a HEIC picture: install the package pillow-heif, or convert it to JPEG"
+        return "is an AVIF picture: install Pillow 11.3 or later, or convert it to JPEG"
+    line = " ".join(str(error).replace(repr(str(path)), "").split())
+    return f"cannot be read as a picture ({type(error).__name__}: {line})"
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)
+
+
+def _pixels(picture: Image.Image, whole: tuple[int, int]) -> int:
+    """How many pixels have to be in memory; ValueError if they are too many.
+
+    Those of a progressive JPEG all are, at whatever scale it is decoded.
+    """
+    width, height = whole if picture.info.get("progressive") else picture.size
+    if width * height > MOST_PIXELS:
+        most, found = MOST_PIXELS // 1_000_000, width * height // 1_000_000
+        raise ValueError(f"it has {found:,} megapixels and {most} are decoded at most: make it smaller")
+    return width * height
+
+
+def _in_8_bits(picture: Image.Image) -> Image.Image:
+    """The picture in mode L, RGB or RGBA."""
+    deep = any(";16" in str(tile) for tile in picture.tile) if hasattr(picture, "tile") else False
+    picture.load()
+    if picture.mode.startswith("I") or picture.mode == "F":
+        return _gray(np.asarray(picture))
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+    elif picture.mode != "L":
+        picture = picture.convert("RGB")
+    return _brightened(picture) if deep else picture
+
+
+def _gray(numbers: Shaped[np.ndarray, "h w"]) -> Image.Image:
+    """Gray of 16 bits, or as many of them as are used, and of fractions up to 1 or numbers up to 255."""
+    low, high = numbers.min(), numbers.max()
+    floating = numbers.dtype.kind == "f"
+    if not 0 <= low <= high <= (255 if floating else 65_535):
+        raise ValueError(f"what is white is unknown for numbers from {low} to {high}")
+    if floating:
+        return Image.fromarray((numbers * (255 if high <= 1 else 1) + 0.5).astype(np.uint8))
+    return Image.fromarray((numbers >> (_bits(int(high)) - 8)).astype(np.uint8))
+
+
+def _brightened(picture: Image.Image) -> Image.Image:
+    """Colors of 16 bits, of which Pillow keeps the upper 8: made brighter if the file uses fewer than 16."""
+    bands = picture.split()
+    colors, alpha = bands[: -1 if picture.mode == "RGBA" else None], bands[3:]
+    highest = max(int(color.getextrema()[1]) for color in colors)  # type: ignore[arg-type]
+    if highest == 0:
+        raise ValueError("its 16-bit colors are all below 256: save it with 8 bits")
+    factor = 1 << (16 - _bits(256 * highest + 255))
+    return Image.merge(picture.mode, [*(color.point(lambda value: value * factor) for color in colors), *alpha])
+
+
+def _bits(highest: int) -> int:
+    """How many bits a camera needs that gives numbers up to `highest`."""
+    return next(bits for bits in (8, 10, 12, 14, 16) if highest < 1 << bits)
+
+
+def _over_white(square: Image.Image) -> Image.Image:
+    if square.mode == "RGBA":
+        square = Image.alpha_composite(Image.new("RGBA", square.size, "white"), square)
+    return square.convert("RGB")
+
+
+def _upright(square: Image.Image, picture: Image.Image) -> Image.Image:
+    """The square as its picture was meant to be seen. Pillow has done so itself for TIFF, and says that it has."""
+    orientation = 1
+    with suppress(Exception):  # EXIF that cannot be read does not make a picture unreadable
+        orientation = picture.getexif().get(ORIENTATION, 1)
+    return square.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else square

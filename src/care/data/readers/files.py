@@ -1,0 +1,57 @@
+"""The files of a folder that are pictures, by their names or else by how they begin."""
+
+import os
+import re
+from collections import Counter
+from pathlib import Path
+from typing import NoReturn
+
+ENDINGS = {
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff",
+    ".ppm", ".pgm", ".pbm", ".pnm", ".avif", ".heic", ".heif", ".hif",
+}  # fmt: skip
+BEGINNING = re.compile(rb"\xff\xd8\xff|\x89PNG|GIF8|RIFF....WEBP|....ftyp(?:he[ivm][cxms]|mif1|avi[fs])", re.DOTALL)
+NOBODYS = ("__MACOSX", "@eaDir")  # folders that archivers and disk stations make beside those of their users
+
+
+def is_listed(name: str) -> bool:
+    """Whether a folder of this name is the user's."""
+    return not name.startswith(".") and name not in NOBODYS
+
+
+def pictures_in(folder: Path) -> tuple[list[Path], Counter[str]]:
+    """All pictures in a folder and in its folders, in the order of their paths; and how many other files, by ending."""
+    pictures, others = list[str](), Counter[str]()
+    for where, folders, names in os.walk(folder, onerror=_raise):
+        folders[:] = filter(is_listed, folders)
+        for name in names:
+            path, ending = os.path.join(where, name), os.path.splitext(name)[1].lower()
+            if name.startswith("."):
+                others["hidden"] += 1
+            elif ending in ENDINGS or _begins_as_a_picture(path):
+                pictures.append(path)
+            else:
+                others[ending or "without an ending"] += 1
+    return [Path(path) for path in sorted(pictures)], others
+
+
+def ignored(others: Counter[str]) -> str:
+    """What is said of files that are not pictures."""
+    by_count = sorted(others.items(), key=lambda kind: (-kind[1], kind[0]))
+    kinds = ", ".join(f"{count:,} {ending}" for ending, count in by_count)
+    return f"ignored, since neither their names nor their first bytes are those of pictures: {kinds}"
+
+
+def _begins_as_a_picture(path: str) -> bool:
+    if not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return BEGINNING.match(file.read(16)) is not None
+    except OSError:
+        return False
+
+
+def _raise(error: OSError) -> NoReturn:
+    """A folder that may not be read is not left out in silence."""
+    raise error

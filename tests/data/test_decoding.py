@@ -1,0 +1,306 @@
+"""One picture of any kind as a square, against what Pillow makes of the whole picture."""
+
+import sys
+import types
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from care.data.readers import Unreadable, decoding
+from care.data.readers.decoding import decode
+from care.data.readers.pictures import Pictures
+from data.reading import save
+
+RED = (200, 10, 10)
+
+
+@pytest.fixture
+def random():
+    return np.random.default_rng(0)
+
+
+def smooth(random, width, height):
+    """A picture without details smaller than a few pixels of what it becomes."""
+    coarse = Image.fromarray(random.integers(256, size=(6, 7, 3), dtype=np.uint8))
+    return coarse.resize((width, height), Image.Resampling.BICUBIC)
+
+
+def photo(random, width, height):
+    """As smooth, with grain and edges like a photo's."""
+    grain = random.normal(0, 12, (height, width, 1))
+    stripes = 40 * (np.arange(width) // 23 % 2)[None, :, None]
+    return Image.fromarray((np.asarray(smooth(random, width, height)) + grain + stripes).clip(0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize(("width", "height"), [(64, 64), (100, 64), (64, 101), (300, 200), (20, 10)])
+def test_pictures_are_resized_with_antialiasing_and_cut_to_the_center(tmp_path, random, width, height):
+    """As when the whole picture is resized and its center is cut out, to the rounding of where the center is."""
+    picture = smooth(random, width, height)
+    save(tmp_path / "a.png", picture)
+    scale = 32 / min(width, height)
+    whole = picture.resize((round(width * scale), round(height * scale)), Image.Resampling.BILINEAR)
+    left, top = (whole.width - 32) // 2, (whole.height - 32) // 2
+    expected = np.asarray(whole.crop((left, top, left + 32, top + 32)), float).transpose(2, 0, 1)
+    found = decode(tmp_path / "a.png", 32)
+    assert np.abs(found - expected).mean() < 4
+
+
+def test_small_details_do_not_alias(tmp_path):
+    """Stripes one pixel wide become even gray."""
+    stripes = np.zeros((256, 256, 3), np.uint8)
+    stripes[:, ::2] = 255
+    save(tmp_path / "a.png", Image.fromarray(stripes))
+    inside = decode(tmp_path / "a.png", 32)[:, 2:-2, 2:-2]
+    assert 125 <= inside.min() <= inside.max() <= 130
+
+
+def test_a_picture_of_the_right_size_is_left_alone(tmp_path, random):
+    pixels = random.integers(256, size=(16, 16, 3), dtype=np.uint8)
+    save(tmp_path / "a.png", Image.fromarray(pixels))
+    assert np.array_equal(decode(tmp_path / "a.png", 16), pixels.transpose(2, 0, 1))
+
+
+def odd_pictures():
+    red = Image.new("RGB", (12, 10), RED)
+    frames = {"save_all": True, "append_images": [Image.new("RGB", (12, 10), (0, 0, 255))]}
+    return {
+        "cmyk.jpg": (red.convert("CMYK"), {"quality": 100}),
+        "palette.png": (red.quantize(4), {}),
+        "alpha.png": (Image.new("RGBA", (12, 10), (*RED, 255)), {}),
+        "animated.gif": (red, frames),
+        "animated.webp": (red, {**frames, "lossless": True}),
+        "tiny.png": (Image.new("RGB", (1, 1), RED), {}),
+        "line.png": (Image.new("RGB", (1, 5000), RED), {}),
+        "a.bmp": (red, {}),
+        "a.tif": (red, {}),
+        "a.avif": (red, {"quality": 100}),
+        "mislabeled.gif": (red, {"format": "PNG"}),
+    }
+
+
+@pytest.mark.parametrize("name", odd_pictures())
+def test_odd_pictures_are_converted(tmp_path, name):
+    image, options = odd_pictures()[name]
+    save(tmp_path / name, image, **options)
+    (example,) = Pictures([(tmp_path / name, 0)], 8)
+    assert np.abs(example.image.astype(int) - np.array(RED)[:, None, None]).max() <= 4
+
+
+def test_gray_pictures(tmp_path):
+    save(tmp_path / "1.png", Image.new("L", (9, 9), 77))
+    save(tmp_path / "16.png", Image.fromarray(np.full((9, 9), 77 * 257, np.uint16)))
+    save(tmp_path / "bits.png", Image.new("1", (9, 9), 1))
+    assert [np.unique(decode(tmp_path / f"{name}.png", 4)).tolist() for name in ("1", "16", "bits")] == [
+        [77],
+        [77],
+        [255],
+    ]
+
+
+def square_by_pillow(picture, side):
+    """The whole picture decoded, set upright, resized and cut, by Pillow alone."""
+    return np.asarray(ImageOps.fit(ImageOps.exif_transpose(picture), (side, side), Image.Resampling.BILINEAR), float)
+
+
+@pytest.mark.parametrize("size", [(1203, 905), (700, 1411), (515, 2000)])
+def test_a_large_jpeg_is_decoded_at_a_smaller_scale_and_looks_the_same(tmp_path, random, size, monkeypatch):
+    """Within a level of what decoding all of it gives, on average; every pixel within a few."""
+    save(tmp_path / "a.jpg", photo(random, *size), quality=92)
+    decoded = []
+    load = Image.Image.load
+    monkeypatch.setattr(Image.Image, "load", lambda self: decoded.append(self.size) or load(self))
+    found = decode(tmp_path / "a.jpg", 64).transpose(1, 2, 0)
+    assert 128 <= min(decoded[0]) <= min(size) // 2
+    difference = np.abs(found - square_by_pillow(Image.open(tmp_path / "a.jpg"), 64))
+    assert difference.mean() < 1
+    assert difference.max() < 12
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize(("name", "options"), [("a.jpg", {"quality": 95}), ("a.png", {}), ("a.tif", {})])
+def test_pictures_are_set_upright(tmp_path, random, orientation, name, options):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    save(tmp_path / name, smooth(random, 403, 301), exif=exif, **options)
+    found = decode(tmp_path / name, 32).transpose(1, 2, 0)
+    assert np.abs(found - square_by_pillow(Image.open(tmp_path / name), 32)).mean() < 1
+
+
+def test_broken_exif_does_not_make_a_picture_unreadable(tmp_path):
+    save(tmp_path / "a.jpg", Image.new("RGB", (8, 8), RED), exif=b"Exif\0\0MM\0*\xff\xff\xff\xff", quality=100)
+    (found,) = Pictures([(tmp_path / "a.jpg", 0)], 8)
+    assert np.abs(found.image.astype(int) - np.array(RED)[:, None, None]).max() <= 4
+
+
+def transparent_pictures():
+    """Half red, half transparent: black under an alpha of 0, or one color of a palette or of all."""
+    both = Image.new("RGBA", (20, 10), (0, 0, 0, 0))
+    both.paste((*RED, 255), (0, 0, 10, 10))
+    gray = Image.new("LA", (20, 10), (0, 0))
+    gray.paste((77, 255), (0, 0, 10, 10))
+    colors = Image.new("RGB", (20, 10), (0, 0, 0))
+    colors.paste(RED, (0, 0, 10, 10))
+    return {
+        "RGBA.png": (both, {}, RED),
+        "RGBA.webp": (both, {"lossless": True}, RED),
+        "LA.png": (gray, {}, (77,) * 3),
+        "P.png": (colors.quantize(2), {"transparency": colors.quantize(2).getpixel((15, 5))}, RED),
+        "P.gif": (colors.quantize(2), {"transparency": colors.quantize(2).getpixel((15, 5))}, RED),
+        "RGB.png": (colors, {"transparency": (0, 0, 0)}, RED),
+        "L.png": (Image.fromarray(np.asarray(gray)[..., 0].copy()), {"transparency": 0}, (77,) * 3),
+    }
+
+
+@pytest.mark.parametrize("name", transparent_pictures())
+def test_what_is_transparent_becomes_white(tmp_path, name):
+    image, options, color = transparent_pictures()[name]
+    save(tmp_path / name, image, **options)
+    with warnings.catch_warnings(action="ignore"):
+        found = decode(tmp_path / name, 10)
+    assert np.abs(found[:, :, 1:4].astype(int) - np.array(color)[:, None, None]).max() <= 1
+    assert found[:, :, 6:].min() == 255
+
+
+@pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
+@pytest.mark.parametrize("name", ["a.png", "a.tif"])
+def test_gray_of_more_than_8_bits_fills_the_range_that_it_was_taken_with(tmp_path, bits, name):
+    ramp = np.linspace(0, (1 << bits) - 1, 32).round()[None, :].repeat(32, 0)
+    save(tmp_path / name, Image.fromarray(ramp.astype(np.uint16)))
+    assert np.abs(decode(tmp_path / name, 32) - np.linspace(0, 255, 32)).max() <= 1
+
+
+def test_16_bits_of_other_kinds(tmp_path):
+    """Big-endian, as 32-bit numbers, and in a PGM, whose header says what is white."""
+    ramp = np.linspace(0, 4095, 32).round()[None, :].repeat(32, 0)
+    save(tmp_path / "b.tif", Image.frombytes("I;16B", (32, 32), ramp.astype(">u2").tobytes()))
+    save(tmp_path / "i.tif", Image.fromarray(ramp.astype(np.int32)))
+    (tmp_path / "c.pgm").write_bytes(b"P5 32 32 4095\n" + ramp.astype(">u2").tobytes())
+    for name in ("b.tif", "i.tif", "c.pgm"):
+        assert np.abs(decode(tmp_path / name, 32) - np.linspace(0, 255, 32)).max() <= 1
+
+
+@pytest.mark.parametrize("white", [1.0, 255.0])
+def test_fractions(tmp_path, white):
+    ramp = np.linspace(0, white, 32, dtype=np.float32)[None, :].repeat(32, 0)
+    save(tmp_path / "a.tif", Image.fromarray(ramp))
+    assert np.abs(decode(tmp_path / "a.tif", 32) - np.linspace(0, 255, 32)).max() <= 1
+
+
+@pytest.mark.parametrize("mode", ["I", "F"])
+@pytest.mark.parametrize("value", [70_000, -1])
+def test_numbers_of_which_white_is_unknown_are_refused(tmp_path, mode, value):
+    save(tmp_path / "1.tif", Image.new(mode, (9, 9), value))
+    (bad,) = Pictures([(tmp_path / "1.tif", 0)], 8)
+    assert f"what is white is unknown for numbers from {value}" in bad.reason
+
+
+def png_of_16_bit_colors(path, pixels):
+    """By hand: Pillow does not write them."""
+    import struct
+    import zlib
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+@pytest.mark.parametrize(("bits", "steps"), [(16, 1), (14, 4), (12, 16), (10, 64)])
+def test_16_bit_colors_that_hold_fewer_are_not_black(tmp_path, bits, steps):
+    """Pillow keeps their upper 8 bits: of 12 bits, steps of 16 levels are left."""
+    ramp = np.linspace(0, (1 << bits) - 1, 32).round()[None, :, None].repeat(32, 0).repeat(3, 2)
+    png_of_16_bit_colors(tmp_path / "a.png", ramp)
+    assert np.abs(decode(tmp_path / "a.png", 32) - np.linspace(0, 255, 32)).max() <= steps
+
+
+def test_16_bit_colors_of_which_pillow_keeps_nothing_are_refused(tmp_path):
+    png_of_16_bit_colors(tmp_path / "a.png", np.full((8, 8, 3), 255))
+    (bad,) = Pictures([(tmp_path / "a.png", 0)], 8)
+    assert "its 16-bit colors are all below 256: save it with 8 bits" in bad.reason
+
+
+def test_pillows_own_limit_does_not_count_and_is_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        Image, "MAX_IMAGE_PIXELS", 99
+    )  # 89 million by default: Pillow warns above, and refuses twice as many
+    for side in (12, 20):
+        Image.new("1", (side, side), 1).save(tmp_path / f"{side}.png")
+    for found in Pictures([(tmp_path / f"{side}.png", 0) for side in (12, 20)], 8):
+        assert found.image.min() == 255
+    assert Image.MAX_IMAGE_PIXELS == 99
+
+
+def test_the_largest_pictures(tmp_path, monkeypatch):
+    """What counts is what is decoded: a quarter of the sides of a JPEG, but all of a progressive one."""
+    monkeypatch.setattr(decoding, "MOST_PIXELS", 99_999)
+    for name, options in (("a.jpg", {}), ("p.jpg", {"progressive": True}), ("a.png", {})):
+        Image.new("RGB", (1000, 1000), RED).save(tmp_path / name, **options)
+    plain, progressive, png = Pictures([(tmp_path / name, 0) for name in ("a.jpg", "p.jpg", "a.png")], 64)
+    assert plain.image.shape == (3, 64, 64)
+    for bad in (progressive, png):
+        assert "it has 1 megapixels and 0 are decoded at most: make it smaller" in bad.reason
+
+
+@pytest.mark.parametrize(("brand", "advice"), [(b"heic", "pillow-heif"), (b"mif1", "pillow-heif")])
+def test_pictures_of_phones_are_named_as_such(tmp_path, brand, advice):
+    (tmp_path / "a.heic").write_bytes(b"\0\0\0\x18ftyp" + brand + bytes(100))
+    (bad,) = Pictures([(tmp_path / "a.heic", 0)], 8)
+    assert isinstance(bad, Unreadable)
+    assert bad.reason == f"is a HEIC picture: install the package {advice}, or convert it to JPEG"
+
+
+def test_avif_without_its_decoder_is_named_as_such(tmp_path, monkeypatch):
+    Image.new("RGB", (9, 9)).save(tmp_path / "a.avif")
+    monkeypatch.setattr(decoding, "formats", lambda: ("JPEG",))
+    (bad,) = Pictures([(tmp_path / "a.avif", 0)], 8)
+    assert bad.reason == "is an AVIF picture: install Pillow 11.3 or later, or convert it to JPEG"
+
+
+def test_heif_is_read_if_its_package_is_installed(monkeypatch):
+    """The package registers a format of this name with Pillow."""
+    plugin = types.ModuleType("pillow_heif")
+    plugin.register_heif_opener = lambda: Image.register_open("HEIF", Image.OPEN["PNG"][0])
+    monkeypatch.setitem(sys.modules, "pillow_heif", plugin)
+    monkeypatch.setattr(Image, "OPEN", dict(Image.OPEN))
+    monkeypatch.setattr(Image, "ID", list(Image.ID))
+    assert "HEIF" in decoding.formats.__wrapped__()
+    monkeypatch.delitem(Image.OPEN, "HEIF")
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    assert "HEIF" not in decoding.formats.__wrapped__()
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_pictures_come_in_order_from_any_of_them_on_whatever_the_number_of_workers(tmp_path, workers):
+    for i in range(60):
+        save(tmp_path / f"{i}.png", Image.new("L", (300 if i % 7 == 0 else 2,) * 2, i))
+    pictures = Pictures([(tmp_path / f"{i}.png", i) for i in range(60)], 2, workers)
+    assert [(example.image[0, 0, 0], example.label) for example in pictures] == [(i, i) for i in range(60)]
+    assert [example.label for example in pictures.after(55)] == list(range(55, 60))
+    assert list(pictures.after(60)) == []
+
+
+def test_only_a_few_pictures_are_decoded_ahead(tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr("care.data.readers.pictures._read", lambda path, label, side: read.append(label) or label)
+    pictures = Pictures([(tmp_path, i) for i in range(1000)], 2, 2)
+    found = iter(pictures)
+    assert next(found) == 0
+    found.close()
+    assert len(read) <= 2 * 8 + 1
+
+
+def test_the_fingerprint_is_of_the_files_and_the_settings(tmp_path):
+    for name in ("a.png", "b.png"):
+        save(tmp_path / name, Image.new("L", (4, 4)))
+    files = [(tmp_path / "a.png", 0), (tmp_path / "b.png", 1)]
+    before = Pictures(files, 4, 1).fingerprint()
+    assert Pictures(files, 4, 2).fingerprint() == before
+    changed = [Pictures(files, 5), Pictures(files[::-1], 4), Pictures([files[0], (files[1][0], 0)], 4)]
+    assert before not in {pictures.fingerprint() for pictures in changed}
+    save(tmp_path / "b.png", Image.new("L", (5, 5)))
+    assert Pictures(files, 4).fingerprint() != before

@@ -1,0 +1,230 @@
+"""Preparing that is stopped, anywhere and by anything, and goes on: the store is the same to the last byte."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+from care.data import open_store, partial_store, write_store
+from care.data.partial_store import GrowingFile
+from care.data.readers import read_folder
+from care.data.registry import prepared_names, prepared_splits
+from care.data.store_writer import TooManyUnreadable, is_prepared
+from data.reading import save
+from train.small import mounted
+
+FILES, SIDE = 24, 8
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """24 pictures of two classes, three of them broken."""
+    folder = tmp_path_factory.mktemp("photos")
+    for i in range(FILES):
+        save(folder / "ab"[i % 2] / f"{i}.png", Image.new("RGB", (9, 9), (i, 2 * i, 255 - i)))
+    for i in (3, 4, 15):
+        (folder / "ab"[i % 2] / f"{i}.png").write_bytes(b"broken")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(photos, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "train"
+    prepare(folder, photos)
+    return contents(folder)
+
+
+def prepare(folder, photos, **options):
+    """The header and what was said."""
+    said, workers = [], options.pop("workers", 2)
+    source = read_folder(photos, "train", options.pop("side", SIDE), workers)
+    return write_store(folder, "pets", "train", source, say=said.append, **options), said
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+class Stopped(BaseException):
+    """As Ctrl-C, at a known moment."""
+
+
+def stopping(after):
+    def tick(read):
+        if read >= after:
+            raise Stopped
+
+    return tick
+
+
+def test_the_store_does_not_depend_on_the_number_of_workers(tmp_path, photos, undisturbed):
+    prepare(tmp_path / "train", photos, workers=1)
+    assert contents(tmp_path / "train") == undisturbed
+    assert set(undisturbed) == {"images.bin", "labels.bin", "store.json", "skipped.txt"}
+
+
+@pytest.mark.parametrize("after", [0, 1, 7, 12, FILES])
+def test_it_goes_on_where_it_was_stopped(tmp_path, photos, undisturbed, after):
+    with pytest.raises(Stopped):
+        prepare(tmp_path / "train", photos, tick=stopping(after))
+    assert not (tmp_path / "train").exists()
+    ticks = []
+    _, said = prepare(tmp_path / "train", photos, tick=ticks.append)
+    assert said == [f"goes on after {after} of {FILES} files"]
+    assert ticks == list(range(after, FILES + 1))  # none of the first is read again
+    assert contents(tmp_path / "train") == undisturbed
+    assert [entry.name for entry in tmp_path.iterdir()] == ["train"]
+
+
+@pytest.mark.parametrize(("method", "call"), [("add", 1), ("add", 2), ("add", 9), ("sync", 1), ("sync", 10)])
+def test_it_goes_on_after_ctrl_c_between_any_two_writes(tmp_path, photos, undisturbed, monkeypatch, method, call):
+    """After every example there is a journal; the files are longer than it says when the writing ends in between."""
+    monkeypatch.setattr(partial_store, "SECONDS_BETWEEN_SAVES", 0.0)
+    calls, whole = [], getattr(GrowingFile, method)
+
+    def stopped(self, *data):
+        calls.append(method)
+        whole(self, *data)
+        if len(calls) == call:
+            raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GrowingFile, method, stopped)
+        with pytest.raises(Stopped):
+            prepare(tmp_path / "train", photos)
+    prepare(tmp_path / "train", photos)
+    assert contents(tmp_path / "train") == undisturbed
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from care.data import partial_store, write_store
+from care.data.readers import read_folder
+
+partial_store.SECONDS_BETWEEN_SAVES = 0.0
+
+def kill(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+for moment in ("begun", "reading", "journal", "complete"):
+    if (child := os.fork()) == 0:
+        source = read_folder(Path(sys.argv[1]), "train", 8, 2)
+        if moment == "complete":  # the last moment: everything is written, nothing is renamed
+            partial_store.move_durably = kill
+        if moment == "journal":
+            whole, calls = partial_store.write_atomically, []
+            partial_store.write_atomically = lambda *a: kill() if len(calls) == 9 else calls.append(whole(*a))
+        when = {"begun": 0, "reading": 13}.get(moment, 99)
+        tick = lambda read: kill() if read == when else None
+        write_store(Path(sys.argv[2]) / moment / "train", "pets", "train", source, tick=tick)
+    print(moment, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_it_goes_on_after_a_kill(tmp_path, photos, undisturbed):
+    command = [sys.executable, "-c", KILLED, photos, tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert prepared_names(tmp_path) == ()
+    moments = {"begun": None, "reading": 13, "journal": 11, "complete": FILES}
+    assert done.stdout == "".join(f"{moment} {-signal.SIGKILL}\n" for moment in moments)
+    for moment, after in moments.items():
+        assert (prepared_splits(moment, tmp_path), len(list((tmp_path / moment).iterdir()))) == ((), 1)
+        _, said = prepare(tmp_path / moment / "train", photos)
+        assert len(said) == (after is not None)
+        assert contents(tmp_path / moment / "train") == undisturbed
+
+
+@pytest.mark.parametrize("change", ["side", "touched", "another"])
+def test_it_starts_anew_and_says_so_if_the_files_or_settings_have_changed(tmp_path, photos, change):
+    own = tmp_path / "photos"
+    for file in photos.rglob("*.png"):
+        (own / file.parent.name).mkdir(parents=True, exist_ok=True)
+        (own / file.parent.name / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(Stopped):
+        prepare(tmp_path / "train", own, tick=stopping(9))
+    if change == "touched":
+        os.utime(own / "a" / "2.png", (1, 1))
+    if change == "another":
+        save(own / "a" / "99.png", Image.new("RGB", (9, 9)))
+    header, said = prepare(tmp_path / "train", own, side=SIDE + (change == "side"))
+    assert said == ["starts anew, since the files or the settings have changed"]
+    assert header.count == FILES - 3 + (change == "another")
+    assert len(open_store(tmp_path / "train", verify=True)) == header.count
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("images.bin", "flipped"),
+        ("images.bin", "cut"),
+        ("labels.bin", "flipped"),
+        ("labels.bin", "gone"),
+        ("journal.json", "flipped"),
+    ],
+)
+def test_it_starts_anew_if_what_was_written_is_damaged(tmp_path, photos, undisturbed, file, damage):
+    with pytest.raises(Stopped):
+        prepare(tmp_path / "train", photos, tick=stopping(9))
+    (path,) = (tmp_path / ".partial-train").rglob(file)
+    data = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(data[:3] + bytes([data[3] ^ 1]) + data[4:] if damage == "flipped" else data[:-1])
+    _, said = prepare(tmp_path / "train", photos)
+    known = [] if file == "journal.json" else ["starts anew, since what was written before has changed"]
+    assert said == known
+    assert contents(tmp_path / "train") == undisturbed
+
+
+def test_more_may_be_skipped_without_reading_again(tmp_path, photos, undisturbed):
+    with pytest.raises(TooManyUnreadable, match=r"3 of 24 files .*--skip 3 .* goes on where this stopped$") as no:
+        prepare(tmp_path / "train", photos, skip=2)
+    assert no.value.file.read_text().splitlines() == no.value.skipped
+    ticks = []
+    prepare(tmp_path / "train", photos, skip=3, tick=ticks.append)
+    assert ticks == [FILES]
+    assert contents(tmp_path / "train") == undisturbed
+
+
+def test_a_full_disk_keeps_what_is_written(tmp_path, photos, monkeypatch):
+    """The disk is said to have room, fills up, is emptied, and the store is completed."""
+    monkeypatch.setattr(partial_store, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr("care.data.store_writer._check_room", lambda partial: None)
+    with mounted(tmp_path / "disk", megabytes=1):
+        folder, ballast = tmp_path / "disk" / "pets" / "train", tmp_path / "disk" / "ballast"
+        ballast.write_bytes(bytes(600_000))
+        with pytest.raises(
+            OSError, match=r"pets/train could not be written: the disk is full, and [\d,]+ bytes more are"
+        ) as no:
+            prepare(folder, photos, side=100)
+        assert no.value.errno == errno.ENOSPC
+        assert str(no.value.strerror).endswith(
+            "make room and run the same command again, which goes on where this stopped"
+        )
+        ballast.unlink()
+        _, said = prepare(folder, photos, side=100)
+        assert said[0].startswith("goes on after ")
+        found = contents(folder)
+    prepare(tmp_path / "train", photos, side=100)
+    assert found == contents(tmp_path / "train")
+
+
+def test_a_store_of_the_same_files_is_known(tmp_path, photos):
+    source = read_folder(photos, "train", SIDE)
+    assert not is_prepared(tmp_path / "train", source)
+    prepare(tmp_path / "train", photos)
+    assert is_prepared(tmp_path / "train", source)
+    assert not is_prepared(tmp_path / "train", read_folder(photos, "train", SIDE + 1))
+    assert not is_prepared(tmp_path / "train", read_folder(photos / "a", "train", SIDE))
+    images = tmp_path / "train" / "images.bin"
+    images.write_bytes(b"\xfe" + images.read_bytes()[1:])
+    assert is_prepared(tmp_path / "train", source)
+    assert not is_prepared(tmp_path / "train", source, verify=True)
+    images.write_bytes(images.read_bytes()[1:])
+    assert not is_prepared(tmp_path / "train", source)

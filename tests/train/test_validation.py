@@ -1,0 +1,53 @@
+"""Validation samples cut from the training split: nothing is copied, and nothing changes by that."""
+
+import dataclasses
+
+import pytest
+import torch
+from small import same_state, small_config, small_data
+
+from care.data import Samples, load
+from care.train import Progress, prepare, train
+from care.train.state import channel_statistics
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return small_data(tmp_path_factory.mktemp("data"))
+
+
+def in_memory(samples):
+    return dataclasses.replace(samples, stored=samples.inputs.clone(), rows=None)
+
+
+class Heard(Progress):
+    def __init__(self):
+        self.lines = []
+
+    def say(self, *sentences):
+        self.lines += sentences
+
+
+def test_training_on_a_part_of_a_store_is_training_on_a_copy_of_it(data, tmp_path, monkeypatch):
+    """And classes that gave fewer than they should are told."""
+    config, heard = small_config(data, validation=13, limit=20, epochs=1), Heard()
+    job = prepare(config, tmp_path / "copied")
+    train(dataclasses.replace(job, samples=in_memory(job.samples), heldout=in_memory(job.heldout)))
+    with monkeypatch.context() as patch:
+        patch.setattr(Samples, "inputs", property(lambda self: pytest.fail("all inputs were copied")))
+        patch.setattr(Samples, "take", lambda *_: pytest.fail("inputs were copied"))
+        train(prepare(config, tmp_path / "mapped"), heard)
+    assert same_state(tmp_path / "copied", tmp_path / "mapped")
+    half = "2 of 2 classes have fewer than 26 samples and give half of them"
+    assert heard.lines == [f"{half}: 24 samples are for validation in all"]
+
+
+def test_the_samples_are_the_last_of_each_class_and_the_first_of_the_others(data, tmp_path):
+    whole = load(data)
+    job = prepare(small_config(data, validation=3, limit=36), tmp_path / "run")
+    held = sorted(i for label in (0, 1) for i in (whole.labels == label).nonzero()[:, 0].tolist()[-3:])
+    rest = [i for i in range(len(whole)) if i not in held][:36]
+    assert torch.equal(job.heldout.inputs, whole.inputs[held])
+    assert torch.equal(job.samples.inputs, whole.inputs[rest])
+    statistics = [channel_statistics(samples) for samples in (job.samples, in_memory(job.samples))]
+    assert statistics[0] == statistics[1]
