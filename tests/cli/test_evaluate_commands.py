@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from care import export
 from care.cli import app
-from care.cli.evaluate import study_of
-from care.cli.studies import config_of
+from care.cli.studies import Asked, config_of, study_of
 from care.data import load
 from care.evaluate import Evaluation, compare_evaluations
 from care.objective import policy_for
@@ -169,7 +168,7 @@ def test_a_run_of_point_clouds_needs_nothing_said(tmp_path):
 
 
 def test_another_policy_makes_views_of_the_size_that_a_run_was_trained_on(run):
-    study = study_of(str(run), config_of(str(run)), None, None, "simclr", torch.device("cpu"), None)
+    study = study_of(Asked(str(run), policy="simclr", device="cpu"))
     assert study.policy_name == "simclr"
     assert study.policy.size == policy_for(config_of(str(run)).policy, config_of(str(run)).size).size
 

@@ -8,7 +8,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from care.cli import app
-from care.cli.train import _keeping
+from care.cli.training import with_kept
 from care.data import load
 from care.train import Config, keeping, recipe
 from train.small import small_data
@@ -52,7 +52,7 @@ def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
 def test_keep_goes_with_recipes():
     without, settings = recipe("cifar10-simclr"), keeping("photometric", 128)
     assert without.replace(**settings).equivariant_dim == 16
-    assert _keeping("photometric", {"epochs": 3}, None, "cifar10-simclr", None) == {**settings, "epochs": 3}
+    assert with_kept("photometric", {"epochs": 3}, None, "cifar10-simclr", None) == {**settings, "epochs": 3}
 
 
 @pytest.fixture

@@ -96,21 +96,18 @@ def _blur_pixels(size: int) -> int:
 
 
 PRESETS: dict[str, Callable[[], ImagePolicy]] = {
-    preset.__name__: preset
-    for preset in (
-        simclr,
-        cifar10,
-        cifar100,
-        stl10,
-        color_kept,
-        color_only,
-        hue_only,
-        shapes,
-        mocov2,
-        imagenet100,
-        imagenet100_equivariance,
-        byol,
-    )
+    "simclr": simclr,
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "stl10": stl10,
+    "color_kept": color_kept,
+    "color_only": color_only,
+    "hue_only": hue_only,
+    "shapes": shapes,
+    "mocov2": mocov2,
+    "imagenet100": imagenet100,
+    "imagenet100_equivariance": imagenet100_equivariance,
+    "byol": byol,
 }
 
 

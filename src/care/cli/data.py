@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,24 +12,28 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from care.cli.declared import keys
 from care.cli.mistakes import users_input
-from care.data import registry
-from care.data.readers.download import fetch
-from care.data.store import Header, open_store
-from care.data.store_writer import write_store
 from care.tables import visible
+
+if TYPE_CHECKING:
+    from care.data.store import Header
 
 LINE_EVERY = 10_000  # pictures between two lines where there is no terminal to draw a bar on
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Prepare data sets, list them, check them.")
 
 Root = Annotated[Path | None, typer.Option(help="Folder of all stores; $CARE_DATA or ~/.cache/care by default.")]
-Name = Annotated[str, typer.Argument(help=f"{', '.join(registry.DATA_SETS)}, or a name of your own.")]
+Name = Annotated[
+    str, typer.Argument(help=f"{', '.join(keys('care.data.registry', 'DATA_SETS'))}, or a name of your own.")
+]
 
 
 @app.command("list")
 def list_data(root: Root = None) -> None:
     """List the data sets that care can read or generate, and those that you prepared."""
+    from care.data import registry
+
     console = Console()
     table = Table(title=Text(visible(f"Stores are in {registry.data_root(root)}")))
     for column in ("name", "what it is", "splits", "prepared"):
@@ -58,6 +62,9 @@ def prepare(
 
     Example: [bold]care data prepare cifar10 --from downloads/[/bold]
     """
+    from care.data import registry
+    from care.data.store_writer import write_store
+
     console = Console()
     with users_input(), _files(name, files, download, root, console) as path:
         splits = tuple(split or registry.splits_of(name, path))
@@ -74,6 +81,9 @@ def prepare(
 @app.command()
 def check(name: Name, root: Root = None) -> None:
     """Read every byte of all stores of a data set and compare checksums."""
+    from care.data import registry
+    from care.data.store import open_store
+
     console = Console()
     with users_input():
         registry.published(name)
@@ -87,6 +97,8 @@ def check(name: Name, root: Root = None) -> None:
 
 
 def _row(name: str, root: Path | None) -> tuple[str, str, str, str]:
+    from care.data import registry
+
     known = registry.DATA_SETS.get(name, registry.ANY_FOLDER)
     if isinstance(known, registry.Generated):
         return name, known.summary, ", ".join(known.splits), "generated when used"
@@ -98,6 +110,9 @@ def _row(name: str, root: Path | None) -> tuple[str, str, str, str]:
 @contextmanager
 def _files(name: str, files: Path | None, download: bool, root: Path | None, console: Console) -> Iterator[Path]:
     """The path of the data set's files while they are needed: `--from`, or a download, which is deleted afterwards."""
+    from care.data import registry
+    from care.data.readers.download import fetch
+
     known = registry.published(name)
     if name not in registry.DATA_SETS:
         _say(console, f"{name} is none of {', '.join(registry.DATA_SETS)}: read as a folder of pictures")
@@ -140,7 +155,7 @@ def _ticking(console: Console, what: str, total: int | None) -> Iterator[Callabl
     yield tick
 
 
-def _report(console: Console, folder: Path, header: Header) -> None:
+def _report(console: Console, folder: Path, header: "Header") -> None:
     size, classes = f"{header.height} × {header.width}", f"{len(header.classes) or 'no'} classes"
     _say(console, f"{folder}: {header.count:,} images of {size} pixels, {classes}")
     for file in header.skipped:
