@@ -1,6 +1,7 @@
 """`care train`, from the command to the run folder, on pictures of one's own."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -25,7 +26,10 @@ def run(*args, code=0):
 def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
     data, out = small_data(tmp_path / "data"), tmp_path / "run"
     train = ["train", "--out", out, "--data", data, "--device", "cpu", *SMALL]
-    assert "already finished" not in run(*train, "--epochs", 1)
+    said = run(*train, "--epochs", 1)
+    assert "already finished" not in said
+    assert len(said.partition("\nepoch 1 ")[0].splitlines()) <= 15  # what was chosen, and what follows from it
+    assert re.search(r"^steps +6, one epoch, 8 samples each$", said, re.MULTILINE)
     before = (out / "log.jsonl").read_bytes()
     assert "already finished: 1 epoch\n" in run("train", "--resume", "--out", out)
     assert (out / "log.jsonl").read_bytes() == before

@@ -110,11 +110,17 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
     "byol": byol,
 }
 
+POINT_POLICY = "rotations"  # what `PointPolicy` is called
+
 
 def policy_named(name: str) -> ImagePolicy:
     """The preset called `name`, with its usual size."""
+    if name == POINT_POLICY:
+        raise ValueError(f"the policy {name} is for point clouds; for images there are {', '.join(PRESETS)}")
     if name not in PRESETS:
-        close = difflib.get_close_matches(name, PRESETS, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        known = (*PRESETS, POINT_POLICY)
+        close = [preset for preset in known if name and preset.startswith(name)]
+        close = close or difflib.get_close_matches(name, known, 1)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise ValueError(f"no policy is called {name!r}; there are {', '.join(PRESETS)}{hint}")
     return PRESETS[name]()

@@ -98,7 +98,7 @@ def _assigned(body: list[ast.stmt], name: str) -> ast.expr:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         value = getattr(node, "value", None)
         if any(isinstance(target, ast.Name) and target.id == name for target in targets) and value is not None:
-            return value  # type: ignore[no-any-return]
+            return value
     raise NotPlain(name)
 
 

@@ -85,12 +85,11 @@ def study_of(asked: Asked, train: Train = "needed", say: Callable[[str], None] =
 
     Samples of the split "train" are "needed", or "used" where they are there: if not, `say` is told.
     """
-    if asked.data is None and not Path(asked.model).exists():
-        raise ValueError("say what to evaluate it on: --data NAME")
     device, model, config = asked.on, asked.load_file(), config_of(asked.model)
-    if config is None and asked.data is None:
+    name = asked.data or (config.data if config else None)
+    if name is None:
         raise ValueError("say what to evaluate it on: --data NAME")
-    policy, name = asked.policy or (config.measured_policy if config else "simclr"), asked.data or config.data
+    policy = asked.policy or (config.measured_policy if config else "simclr")
     policy_for(policy, asked.size)  # says whether there is one
     test, split = heldout_samples(config, name, asked.split)
     bank = _train_samples(config, name, asked.split, train, say)

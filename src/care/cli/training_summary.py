@@ -126,10 +126,11 @@ def _views(config: Config, plan: ViewPlan) -> str:
 
 
 def _steps(config: Config, facts: Facts) -> str:
-    steps = f"{config.epochs:,} epochs of {facts.steps_per_epoch:,} = {config.epochs * facts.steps_per_epoch:,}"
+    epochs, steps = config.epochs, facts.steps_per_epoch
+    count = f"{epochs:,} epochs of {steps:,} = {epochs * steps:,}" if epochs > 1 else f"{steps:,}, one epoch"
     shared = [f"{facts.processes} processes"] if facts.processes > 1 else []
     shared += [f"{config.accumulate} micro-batches"] if config.accumulate > 1 else []
-    return f"{steps}, {config.batch_size:,} samples each" + (f", in {' and '.join(shared)}" if shared else "")
+    return f"{count}, {config.batch_size:,} samples each" + (f", in {' and '.join(shared)}" if shared else "")
 
 
 def _optimizer(config: Config) -> str:

@@ -103,9 +103,7 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
     progress = watch or (lambda *words: None)
     images, started = min(settings.images or len(study.test), len(study.test)), time.perf_counter()
     if settings.fits_classifiers and study.train is None:
-        raise ValueError(
-            "a probe is fitted to the split train, and there is none: probe must be none, without logistic"
-        )
+        raise ValueError("a probe is fitted to training samples, and there are none: choose probe none, no logistic")
     bank = None if study.train is None else study.observer(study.train)
     observer = study.observer(study.test.limit(images))
     protocol, seed = settings.protocol(), settings.seed
