@@ -1,9 +1,14 @@
 """What the options of `care train` amount to: a configuration, a folder, and who watches."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
+from care.cli.progress import Lines
 from care.train import (
+    CallbackProgress,
     Config,
     Progress,
     TensorBoard,
@@ -60,8 +65,14 @@ def run_folder(settings: Config, recipe_name: str | None) -> Path:
 
 
 def watchers(folder: Path, tensorboard: bool) -> list[Progress]:
-    """Who is shown the progress of the first process."""
-    return [Terminal(), *([TensorBoard(folder / "tensorboard")] if tensorboard else [])]
+    """Who is shown the progress of the first process: a terminal, or a log, which gets a line a minute."""
+    console = Console()
+    found: list[Progress] = [Terminal(console)]
+    if not console.is_terminal:
+        found.append(CallbackProgress("steps", Lines(partial(print, flush=True))))
+    if tensorboard:
+        found.append(TensorBoard(folder / "tensorboard"))
+    return found
 
 
 class Counted(Progress):
