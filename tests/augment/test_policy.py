@@ -8,7 +8,7 @@ import scipy.stats
 import torch
 from torchvision.transforms import v2
 
-from care.augment import PRESETS, ImageParameters, ImagePolicy, policy_named, simclr
+from care.augment import PRESETS, ImageParameters, ImagePolicy, PointPolicy, policy_named, simclr
 
 
 def drawn(p):
@@ -183,3 +183,31 @@ def test_settings_that_make_no_sense_are_refused(setting, message):
 def test_unknown_presets_are_refused():
     with pytest.raises(ValueError, match="there are simclr, cifar10"):
         policy_named("imagenet22k")
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("policy", "source"), [(simclr(), (32, 32)), (PointPolicy(), (5,))])
+def test_a_generator_is_needed(policy, source):
+    """torch's own would be drawn from in silence, and never the same again."""
+    before = torch.get_rng_state()
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'generator'"):
+        policy.sample(3, source)
+    with pytest.raises(TypeError, match=r"sample takes a generator, torch\.Generator\(\)\..*, and got None"):
+        policy.sample(3, source, None)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cifar11", "no policy is called 'cifar11'; there are simclr, .*; did you mean cifar10?"),
+        ("hue", "did you mean hue_only?"),
+        ("color", "did you mean color_kept or color_only?"),
+        ("rotation", "did you mean rotations?"),
+        ("rotations", "the policy rotations is for point clouds; for images there are simclr, "),
+        ("", "no policy is called ''; there are simclr, .*byol$"),
+    ],
+)
+def test_a_policy_that_is_not_there_is_suggested(name, words):
+    with pytest.raises(ValueError, match=words.replace("?", r"\?")):
+        policy_named(name)

@@ -1,5 +1,6 @@
 """`care evaluate`, `care measure` and `care compare`, from the command to the files."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -10,8 +11,8 @@ from typer.testing import CliRunner
 
 from care import export
 from care.cli import app
-from care.cli.evaluate import study_of
-from care.cli.studies import config_of
+from care.cli.options import channels
+from care.cli.studies import Asked, config_of, study_of
 from care.data import load
 from care.evaluate import Evaluation, compare_evaluations
 from care.objective import policy_for
@@ -169,9 +170,60 @@ def test_a_run_of_point_clouds_needs_nothing_said(tmp_path):
 
 
 def test_another_policy_makes_views_of_the_size_that_a_run_was_trained_on(run):
-    study = study_of(str(run), config_of(str(run)), None, None, "simclr", torch.device("cpu"), None)
+    study = study_of(Asked(str(run), policy="simclr", device="cpu"))
     assert study.policy_name == "simclr"
     assert study.policy.size == policy_for(config_of(str(run)).policy, config_of(str(run)).size).size
+
+
+OTHERS = "timm/test_resnet@random"
+
+
+@pytest.fixture
+def only_test(run, tmp_path):
+    """The data of the run without the split train."""
+    shutil.copytree(run.parent / "data" / "test", tmp_path / "data" / "test")
+    return str(tmp_path / "data")
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_split_train_is_needed_only_by_what_is_fitted_to_it(only_test, monkeypatch):
+    asked, said = Asked(OTHERS, only_test, size=16, device="cpu"), []
+    assert study_of(asked, "used", said.append).train is None
+    assert re.match("without nearest neighbors of the split train: .*train is not an image store", said[0])
+    assert study_of(asked, "unused", pytest.fail).train is None
+    monkeypatch.setattr("care.cli.studies.load_pretrained", lambda *_, **__: pytest.fail("it loads the model first"))
+    with pytest.raises(ValueError, match="train is not an image store"):
+        study_of(asked, "needed")
+    for name, wrong in {"split": "nosplit", "policy": "simclear", "data": "shaps"}.items():
+        with pytest.raises(ValueError, match=wrong):
+            study_of(dataclasses.replace(asked, **{name: wrong}), "unused")
+
+
+def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_test, tmp_path):
+    options = ["--size", "16", "--mean", "0.5", "--std", "0.25", "--probe", "none", "--augmentations", "1"]
+    out = tmp_path / "out"
+    command = ["evaluate", OTHERS, "--data", only_test, *options, "--device", "cpu", "--out", str(out)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "no split train, so no probe and no kNN" in result.output
+    assert "without nearest neighbors of the split train: " in result.output
+    record = json.loads((out / "evaluation.json").read_text())
+    assert (record["knn"], record["about"]["train_images"]) == (None, 0)
+    assert record["retrieval"]["features"]["class_precision"] > 0
+
+
+def test_normalization_and_size_are_those_that_were_asked_for(run):
+    asked = Asked(OTHERS, str(run.parent / "data"), size=16, normalization=((0.5,) * 3, (0.1, 0.2, 0.3)), device="cpu")
+    study = study_of(asked)
+    assert study.policy.size == 16
+    torch.testing.assert_close(study.module.mean, torch.full((3,), 0.5))
+    torch.testing.assert_close(study.module.std, torch.tensor([0.1, 0.2, 0.3]))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("text", "numbers"), [(None, None), ("0.5", (0.5,) * 3), ("1, 2,3e-1", (1.0, 2.0, 0.3))])
+def test_one_number_stands_for_all_channels(text, numbers):
+    assert channels("--mean", text) == numbers
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 from rich.console import Console
@@ -25,15 +24,11 @@ def world(tmp_path_factory):
 
 
 WORK = {
-    "train": "run_training",
-    "evaluate": "evaluate_model",
-    "measure": "measure_observed",
-    "bench": "measure_speed",
+    "train": "care.train.train",
+    "evaluate": "care.evaluate.evaluate_model",
+    "measure": "care.evaluate.measure_observed",
+    "bench": "care.bench.measure_speed",
 }
-
-
-def replace(monkeypatch, command, work, function):
-    monkeypatch.setattr(import_module(f"care.cli.{command}"), work, function)
 
 
 def fails(args, capsys):
@@ -50,8 +45,8 @@ def test_a_mistake_takes_one_line(command, world, monkeypatch, capsys, tmp_path)
     monkeypatch.chdir(world)
     monkeypatch.setenv("CARE_DATA", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["care"])
-    for name, work in WORK.items():
-        replace(monkeypatch, name, work, lambda *_, **__: pytest.fail("the mistake was not seen"))
+    for work in WORK.values():
+        monkeypatch.setattr(work, lambda *_, **__: pytest.fail("the mistake was not seen"))
     before = sorted(world.rglob("*"))
     code, error = fails(command.split(), capsys)
     assert (code, error.count("\n")) == (2, 1), error
@@ -99,7 +94,7 @@ def test_a_value_error_of_the_work_itself_is_ours(name, world, monkeypatch, tmp_
     def broken(*_, **__):
         raise ValueError("our fault")
 
-    replace(monkeypatch, name, WORK[name], broken)
+    monkeypatch.setattr(WORK[name], broken)
     command = ["care", name, str(world / "mine"), "--out", str(tmp_path / "out"), "--device", "cpu"]
     data = ["--data", str(world / "data")] if name == "measure" else []
     monkeypatch.setattr(sys, "argv", command + data)

@@ -1,6 +1,7 @@
 """`care train`, from the command to the run folder, on pictures of one's own."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from care.cli import app
-from care.cli.train import _keeping
+from care.cli.training import with_kept
 from care.data import load
 from care.train import Config, keeping, recipe
 from train.small import small_data
@@ -25,7 +26,11 @@ def run(*args, code=0):
 def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
     data, out = small_data(tmp_path / "data"), tmp_path / "run"
     train = ["train", "--out", out, "--data", data, "--device", "cpu", *SMALL]
-    assert "already finished" not in run(*train, "--epochs", 1)
+    said = run(*train, "--epochs", 1)
+    assert "already finished" not in said
+    assert len(said.partition("\nepoch 1 ")[0].splitlines()) <= 15  # what was chosen, and what follows from it
+    assert re.search(r"^steps: 1 of 6\n(.|\n)*^steps: done after [\d.]+ s\n(.|\n)*^epoch 1 ", said, re.MULTILINE)
+    assert re.search(r"^steps +6, one epoch, 8 samples each$", said, re.MULTILINE)
     before = (out / "log.jsonl").read_bytes()
     assert "already finished: 1 epoch\n" in run("train", "--resume", "--out", out)
     assert (out / "log.jsonl").read_bytes() == before
@@ -52,7 +57,7 @@ def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
 def test_keep_goes_with_recipes():
     without, settings = recipe("cifar10-simclr"), keeping("photometric", 128)
     assert without.replace(**settings).equivariant_dim == 16
-    assert _keeping("photometric", {"epochs": 3}, None, "cifar10-simclr", None) == {**settings, "epochs": 3}
+    assert with_kept("photometric", {"epochs": 3}, None, "cifar10-simclr", None) == {**settings, "epochs": 3}
 
 
 @pytest.fixture

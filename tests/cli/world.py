@@ -27,6 +27,7 @@ def make_evaluation(folder, **about):
 
 def make_world(folder: Path) -> Path:
     data = small_data(folder / "data", n=100)
+    shutil.copytree(folder / "data" / "test", folder / "onlytest" / "test")
     make_run(folder / "mine", data)
     shutil.copytree(folder / "mine", folder / "unfinished")
     (folder / "unfinished" / "model.safetensors").unlink()

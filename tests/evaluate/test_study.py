@@ -148,6 +148,18 @@ def test_without_labels_there_is_no_probe():
     assert "no labels" in summary(evaluation)
 
 
+def test_without_training_samples_all_else_is_measured(by_color):
+    bare = dataclasses.replace(study(colors), train=None)
+    evaluation = evaluate_model(bare, dataclasses.replace(QUICK, probe="none"))
+    assert evaluation.record["knn"] is None
+    assert evaluation.record["measurements"] == by_color.record["measurements"]
+    assert evaluation.record["retrieval"] == by_color.record["retrieval"]
+    assert "no split train" in summary(evaluation)
+    for settings in (QUICK, dataclasses.replace(QUICK, probe="none", logistic=1.0)):
+        with pytest.raises(ValueError, match="fitted to training samples, and there are none"):
+            evaluate_model(bare, settings)
+
+
 def test_it_is_repeatable_saved_and_read_back(by_color, tmp_path):
     again = evaluate_model(study(colors), QUICK)
     assert {k: v for k, v in again.record.items() if k != "seconds"} == {

@@ -23,11 +23,12 @@ from train.small import small_data
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """Two runs on the same data, one of them with a learned rotation, and one on other data."""
+    """Three runs on the same data, one with a learned rotation, one that sees the middle, and one on other data."""
     folder = tmp_path_factory.mktemp("explored")
     data = small_data(folder / "data")
     make_run(folder / "plain", data)
     make_run(folder / "steered", data)
+    make_run(folder / "central", data, policy="mocov2", size=16)
     make_run(folder / "elsewhere", small_data(folder / "other"))
     (folder / "steered" / "steering").mkdir()
     save(some_rotation(d=8), folder / "steered" / "steering" / "rotation.safetensors")
@@ -44,6 +45,7 @@ def test_the_command_serves_until_it_is_interrupted(world):
         "steered",
         "plain",
         "again/plain",
+        "central",
         "--device",
         "cpu",
         "--k",
@@ -59,9 +61,10 @@ def test_the_command_serves_until_it_is_interrupted(world):
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()
-    named = [("steered", True), ("plain", False), ("again/plain", False)]
+    named = [("steered", True), ("plain", False), ("again/plain", False), ("central", False)]
     assert [(m["name"], m["learned_rotation"]) for m in about["models"]] == named
     assert about["models"][1]["note"].startswith("plain has no learned rotation R(θ): care steer plain fits one")
+    assert about["models"][3]["note"].endswith("This model sees the central 0.875 of a picture.")
     assert (about["images"], about["k"]) == (20, 3)
     assert process.returncode == 0
     assert out == ""
@@ -95,6 +98,7 @@ def test_the_command_serves_until_it_is_interrupted(world):
 def test_mistakes_are_one_line(world, monkeypatch, line, words):
     monkeypatch.chdir(world)
     monkeypatch.setattr(ExploreServer, "serve", lambda *_: pytest.fail("no mistake was seen"))  # and not: wait forever
+    monkeypatch.setattr("care.cli.explored.fill_bank", lambda *_: pytest.fail("the work began before it was seen"))
     for name in {"damaged", "misfit", "partial"} & {line}:
         (world / name / "steering").mkdir(parents=True, exist_ok=True)
         (world / name / "model.safetensors").write_bytes((world / "plain" / "model.safetensors").read_bytes())

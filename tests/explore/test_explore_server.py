@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -236,3 +237,20 @@ def test_our_mistakes_are_printed_on_the_terminal_and_not_to_the_browser(capfd):
     assert is_one_sentence(answer)
     assert b"secret" not in answer
     assert "ValueError: secret detail" in capfd.readouterr().err
+
+
+def test_no_thread_is_left_when_it_ends():
+    """Also where a browser keeps its connection open: a thread in a process that ends may bring it down."""
+    before = set(threading.enumerate())
+    with serving(small_gallery()) as server, socket.create_connection(("127.0.0.1", server.server_port)) as browser:
+        browser.sendall(f"GET /about HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode())
+        assert browser.recv(12) == b"HTTP/1.1 200"
+        server.shutdown()
+        assert wait_for(lambda: set(threading.enumerate()) - before == set())
+
+
+def wait_for(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    return condition()

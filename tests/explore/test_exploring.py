@@ -10,7 +10,7 @@ import torch
 from exhibits import CPU, PIXELS, matrix_of, noise, observer, small_gallery, some_rotation
 from scipy.linalg import expm
 
-from care.augment import PointPolicy, apply, identity
+from care.augment import PointPolicy, apply, identity, simclr
 from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Observer
@@ -116,6 +116,21 @@ def test_the_picture_is_the_augmented_one(gallery):
     np.testing.assert_array_equal(view.numpy(), np.rint(wanted).astype(np.uint8))
 
 
+def test_models_that_see_different_parts_of_a_picture_each_get_their_own():
+    """One sees all 12 × 12 pixels, the other the central 6 × 6, as they are: a slice."""
+    samples, half = noise(), dataclasses.replace(simclr(6), center=0.5)
+    small = dataclasses.replace(observer(samples, size=6, seed=1), policy=half)
+    both = Gallery([fill_bank("half", small, note="A note."), fill_bank("whole", observer(samples))], K)
+    F = embedded(samples.inputs[:, :, 3:9, 3:9] / 255, 6, 1)
+    z = embedded(changed_view(samples, 7, PIXELS)[:, :, 3:9, 3:9], 6, 1)[0]
+    answer = both.answer(7, CHANGES)
+    assert [n.image for n in answer.models[0].clean.neighbors] == nearest(F, F[7], 7)
+    assert [n.image for n in answer.models[0].augmented.neighbors] == nearest(F, z, 7)
+    assert answer.models[1] == Gallery([both.banks[1]], K).answer(7, CHANGES).models[0]
+    assert torch.equal(both.answer(7, {}).view, samples.inputs[7])  # shown: the one that sees most
+    assert [both.note(bank) for bank in both.banks] == ["A note. This model sees the central 0.5 of a picture.", ""]
+
+
 def test_gray_has_no_hue_and_no_label_has_no_class():
     samples = noise()
     unknown = dataclasses.replace(samples, labels=torch.full_like(samples.labels, -1))
@@ -150,8 +165,6 @@ def test_what_cannot_be_explored_is_said():
         fill_bank("a", Observer(lambda x: {"mean": x.mean(1)}, clouds, PointPolicy(), "rotations", CPU))
     with pytest.raises(ValueError, match="a and b were given different images"):
         Gallery([bank, fill_bank("b", observer(noise()))])
-    with pytest.raises(ValueError, match=r"the central 1 of a picture and b 0\.875"):
-        Gallery([bank, dataclasses.replace(bank, name="b", policy=dataclasses.replace(bank.policy, center=0.875))])
     with pytest.raises(ValueError, match="the learned rotation of a is of 9 dimensions, and its embeddings have 6"):
         fill_bank("a", observer(samples), some_rotation(d=9))
     for k in (0, 40):

@@ -12,9 +12,12 @@ from objective.small import BATCH, build, drawn, noise, small
 
 def test_the_total_is_the_weighted_sum():
     a, b = torch.tensor(2.0, requires_grad=True), torch.tensor(5.0)
-    loss = total({"a": Term(a, 3.0), "b": Term(b)})
+    terms = {"a": Term(a, 3.0), "b": Term(b)}
+    loss = total(terms)
     loss.backward()
     assert (loss.item(), a.grad.item()) == (11.0, 3.0)
+    assert sum(terms.values()).item() == (terms["a"] + terms["b"]).item() == 11.0
+    assert (terms["b"] + a).item() == (a + terms["b"]).item() == 7.0
 
 
 def test_care_on_simclr_is_algorithm_1_with_four_separate_passes():

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from care import data, steer
 from care.augment import PointPolicy, simclr
 from care.cli import app
-from care.cli.retrieve import _image_policy
+from care.cli.retrieved import image_policy
 from care.data import Samples
 from care.evaluate import Observer, Study
 from care.evaluate.effects.families import Family
@@ -164,6 +164,6 @@ def test_point_clouds_have_no_pictures():
         device=torch.device("cpu"),
     )
     with pytest.raises(ValueError, match="care retrieve is for images"):
-        _image_policy(study)
+        image_policy(study)
     with pytest.raises(ValueError, match="changes by name are for images"):
         steer.augmentation_of(study.observer(clouds), {"hue": 0.1})

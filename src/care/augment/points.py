@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.augment.values import Parameters
+from care.augment.values import Parameters, device_of
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -66,7 +66,8 @@ class PointPolicy:
 
     def random_numbers(self, n: int, source: tuple[int], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All that is random about n augmentations: uniform numbers, quaternions, uniform numbers, normal noise."""
-        uniform, normal = (partial(f, generator=generator, device=generator.device) for f in (torch.rand, torch.randn))
+        here = device_of(generator)
+        uniform, normal = (partial(f, generator=generator, device=here) for f in (torch.rand, torch.randn))
         return uniform(n), normal(n, 4), uniform(n), normal(n, *source, 3)
 
     def from_numbers(self, numbers: tuple[Tensor, ...], source: tuple[int]) -> PointParameters:

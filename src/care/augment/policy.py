@@ -9,6 +9,7 @@ from torch import Tensor
 
 from care.augment.boxes import CROP_TRIES, central_box, random_boxes
 from care.augment.images import ImageParameters, identity
+from care.augment.values import device_of
 
 Family = Literal["crop", "flip", "color", "gray", "blur", "solarize"]
 
@@ -100,7 +101,7 @@ class ImagePolicy:
 
     def random_numbers(self, n: int, source: tuple[int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All that is random about n augmentations, as uniform numbers in [0, 1)."""
-        return (torch.rand(n, sum(DRAWS.values()), generator=generator, device=generator.device),)
+        return (torch.rand(n, sum(DRAWS.values()), generator=generator, device=device_of(generator)),)
 
     def from_numbers(self, numbers: tuple[Tensor, ...], source: tuple[int, int]) -> ImageParameters:
         """The augmentations that `random_numbers` stand for. Nothing here is random: it can be compiled."""

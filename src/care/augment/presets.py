@@ -92,29 +92,32 @@ def _blur_pixels(size: int) -> int:
 
 
 PRESETS: dict[str, Callable[[], ImagePolicy]] = {
-    preset.__name__: preset
-    for preset in (
-        simclr,
-        cifar10,
-        cifar100,
-        stl10,
-        color_kept,
-        color_only,
-        hue_only,
-        shapes,
-        mocov2,
-        imagenet100,
-        imagenet100_equivariance,
-        byol,
-        byol_second,
-    )
+    "simclr": simclr,
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "stl10": stl10,
+    "color_kept": color_kept,
+    "color_only": color_only,
+    "hue_only": hue_only,
+    "shapes": shapes,
+    "mocov2": mocov2,
+    "imagenet100": imagenet100,
+    "imagenet100_equivariance": imagenet100_equivariance,
+    "byol": byol,
+    "byol_second": byol_second,
 }
+
+POINT_POLICY = "rotations"  # what `PointPolicy` is called
 
 
 def policy_named(name: str) -> ImagePolicy:
     """The preset called `name`, with its usual size."""
+    if name == POINT_POLICY:
+        raise ValueError(f"the policy {name} is for point clouds; for images there are {', '.join(PRESETS)}")
     if name not in PRESETS:
-        close = difflib.get_close_matches(name, PRESETS, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        known = (*PRESETS, POINT_POLICY)
+        close = [preset for preset in known if name and preset.startswith(name)]
+        close = close or difflib.get_close_matches(name, known, 1)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise ValueError(f"no policy is called {name!r}; there are {', '.join(PRESETS)}{hint}")
     return PRESETS[name]()

@@ -96,3 +96,10 @@ class Parameters(ABC):
 
     def _map(self: P, change: Callable[[str, Tensor], Tensor]) -> P:
         return dataclasses.replace(self, **{name: change(name, tensor) for name, tensor in self._tensors()})
+
+
+def device_of(generator: torch.Generator | None) -> torch.device:
+    """Where a generator draws; TypeError where there is none: from torch's own, nobody could draw the same again."""
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(f"sample takes a generator, torch.Generator().manual_seed(0), and got {generator!r}")
+    return generator.device

@@ -48,7 +48,7 @@ def measure_loader(settings: Settings, watch: Watch) -> Table:
             with cudnn_benchmark():
                 rows[1]["waiting_share"] = _waiting_share(samples, settings)
         watch("loader", 4, STAGES)
-    size = samples.inputs.nbytes / 1e6
+    size = samples.nbytes / 1e6
     title = f"Streaming {len(samples):,} images of {settings.size} px, {size:,.0f} MB"
     waiting = ("Waiting: 1 − (a CARE step on one resident batch) / (a CARE step fed from the store).",)
     return Table("loader", title, tuple(rows), NOTES + (waiting if settings.on_gpu else ()))
@@ -100,7 +100,7 @@ def _pass(samples: Samples, settings: Settings, device: torch.device, passes: in
     seconds = time.perf_counter() - started
     return {
         "samples_per_second": seen / seconds,
-        "mb_per_second": seen * samples.inputs[0].nbytes / seconds / 1e6,
+        "mb_per_second": seen * samples.stored[0].nbytes / seconds / 1e6,
         "seconds_of_a_pass": seconds / passes,
     }
 

@@ -3,18 +3,16 @@
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
-from care.augment import PRESETS, policy_named
 from care.cli.mistakes import users_input
+from care.cli.options import PRESETS
 from care.cli.saving import claim_file
-from care.report import gallery, read_pictures
 
 
 def augment(
     images: Annotated[list[Path], typer.Argument(exists=True, help="Pictures, or folders of pictures.")],
-    policy: Annotated[str, typer.Option(help=f"One of {', '.join(PRESETS)}.")] = "cifar10",
+    policy: Annotated[str, typer.Option(help=f"One of {PRESETS}.")] = "cifar10",
     out: Annotated[Path, typer.Option(help="Where to write the picture (.png, .svg or .pdf).")] = Path("grid.png"),
     columns: Annotated[int, typer.Option(min=1, max=40, help="How many augmentations to draw.")] = 8,
     pixels: Annotated[
@@ -31,6 +29,11 @@ def augment(
     with users_input():
         if out.suffix not in (".png", ".svg", ".pdf"):
             raise ValueError(f"--out must end in .png, .svg or .pdf, got {out.name}")
+        import torch
+
+        from care.augment import policy_named
+        from care.report import gallery, read_pictures
+
         chosen = policy_named(policy)
         claim_file(out)
         pictures, given = read_pictures(images, pixels)

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from care.atomic_files import make_folder, write_atomically
-from care.bench import chosen_parts, default_settings, measure_speed
 from care.cli.mistakes import users_input
 from care.cli.progress import progress_bars
 from care.cli.saving import claim_file
@@ -44,6 +43,8 @@ def bench(
     Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold]
     """
     with users_input():
+        from care.bench import chosen_parts, default_settings, measure_speed
+
         names = chosen_parts(parts or [])
         settings = default_settings(
             device,

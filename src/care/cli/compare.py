@@ -6,15 +6,10 @@ from typing import Annotated
 
 import typer
 
-from care.atomic_files import write_atomically
 from care.cli.mistakes import users_input
 from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
-from care.evaluate import Evaluation, compare_evaluations, figures
-from care.evaluate.comparison.compare import check_paired
-from care.report import differences_figure
 from care.tables import visible
-from care.train import Run
 
 
 def compare(
@@ -35,6 +30,12 @@ def compare(
         if len(runs) < 2:
             raise ValueError("there is nothing to compare: give at least two runs")
         names = _names(runs)
+        from care.atomic_files import write_atomically
+        from care.evaluate import Evaluation, compare_evaluations, figures
+        from care.evaluate.comparison.compare import check_paired
+        from care.report import differences_figure
+        from care.train import Run
+
         evaluations = {name: Evaluation.load(_folder(run)) for name, run in zip(names, runs, strict=True)}
         logs = {name: Run(run).log() for name, run in zip(names, runs, strict=True)}
         check_paired(evaluations)

@@ -1,6 +1,5 @@
 """`care data`: convert data sets to image stores, list them, check them."""
 
-import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,28 +11,27 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from care.cli.declared import keys
 from care.cli.mistakes import users_input
-from care.cli.rate import showing_rate
-from care.data import registry
-from care.data.readers import Source
-from care.data.readers.download import fetch
-from care.data.store import SKIPPED, Header, open_store
-from care.data.store_writer import TooManyUnreadable, default_skip, is_prepared, write_store
+from care.cli.rate import say, showing_rate
 from care.tables import visible
 
-MOST_LISTED = 20  # files that cannot be read; a file lists all of them
 STOPPED = 75  # by Ctrl-C; what was done so far is kept
 MEGABYTE = 1_000_000
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Prepare data sets, list them, check them.")
 
 Root = Annotated[Path | None, typer.Option(help="Folder of all stores; $CARE_DATA or ~/.cache/care by default.")]
-Name = Annotated[str, typer.Argument(help=f"{', '.join(registry.DATA_SETS)}, or a name of your own.")]
+Name = Annotated[
+    str, typer.Argument(help=f"{', '.join(keys('care.data.registry', 'DATA_SETS'))}, or a name of your own.")
+]
 
 
 @app.command("list")
 def list_data(root: Root = None) -> None:
     """List the data sets that care can read or generate, and those that you prepared."""
+    from care.data import registry
+
     console = Console()
     table = Table(title=Text(visible(f"Stores are in {registry.data_root(root)}")))
     for column in ("name", "what it is", "splits", "prepared"):
@@ -68,23 +66,30 @@ def prepare(
 
     Example: [bold]care data prepare cifar10 --from downloads/[/bold]
     """
+    from care.cli.preparing import allowed, list_skipped, prepare_split, prepared
+    from care.data import registry
+    from care.data.store import SKIPPED
+
     console = Console()
     with users_input(), _stopping(), _files(name, files, download, root, console) as path:
-        _allowed(skip, 0)
+        allowed(skip, 0)
         splits = tuple(split or registry.splits_of(name, path))
         folders = {part: registry.store_folder(name, part, root) for part in splits}
         sources = {part: registry.read(name, path, part, size, workers) for part in splits}
-        done = _prepared(console, folders, sources, overwrite)
+        done = prepared(console, folders, sources, overwrite)
         written = {}
         for part in (part for part in splits if part not in done):
-            written[folders[part]] = _prepare(console, name, part, folders[part], sources[part], skip, overwrite)
+            written[folders[part]] = prepare_split(console, name, part, folders[part], sources[part], skip, overwrite)
         for folder, header in written.items():
-            _list_skipped(console, header.skipped, folder / SKIPPED)
+            list_skipped(console, header.skipped, folder / SKIPPED)
 
 
 @app.command()
 def check(name: Name, root: Root = None) -> None:
     """Read every byte of all stores of a data set and compare checksums."""
+    from care.data import registry
+    from care.data.store import open_store
+
     console = Console()
     with users_input():
         registry.published(name)
@@ -94,66 +99,7 @@ def check(name: Name, root: Root = None) -> None:
         for split in splits:
             folder = registry.store_folder(name, split, root)
             samples = open_store(folder, verify=True)
-            _say(console, f"{folder}: {len(samples):,} images, all bytes as they were written")
-
-
-def _prepared(
-    console: Console, folders: dict[str, Path], sources: dict[str, Source], overwrite: bool
-) -> tuple[str, ...]:
-    """The splits that are prepared already, from the same files; ValueError if there are stores of others."""
-    done = tuple(part for part, folder in folders.items() if is_prepared(folder, sources[part], overwrite))
-    there = [folder for part, folder in folders.items() if part not in done and folder.exists()]
-    if there and not overwrite:
-        raise ValueError(f"{there[0]} exists: --overwrite replaces it, --split prepares other splits alone")
-    for part in done:
-        _say(console, f"{folders[part]}: prepared already, from the same files")
-    return done
-
-
-def _prepare(
-    console: Console, name: str, split: str, folder: Path, source: Source, skip: str | None, overwrite: bool
-) -> Header:
-    """Write the store of a split and say what it holds."""
-    what, allowed = f"{name} {split}", _allowed(skip, source.expected)
-    _say(console, f"{what}: {source.expected:,} pictures to read")
-    for note in source.notes:
-        _say(console, f"{what}: {note}")
-    say = lambda line: _say(console, f"{what}: {line}")  # noqa: E731
-    try:
-        with showing_rate(console, what, "pictures", source.expected) as tick:
-            header = write_store(folder, name, split, source, allowed, overwrite, tick, say)
-    except TooManyUnreadable as error:
-        _list_skipped(console, error.skipped, error.file)
-        raise
-    size, classes = f"{header.height} × {header.width}", f"{len(header.classes) or 'no'} classes"
-    _say(console, f"{folder}: {header.count:,} images of {size} pixels, {classes}")
-    return header
-
-
-def _allowed(skip: str | None, files: int) -> int:
-    """How many of so many files may be left out, as --skip says: a number, or a percentage."""
-    text = (skip or "").strip()
-    number = text.removesuffix("%").strip()
-    if skip is None:
-        return default_skip(files)
-    if text.isdecimal():
-        return int(text)
-    try:
-        if not text.endswith("%") or not 0 <= float(number) <= 100:
-            raise ValueError
-        return math.ceil(float(number) / 100 * files)
-    except ValueError:
-        raise ValueError(f"--skip takes a number of files, or a percentage such as 5%, got {skip!r}") from None
-
-
-def _list_skipped(console: Console, skipped: list[str], file: Path | None) -> None:
-    """The files that cannot be read, one to a line, or the first of them."""
-    if skipped:
-        _say(console, f"cannot be read, as listed in {file}:" if file else "cannot be read:")
-    for line in skipped[:MOST_LISTED]:
-        _say(console, f"  {line}")
-    if len(skipped) > MOST_LISTED:
-        _say(console, f"  … {len(skipped) - MOST_LISTED:,} more")
+            say(console, f"{folder}: {len(samples):,} images, all bytes as they were written")
 
 
 @contextmanager
@@ -167,6 +113,8 @@ def _stopping() -> Iterator[None]:
 
 
 def _row(name: str, root: Path | None) -> tuple[str, str, str, str]:
+    from care.data import registry
+
     known = registry.DATA_SETS.get(name, registry.ANY_FOLDER)
     if isinstance(known, registry.Generated):
         return name, known.summary, ", ".join(known.splits), "generated when used"
@@ -178,9 +126,12 @@ def _row(name: str, root: Path | None) -> tuple[str, str, str, str]:
 @contextmanager
 def _files(name: str, files: Path | None, download: bool, root: Path | None, console: Console) -> Iterator[Path]:
     """The path of the data set's files while they are needed: `--from`, or a download, which is deleted afterwards."""
+    from care.data import registry
+    from care.data.readers.download import fetch
+
     known = registry.published(name)
     if name not in registry.DATA_SETS:
-        _say(console, f"{name} is none of {', '.join(registry.DATA_SETS)}: read as a folder of pictures")
+        say(console, f"{name} is none of {', '.join(registry.DATA_SETS)}: read as a folder of pictures")
     if download == (files is not None):
         page = f"; the files are at {known.page}" if known.page else ""
         raise ValueError(f"give either --from FOLDER or --download{page}")
@@ -198,8 +149,3 @@ def _files(name: str, files: Path | None, download: bool, root: Path | None, con
             with showing_rate(console, known.download.url, "MB", None) as tick:
                 archive = fetch(known.download, Path(folder), lambda done: tick(done // MEGABYTE))
             yield archive
-
-
-def _say(console: Console, line: str) -> None:
-    """Print a line without markup or wrapping: file names may hold brackets, and paths can be copied."""
-    console.print(Text(visible(line)), soft_wrap=True)

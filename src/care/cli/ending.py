@@ -7,7 +7,6 @@ from contextlib import contextmanager
 import typer
 
 from care.cli.mistakes import print_error, sentence_of
-from care.train import Interrupted
 
 NOT_WRITTEN = 1
 NOT_FINITE = 3
@@ -20,6 +19,8 @@ def ending_in_one_line(resuming: str, not_finite: str) -> Iterator[None]:
 
     `resuming` is how the user goes on afterwards, `not_finite` what to do about a loss that is not finite.
     """
+    from care.train import Interrupted
+
     try:
         yield
     except Interrupted:

@@ -4,34 +4,22 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
-from care import data
-from care.augment import PRESETS
 from care.cli.mistakes import users_input
+from care.cli.options import AnyModel, BatchSize, Data, Device, Mean, Policy, Seed, Size, Std, channels
 from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
-from care.cli.studies import check_study, heldout_samples, is_cut
-from care.data import Samples, place
-from care.evaluate import Settings, Study, evaluate_model, figures, summary
-from care.geometry import form_named
-from care.objective import policy_for
-from care.pretrained import load_pretrained
-from care.train import Config, Run
-from care.train.distributed import resolve_device
-from care.train.runs import load_trained
 
 
 def evaluate(
-    model: Annotated[str, typer.Argument(help="A run folder, or any model that [bold]care measure[/bold] takes.")],
-    name: Annotated[
-        str | None, typer.Option("--data", help="A data set. Default: what the run was trained on.")
-    ] = None,
+    model: AnyModel,
+    name: Data = None,
     split: Annotated[
         str | None, typer.Option(help="Default: what the run held out, test, val or its validation.")
     ] = None,
-    policy: Annotated[str | None, typer.Option(help=f"One of {', '.join(PRESETS)}. Default: the run's.")] = None,
+    policy: Policy = None,
+    size: Size = None,
     images: Annotated[
         int | None, typer.Option(min=20, help="The first so many images of the split. Default: all.")
     ] = None,
@@ -50,20 +38,27 @@ def evaluate(
     logistic: Annotated[
         float | None, typer.Option(help="Also the exact logistic regression with this penalty, such as 1.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same augmentations.")] = 0,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Images at once. Default: what fits.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    mean: Mean = None,
+    std: Std = None,
+    seed: Seed = 0,
+    batch_size: BatchSize = None,
+    device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: the folder evaluation in the run.")] = None,
 ) -> None:
     """Measure everything: linear probe, kNN, geometry by augmentation family, retrieval, decoding.
 
     Prints tables and leaves evaluation.json, arrays for [bold]care compare[/bold], and the figures as PNG and SVG.
+    Probes and kNN need the split train; with --probe none, kNN is left out where there is no such split.
 
     Example: [bold]care evaluate runs/mine[/bold]
     """
     started = time.perf_counter()
     with users_input():
-        config = load_trained(Path(model)).config if Path(model).is_dir() else None
+        normalization = channels("--mean", mean), channels("--std", std)
+        from care.cli.studies import Asked, study_of
+        from care.evaluate import Settings, evaluate_model, figures, summary
+        from care.train import Run
+
         settings = Settings(
             images=images,
             augmentations=augmentations,
@@ -75,52 +70,16 @@ def evaluate(
             logistic=logistic,
             seed=seed,
         )
-        study = study_of(model, config, name, split, policy, torch.device(resolve_device(device)), batch_size)
-        logs = {study.model: Run(Path(model)).log()} if config else {}
-        folder = out or (Path(model) / "evaluation" if config else Path(f"evaluation-{study.model}"))
+        asked = Asked(model, name, split, policy, size, normalization, device, batch_size)
+        study = study_of(
+            asked, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(note, err=True)
+        )
+        is_run = Path(model).is_dir()
+        logs = {study.model: Run(Path(model)).log()} if is_run else {}
+        folder = out or (Path(model) / "evaluation" if is_run else Path(f"evaluation-{study.model}"))
         claim_folder(folder)
     with progress_bars() as watch:
         evaluation = evaluate_model(study, settings, watch)
         evaluation.save(folder)
         save_figures(figures({study.model: evaluation}, logs), folder, watch)
     typer.echo(f"{summary(evaluation)}\n\n{folder}: written after {time.perf_counter() - started:.1f} s in all")
-
-
-def study_of(
-    model: str,
-    config: Config | None,
-    name: str | None,
-    split: str | None,
-    policy: str | None,
-    device: torch.device,
-    batch_size: int | None,
-) -> Study:
-    """Put together what is to be evaluated, from the run's configuration where nothing else was asked for."""
-    if config is None and name is None:
-        raise ValueError("say what to evaluate it on: --data NAME")
-    pretrained = load_pretrained(model).to(device)
-    train, test, of = _samples(config, name or config.data, split)  # type: ignore[union-attr]
-    chosen = policy or (config.measured_policy if config else "simclr")
-    form = form_named(config.form if config else "euclidean")
-    views = policy_for(chosen, pretrained.size)
-    check_study(pretrained, test, views, chosen, device)
-    return Study(
-        model=pretrained.name,
-        embed=pretrained.embed,
-        train=place(train, device),
-        test=place(test, device),
-        policy=views,
-        policy_name=chosen,
-        form=form,
-        device=device,
-        module=pretrained.encoder,
-        split=of,
-        batch_size=batch_size,
-    )
-
-
-def _samples(config: Config | None, name: str, split: str | None) -> tuple[Samples, Samples, str]:
-    """(what probes learn from, what to measure on, which split that is)."""
-    if config is not None and is_cut(config, name, split):
-        return *data.load(name, config.split).split(config.validation), "validation"
-    return data.load(name, "train"), *heldout_samples(config, name, split)

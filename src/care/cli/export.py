@@ -5,14 +5,16 @@ from typing import Annotated
 
 import typer
 
-from care import export as exporting
+from care.cli.declared import constant
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_file
+
+FILES: dict[str, str] = constant("care.export", "FILES")
 
 
 def export(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
-    to: Annotated[str, typer.Option(help=f"One of {', '.join(exporting.FILES)}.")],
+    to: Annotated[str, typer.Option(help=f"One of {', '.join(FILES)}.")],
     out: Annotated[Path | None, typer.Option(help="The file to write. Default: in the run folder.")] = None,
 ) -> None:
     """Write the backbone of a run for timm, ONNX or TorchScript, and check that it computes the same.
@@ -20,11 +22,13 @@ def export(
     Example: [bold]care export runs/mine --to onnx[/bold]
     """
     with users_input():
-        if to not in exporting.FILES:
-            raise ValueError(f"--to must be one of {', '.join(exporting.FILES)}, got {to}")
+        if to not in FILES:
+            raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
         if not run.exists():
             raise ValueError(f"{run} does not exist: give the folder of a finished run")
-        file = out or (run if run.is_dir() else run.parent) / exporting.FILES[to]
+        file = out or (run if run.is_dir() else run.parent) / FILES[to]
         claim_file(file)
+        from care import export as exporting
+
         file, difference = exporting.export(run, to, file)  # type: ignore[arg-type]
     typer.echo(f"{file} (relative difference of its features: {difference:.1e})")

@@ -5,22 +5,12 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 
-from care.atomic_files import write_atomically
-from care.augment import PRESETS
 from care.cli.mistakes import users_input
+from care.cli.options import PRESETS, BatchSize, Device, Mean, Seed, Size, Std, channels
 from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
-from care.cli.studies import check_study, config_of, heldout_samples
-from care.data import place
-from care.evaluate import Observer, measure_observed
-from care.evaluate.observer import EMBEDDING
-from care.geometry import form_named
-from care.objective import policy_for
-from care.pretrained import load_pretrained
-from care.train.distributed import resolve_device
 
 
 def measure(
@@ -34,23 +24,18 @@ def measure(
         ),
     ] = None,
     split: Annotated[str | None, typer.Option(help="Default: what a run held out, test, or val.")] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(help=f"One of {', '.join(PRESETS)}. Default: a run's, else simclr."),
-    ] = None,
-    size: Annotated[
-        int | None, typer.Option(min=8, max=4096, help="Side of a view in pixels. Default: what the model wants.")
-    ] = None,
+    policy: Annotated[str | None, typer.Option(help=f"One of {PRESETS}. Default: a run's, else simclr.")] = None,
+    size: Size = None,
     images: Annotated[int, typer.Option(min=20, help="The first so many images of the split.")] = 2000,
     augmentations: Annotated[
         int, typer.Option(min=1, max=100_000, help="How many augmentations to draw, per family.")
     ] = 20,
     families: Annotated[bool, typer.Option(help="Also each family of augmentations alone.")] = True,
-    mean: Annotated[str | None, typer.Option(help="What a .pt or .onnx model subtracts: 0.485,0.456,0.406")] = None,
-    std: Annotated[str | None, typer.Option(help="What it divides by: 0.229,0.224,0.225")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same augmentations.")] = 0,
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Images at once. Default: what fits.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
+    mean: Mean = None,
+    std: Std = None,
+    seed: Seed = 0,
+    batch_size: BatchSize = None,
+    device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: measure-MODEL.")] = None,
 ) -> None:
     """Measure whether augmentations rotate a model's embeddings, change them otherwise, or leave them invariant.
@@ -62,17 +47,14 @@ def measure(
     Examples: [bold]care measure timm/resnet50.a1_in1k --data flowers102[/bold], [bold]care measure runs/mine[/bold]
     """
     with users_input():
-        where = torch.device(resolve_device(device))
-        pretrained = load_pretrained(model, mean=_numbers(mean), std=_numbers(std)).to(where)
-        config = config_of(model)
-        samples, _ = heldout_samples(config, name or (config.data if config else "shapes"), split)
-        samples = place(samples.limit(min(images, len(samples))), where)
-        policy = policy or (config.measured_policy if config else "simclr")
-        views = policy_for(policy, size or pretrained.size)
-        check_study(pretrained, samples, views, policy, where)
-        forms = {EMBEDDING: form_named(config.form)} if config else {}
-        observer = Observer(pretrained.embed, samples, views, policy, where, batch_size, forms)
-        folder = out or Path("measure-" + _word(model, pretrained.name))
+        normalization = channels("--mean", mean), channels("--std", std)
+        from care.atomic_files import write_atomically
+        from care.cli.studies import Asked, observed
+        from care.evaluate import measure_observed
+
+        asked = Asked(model, name, split, policy, size, normalization, device, batch_size)
+        observer, title = observed(asked, images)
+        folder = out or Path("measure-" + _word(model, title))
         claim_folder(folder)
     with progress_bars() as watch:
         found = measure_observed(observer, augmentations, families, seed=seed, watch=watch)
@@ -87,12 +69,3 @@ def _word(model: str, name: str) -> str:
     file = Path(model)
     words = f"{file.resolve().parent.name} {file.name}" if file.is_file() else name
     return re.sub(r"\W+", "-", words).strip("-")
-
-
-def _numbers(text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise ValueError(f"expected three numbers such as 0.485,0.456,0.406, got {text!r}") from error

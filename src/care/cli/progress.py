@@ -1,7 +1,7 @@
-"""Progress of the stages of a command: a bar per stage on a terminal, a line per finished stage elsewhere."""
+"""Progress of the stages of a command: a bar per stage on a terminal, a line now and then in a log."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -15,24 +15,65 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from care.evaluate.effects.families import Watch
+Watch = Callable[[str, int, int], None]  # stage, done, total
+
+SECONDS_BETWEEN_LINES = 60
+UNITS = {"a second": 1, "a minute": 60}
 
 
 @contextmanager
 def progress_bars() -> Iterator[Watch]:
     """A callback for (stage, done, total), shown on the error stream, so that standard output holds results only."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield Lines(lambda line: print(line, file=console.file, flush=True))
+        return
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), *times)
     tasks: dict[str, TaskID] = {}
-    started = time.perf_counter()
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bars:
+    with Progress(*columns, console=console, transient=True) as bars:
 
         def watch(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total)
             bars.update(tasks[stage], completed=done)
-            if done == total and not console.is_terminal:
-                print(f"{stage}: done after {time.perf_counter() - started:.1f} s", file=console.file, flush=True)
 
         yield watch
+
+
+class Lines:
+    """Progress as lines: one when a stage begins, at most one a minute while it lasts, and one when it is done."""
+
+    def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.perf_counter) -> None:
+        self.write, self.clock, self.started = write, clock, clock()
+        self.begun: dict[str, tuple[float, int]] = {}
+        self.said = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Say it, if it is the beginning, the end, or a minute after the last line."""
+        now = self.clock()
+        begins = stage not in self.begun
+        began, first = self.begun.setdefault(stage, (now, done))
+        if done == total:
+            self.write(f"{stage}: done after {now - self.started:.1f} s")
+        elif begins or now - self.said >= SECONDS_BETWEEN_LINES:
+            self.write(f"{stage}: {done:,} of {total:,}{_pace(done - first, now - began, total - done)}")
+        else:
+            return
+        self.said = now
+
+
+def _pace(done: int, seconds: float, left: int) -> str:
+    """How fast it goes, and how long it will still take; nothing before the first is done."""
+    if not done or seconds <= 0:
+        return ""
+    pace = done / seconds
+    unit, length = next((unit for unit in UNITS.items() if pace * unit[1] >= 1), ("an hour", 3600))
+    return f", {pace * length:,.1f} {unit}, {duration(left / pace)} left"
+
+
+def duration(seconds: float) -> str:
+    """1:02:03, or 2:03 where there are no hours."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

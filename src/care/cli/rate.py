@@ -53,3 +53,8 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def say(console: Console, line: str) -> None:
+    """Print a line without markup or wrapping: file names may hold brackets, and paths can be copied."""
+    console.print(Text(visible(line)), soft_wrap=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from care.atomic_files import make_folder
-from care.evaluate.effects.families import Watch
+from care.cli.progress import Watch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

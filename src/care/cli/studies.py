@@ -1,19 +1,61 @@
-"""The data and the policy that a model is measured with, checked before anything is measured."""
+"""The model, the data and the policy that a command measures with, checked before anything is measured."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
 from care import data
 from care.augment import PointPolicy, apply
-from care.data import Samples
+from care.cli.mistakes import sentence_of
+from care.data import Samples, place
 from care.data.registry import heldout_split
-from care.evaluate.observer import Policy
-from care.pretrained import PretrainedModel
+from care.evaluate import Observer, Study
+from care.evaluate.observer import EMBEDDING, Policy
+from care.geometry import form_named
+from care.objective import policy_for
+from care.pretrained import PretrainedModel, load_pretrained
 from care.train import Config
+from care.train.distributed import resolve_device
 from care.train.runs import load_trained
 
 FEWEST = 20  # images: with fewer, the halves that rotations are fitted and tested on are too small
+
+Train = Literal["needed", "used", "unused"]
+Channels = tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user asked to measure: a model, and what it is measured on. None stands for the usual.
+
+    `normalization` is the mean and the standard deviation of the channels, for a model of others.
+    """
+
+    model: str
+    data: str | None = None
+    split: str | None = None
+    policy: str | None = None
+    size: int | None = None
+    normalization: tuple[Channels, Channels] = (None, None)
+    device: str = "auto"
+    batch_size: int | None = None
+
+    @property
+    def on(self) -> torch.device:
+        """The device."""
+        return torch.device(resolve_device(self.device))
+
+    def load(self) -> PretrainedModel:
+        """The model, on its device."""
+        mean, std = self.normalization
+        return load_pretrained(self.model, mean=mean, std=std).to(self.on)
+
+    def load_file(self) -> PretrainedModel | None:
+        """The model, if it is in a file. Weights of timm may have to be downloaded: not before all else is right."""
+        return None if self.model.startswith("timm/") else self.load()
 
 
 def config_of(model: str) -> Config | None:
@@ -22,6 +64,68 @@ def config_of(model: str) -> Config | None:
     if model.startswith("timm/"):
         return None
     return load_trained(path).config if path.is_dir() or path.suffix == ".safetensors" else None
+
+
+def observed(asked: Asked, images: int) -> tuple[Observer, str]:
+    """The model with the first so many held-out samples, or some of those that were asked for, and its name."""
+    device, model, config = asked.on, asked.load_file(), config_of(asked.model)
+    policy = asked.policy or (config.measured_policy if config else "simclr")
+    policy_for(policy, asked.size)  # says whether there is one
+    samples, _ = heldout_samples(config, asked.data or (config.data if config else "shapes"), asked.split)
+    model = model or asked.load()
+    views = policy_for(policy, asked.size or model.size)
+    check_study(model, samples, views, policy, device)
+    samples = place(samples.limit(min(images, len(samples))), device)
+    forms = {EMBEDDING: form_named(config.form)} if config else {}
+    return Observer(model.embed, samples, views, policy, device, asked.batch_size, forms), model.name
+
+
+def study_of(asked: Asked, train: Train = "needed", say: Callable[[str], None] = lambda sentence: None) -> Study:
+    """Put together what is to be evaluated, from the run's configuration where nothing else was asked for.
+
+    Samples of the split "train" are "needed", or "used" where they are there: if not, `say` is told.
+    """
+    device, model, config = asked.on, asked.load_file(), config_of(asked.model)
+    name = asked.data or (config.data if config else None)
+    if name is None:
+        raise ValueError("say what to evaluate it on: --data NAME")
+    policy = asked.policy or (config.measured_policy if config else "simclr")
+    policy_for(policy, asked.size)  # says whether there is one
+    test, split = heldout_samples(config, name, asked.split)
+    bank = _train_samples(config, name, asked.split, train, say)
+    model = model or asked.load()
+    views = policy_for(policy, asked.size or model.size)
+    check_study(model, test, views, policy, device)
+    return Study(
+        model=model.name,
+        embed=model.embed,
+        train=None if bank is None else place(bank, device),
+        test=place(test, device),
+        policy=views,
+        policy_name=policy,
+        form=form_named(config.form if config else "euclidean"),
+        device=device,
+        module=model.encoder,
+        split=split,
+        batch_size=asked.batch_size,
+    )
+
+
+def _train_samples(
+    config: Config | None, name: str, split: str | None, train: Train, say: Callable[[str], None]
+) -> Samples | None:
+    """What classifiers are fitted to; of a run that cut its validation samples off, what it kept."""
+    if train == "unused":
+        return None
+    if config is not None and is_cut(config, name, split):
+        return data.load(name, config.split).split(config.validation)[0]
+    try:
+        return data.load(name, "train")
+    except (ValueError, OSError) as error:
+        if train == "needed":
+            raise
+        say(f"without nearest neighbors of the split train: {sentence_of(error)}")
+        return None
 
 
 def heldout_samples(config: Config | None, name: str, split: str | None) -> tuple[Samples, str]:

@@ -5,22 +5,22 @@ import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
+from care.cli.declared import NotPlain, Setting, constant, fields_of, settings_of
 from care.cli.mistakes import users_input
-from care.objective.registry import REGISTERED, Kind, find, load, names
-from care.train import Config
 
-CHOICES: dict[Kind, str] = {
+REGISTERED: dict[Any, dict[str, str]] = constant("care.objective.registry", "REGISTERED")
+CHOICES: dict[Any, str] = {
     "method": "What to train with",
     "equivariance": "What is added so that augmentations act on the embedding",
 }
 WHAT = "What to train"
-PANELS: dict[Kind, str] = {"method": "Methods", "equivariance": "Equivariance"}
+PANELS = {"method": "Methods", "equivariance": "Equivariance"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,13 +41,11 @@ def with_all_settings(command: Callable[..., None]) -> Callable[..., None]:
         """Loads `--method mine.py:Mine` before it reads the other options: the class says which there are."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            with users_input():
-                foreign = [(kind, name) for kind in CHOICES for name in _given(f"--{kind}", args) if ":" in name]
-                for kind, name in foreign:
-                    load(kind, name)
+            foreign = [(kind, name) for kind in CHOICES for name in _given(f"--{kind}", args) if ":" in name]
             if foreign:
                 app = typer.Typer(add_completion=False)
-                app.command()(_with_options(command, _options(foreign)))
+                with users_input():
+                    app.command()(_with_options(command, _options(foreign)))
                 again = typer.main.get_command(app)
                 self.params, self.callback = again.params, again.callback
             return super().parse_args(ctx, args)
@@ -57,29 +55,53 @@ def with_all_settings(command: Callable[..., None]) -> Callable[..., None]:
     return found
 
 
-def _options(foreign: list[tuple[Kind, str]] | None = None) -> list[Option]:
+def run_settings() -> tuple[Setting, ...]:
+    """What every run has."""
+    try:
+        return fields_of("care.train.config:Config")
+    except NotPlain:
+        from care.train.config import Config
+
+        return tuple(field for field in imported_fields(Config) if field.name not in CHOICES)
+
+
+def settings_named(kind: Any, name: str) -> tuple[Setting, ...]:
+    """The settings of a method, or an equivariance, that is registered; one of the user's own, which is imported."""
+    try:
+        return settings_of(REGISTERED[kind][name])
+    except (KeyError, NotPlain):
+        from care.objective.registry import load
+
+        return tuple(imported_fields(load(kind, name, REGISTERED[kind].get(name)).Settings))
+
+
+def imported_fields(settings: type) -> Iterator[Setting]:
+    """The fields of a class of settings that is imported."""
+    kinds = get_type_hints(settings)
+    for field in dataclasses.fields(settings):
+        yield Setting(field.name, kinds[field.name], field.metadata.get("help", ""))
+
+
+def _options(foreign: Iterable[tuple[Any, str]] = ()) -> list[Option]:
     """What to train, then what methods have, shared settings once, then what every run has."""
-    general = {option.name: option for option in _of(Config, "Every run") if option.name not in CHOICES}
+    general = {setting.name: _option(setting, "Every run") for setting in run_settings()}
     what = [dataclasses.replace(general.pop("data"), panel=WHAT)]
     for kind, words in CHOICES.items():
-        what.append(Option(kind, str, f"{words}: {', '.join(names(kind))}, or mine.py:Class.", WHAT))
+        names = ", ".join((*REGISTERED[kind], "none"))
+        what.append(Option(kind, str, f"{words}: {names}, or mine.py:Class.", WHAT))
     registered = [(kind, name) for kind in REGISTERED for name in REGISTERED[kind]]
     found: dict[str, Option] = {}
-    for kind, name in registered + (foreign or []):
-        cls = find(kind, name)
-        for option in _of(cls.Settings, PANELS[kind], name) if cls is not None else ():
-            first = found.setdefault(option.name, option)
-            found[option.name] = dataclasses.replace(first, of=tuple(dict.fromkeys((*first.of, name))))
+    for kind, name in (*registered, *foreign):
+        for setting in settings_named(kind, name):
+            first = found.setdefault(setting.name, _option(setting, PANELS[kind]))
+            found[setting.name] = dataclasses.replace(first, of=tuple(dict.fromkeys((*first.of, name))))
     return [*what, *found.values(), *general.values()]
 
 
-def _of(settings: type, panel: str, name: str = "") -> Iterator[Option]:
-    kinds = get_type_hints(settings)
-    for field in dataclasses.fields(settings):
-        kind = kinds[field.name]
-        options = f" One of {', '.join(map(str, get_args(kind)))}." if get_origin(kind) is Literal else ""
-        help = field.metadata.get("help") or field.name.replace("_", " ").capitalize() + "."
-        yield Option(field.name, kind, help + options, panel, (name,) if name else ())
+def _option(setting: Setting, panel: str) -> Option:
+    choices = f" One of {', '.join(map(str, get_args(setting.kind)))}." if get_origin(setting.kind) is Literal else ""
+    words = setting.help or setting.name.replace("_", " ").capitalize() + "."
+    return Option(setting.name, setting.kind, words + choices, panel)
 
 
 def _with_options(command: Callable[..., None], options: list[Option]) -> Callable[..., None]:

@@ -48,12 +48,12 @@ def figures(evaluations: Mapping[str, Evaluation], logs: Mapping[str, Log]) -> d
 def _neighbors(evaluations: Mapping[str, Evaluation], output: str) -> "Figure":
     from care.report import neighbors_figure
 
-    first = next(iter(evaluations.values())).arrays
+    one = next(iter(evaluations.values()))
+    first, labeled = one.arrays, one.record["retrieval"][output]["class_precision"] is not None
     results = {name: e.arrays[f"pictures/{output}"] for name, e in evaluations.items()}
     right = {name: e.arrays[f"pictures/{output}/right"] for name, e in evaluations.items()}
-    known = next(iter(evaluations.values())).record["knn"] is not None
     return neighbors_figure(
-        first["pictures/queries"], first["pictures/jittered"], results, right=right if known else None
+        first["pictures/queries"], first["pictures/jittered"], results, right=right if labeled else None
     )
 
 

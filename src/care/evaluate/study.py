@@ -54,6 +54,11 @@ class Settings:
             raise ValueError(f"a probe on augmented images takes one learning rate, got {self.learning_rates}")
         self.protocol()  # has checks of its own
 
+    @property
+    def fits_classifiers(self) -> bool:
+        """Whether anything is fitted to images of the split "train"."""
+        return self.probe != "none" or self.logistic is not None
+
     def protocol(self) -> Protocol | None:
         """The protocol of the linear probe, with the seeds, learning rates and epochs of these settings."""
         if self.probe == "none":
@@ -70,11 +75,14 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A model, `embed`, with what it is evaluated on. `module` is what `embed` calls: a "bn-train" probe needs it."""
+    """A model, `embed`, with what it is evaluated on. `module` is what `embed` calls: a "bn-train" probe needs it.
+
+    Without `train`, the samples that classifiers are fitted to, there is no kNN either.
+    """
 
     model: str
     embed: Embed
-    train: Samples
+    train: Samples | None
     test: Samples
     policy: Policy
     policy_name: str
@@ -94,7 +102,10 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
     """Classification by kNN and probes, effects of augmentations, retrieval, and what features decode."""
     progress = watch or (lambda *words: None)
     images, started = min(settings.images or len(study.test), len(study.test)), time.perf_counter()
-    bank, observer = study.observer(study.train), study.observer(study.test.limit(images))
+    if settings.fits_classifiers and study.train is None:
+        raise ValueError("a probe is fitted to training samples, and there are none: choose probe none, no logistic")
+    bank = None if study.train is None else study.observer(study.train)
+    observer = study.observer(study.test.limit(images))
     protocol, seed = settings.protocol(), settings.seed
     with frozen(study.module):
         clean = observer.clean()
@@ -113,6 +124,6 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
 
 def _about(study: Study, settings: Settings, images: int) -> dict[str, Any]:
     about = {"model": study.model, "data": study.test.name, "split": study.split, "policy": study.policy_name}
-    counts = {"test_images": images, "train_images": len(study.train)}
+    counts = {"test_images": images, "train_images": 0 if study.train is None else len(study.train)}
     chosen = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}  # as JSON has it
     return {**about, **counts, **{k: v for k, v in chosen.items() if k != "images"}}

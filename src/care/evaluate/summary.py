@@ -33,7 +33,8 @@ def _classification(evaluation: Evaluation) -> str:
         words = f"logistic regression, penalty {exact['penalty']:g}" + ("" if exact["converged"] else ", not converged")
         rows.append((words, f"{100 * exact['accuracy']:.2f} %", ""))
     if not rows:
-        return f"{title}: no labels, so no probe and no kNN"
+        missing = "labels" if about["train_images"] else "split train"
+        return f"{title}: no {missing}, so no probe and no kNN"
     return text_table(title, ("classifier", "top-1", "top-5"), rows)
 
 

@@ -5,8 +5,8 @@ gallery.answer(3, {"hue": 0.2})     # the neighbors of f(a(x)) and of R(θ) f(x)
 ExploreServer().serve(gallery)      # the same for a browser, until Ctrl-C
 """
 
-from care.explore.bank import Bank, fill_bank
-from care.explore.gallery import Gallery
+from care.explore.bank import Bank, check_rotation, fill_bank
+from care.explore.gallery import Gallery, check_k
 from care.explore.question import SLIDERS, Question, read_question
 from care.explore.server import ExploreServer
 
@@ -16,6 +16,8 @@ __all__ = [
     "ExploreServer",
     "Gallery",
     "Question",
+    "check_k",
+    "check_rotation",
     "fill_bank",
     "read_question",
 ]

@@ -1,5 +1,6 @@
 """The embeddings of all images by one model, computed once."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -33,14 +34,6 @@ class Bank:
     rotation: LearnedRotation | None = None
     note: str = ""
 
-    def __post_init__(self) -> None:
-        d = self.F.shape[1]
-        if self.rotation is not None and len(self.rotation.basis) != d:
-            raise ValueError(
-                f"the learned rotation of {self.name} is of {len(self.rotation.basis)} dimensions, and its embeddings "
-                f"have {d}: care steer fits one to the model as it is now"
-            )
-
     def augmentation(self, changes: Mapping[str, float]) -> ImageParameters:
         """The augmentation with these changes of the un-augmented view."""
         return changed(self.policy.unchanged(1, self.source), changes)
@@ -64,6 +57,19 @@ class Bank:
 
 
 @torch.no_grad()
+def check_rotation(name: str, observer: Observer, rotation: LearnedRotation | None) -> None:
+    """ValueError if the learned rotation is of other embeddings than those of the observer's model."""
+    if rotation is None:
+        return
+    first = next(iter(dataclasses.replace(observer, samples=observer.samples.limit(1)).clean().values()))
+    if len(rotation.basis) != first.shape[1]:
+        raise ValueError(
+            f"the learned rotation of {name} is of {len(rotation.basis)} dimensions, and its embeddings "
+            f"have {first.shape[1]}: care steer fits one to the model as it is now"
+        )
+
+
+@torch.no_grad()
 def fill_bank(
     name: str, observer: Observer, rotation: LearnedRotation | None = None, note: str = "", watch: Watch | None = None
 ) -> Bank:
@@ -71,6 +77,7 @@ def fill_bank(
     samples, device, policy = observer.samples, observer.device, observer.policy
     if not isinstance(policy, ImagePolicy):
         raise ValueError(f"only images can be explored, and {samples.name} holds point clouds")
+    check_rotation(name, observer, rotation)
     height, width = samples.source
     unchanged = policy.unchanged(1, (height, width)).to(device)
     F, hues = [], []

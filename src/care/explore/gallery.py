@@ -78,20 +78,19 @@ class Answer:
 
 
 class Gallery:
-    """Images and their embeddings by several models. Neighborhoods hold the k nearest images without the query."""
+    """Images and their embeddings by several models. Neighborhoods hold the k nearest images without the query.
+
+    Every model gets the un-augmented view of its own policy, or what a change makes of it. The picture that is shown is
+    that of the model that sees most of it.
+    """
 
     def __init__(self, banks: Sequence[Bank], k: int = 8) -> None:
         first = banks[0]
         for other in banks[1:]:
             if other.observer.samples is not first.observer.samples:
                 raise ValueError(f"{first.name} and {other.name} were given different images: embed the same ones")
-            if other.policy.center != first.policy.center:
-                raise ValueError(
-                    f"{first.name} gets the central {first.policy.center:g} of a picture and {other.name} "
-                    f"{other.policy.center:g}: explore one after the other"
-                )
-        if not 1 <= k < len(first.F):
-            raise ValueError(f"k must be between 1 and the {len(first.F) - 1} other images there are, got {k}")
+        check_k(k, len(first.F))
+        self.shown = max(banks, key=lambda bank: bank.policy.center)
         self.banks, self.k, self.samples = tuple(banks), k, first.observer.samples
         self._labels = self.samples.labels.tolist()
         self._side = min(LARGEST_SHOWN, *first.source)
@@ -104,9 +103,15 @@ class Gallery:
         label = self._labels[image]
         return visible(self.samples.classes[label]) if label >= 0 else None
 
+    def note(self, bank: Bank) -> str:
+        """What the reader should know of a model: also that it sees less of the picture than is shown."""
+        center = bank.policy.center
+        less = f"This model sees the central {center:g} of a picture." if center < self.shown.policy.center else ""
+        return " ".join(sentence for sentence in (bank.note, less) if sentence)
+
     def view(self, image: int, changes: Mapping[str, float]) -> UInt8[Tensor, "3 side side"]:
         """The augmented image at its own resolution; a model may get it at another."""
-        a = dataclasses.replace(self.banks[0].augmentation(changes), size=self._side)
+        a = dataclasses.replace(self.shown.augmentation(changes), size=self._side)
         pixels = apply(self.samples.take(torch.tensor([image])).inputs.cpu(), a)[0]
         return (255 * pixels).round().clamp(0, 255).to(torch.uint8)
 
@@ -114,7 +119,7 @@ class Gallery:
         """The answers of all models for an image and changes of it; ValueError if there is no such image or change."""
         if not 0 <= image < len(self):
             raise ValueError(f"there are images 0 to {len(self) - 1}, got {image}")
-        what = self.banks[0].augmentation(changes).describe(0) if changes else "identity"
+        what = self.shown.augmentation(changes).describe(0) if changes else "identity"
         models = tuple(self._model_answer(bank, image, changes) for bank in self.banks)
         return Answer(image, self.kind(image), what, self.view(image, changes), models)
 
@@ -159,6 +164,12 @@ class Gallery:
         label, wanted = self._labels[image], self._labels[query]
         same = label == wanted if label >= 0 and wanted >= 0 else None
         return Neighbor(image, cosine, self.kind(image), same, _finite(distance))
+
+
+def check_k(k: int, images: int) -> None:
+    """ValueError unless there are k other images than the query."""
+    if not 1 <= k < images:
+        raise ValueError(f"k must be between 1 and the {images - 1} other images there are, got {k}")
 
 
 def png(image: UInt8[Tensor, "3 h w"]) -> bytes:

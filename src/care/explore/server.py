@@ -68,9 +68,10 @@ class Refused(Exception):
 class ExploreServer(ThreadingHTTPServer):
     """Binds its port at once, so that a port that is in use is reported before the images are embedded."""
 
-    daemon_threads = True
+    daemon_threads = False  # one that is left when the process ends may bring it down: `server_close` waits for all
 
     def __init__(self, port: int = 0) -> None:
+        self.connections: set[Any] = set()
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
@@ -103,8 +104,24 @@ class ExploreServer(ThreadingHTTPServer):
         try:
             self.serve_forever()
         finally:
-            with self.one_at_a_time:  # no thread is left inside a network when the process ends
-                self.server_close()
+            self.server_close()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection, in a thread, and know that it is open."""
+        self.connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """The connection is done with."""
+        self.connections.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Hang up on browsers, which keep connections open, and wait for the threads that answered them."""
+        for connection in list(self.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        super().server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that closes the connection is no error; everything else is printed on the terminal."""
@@ -133,7 +150,9 @@ class ExploreServer(ThreadingHTTPServer):
             return _json(self.gallery.answer(question.image, question.changes).to_json())
 
     def _about(self, gallery: Gallery) -> dict[str, Any]:
-        models = [{"name": b.name, "learned_rotation": b.rotation is not None, "note": b.note} for b in gallery.banks]
+        models = [
+            {"name": b.name, "learned_rotation": b.rotation is not None, "note": gallery.note(b)} for b in gallery.banks
+        ]
         sliders = [dataclasses.asdict(slider) for slider in SLIDERS]
         about = {"data": gallery.samples.name, "images": len(gallery), "k": gallery.k, "version": self.version}
         return {**about, "models": models, "sliders": sliders}

@@ -21,10 +21,21 @@ Gather = Callable[[Tensor], Tensor]
 
 
 class Term(NamedTuple):
-    """A term of the loss, which counts `weight` times. The log shows its value."""
+    """A term of the loss, which counts `weight` times. The log shows its value.
+
+    Terms are added with their weights: `sum(terms.values())` is the loss, as `total(terms)` is.
+    """
 
     value: Float[Tensor, ""]
     weight: float = 1.0
+
+    def __add__(self, other: Any) -> Float[Tensor, ""]:  # type: ignore[override]
+        """weight · value + other; a tuple would be made longer."""
+        return self.weight * self.value + (other.weight * other.value if isinstance(other, Term) else other)
+
+    def __radd__(self, other: Any) -> Float[Tensor, ""]:
+        """The same: `sum` begins with 0."""
+        return self + other
 
 
 Terms = dict[str, Term]

@@ -40,7 +40,7 @@ class Step:
     def __init__(self, state: State, config: Config, processes: Processes, steps_per_epoch: int) -> None:
         self.state, self.config, self.processes = state, config, processes
         self.total_steps, self.warmup_steps = config.epochs * steps_per_epoch, config.warmup_epochs * steps_per_epoch
-        self.compiled = _compiles(config, processes, self.total_steps * config.batch_size)
+        self.compiled = compiles(config, processes, self.total_steps * config.batch_size)
         if self.compiled:
             _keep_what_is_compiled()
             state.objective.encoder.compile_encode()
@@ -129,7 +129,7 @@ class Step:
             yield
 
 
-def _compiles(config: Config, processes: Processes, samples: int) -> bool:
+def compiles(config: Config, processes: Processes, samples: int) -> bool:
     """As chosen, or where it saves more time than it takes: on a GPU, unless the run is short."""
     if config.compile is not None:
         return config.compile

@@ -18,7 +18,7 @@ ProbeOn = Literal["clean", "augmented", "bn-train"]
 
 
 def evaluate_classification(
-    bank: Observer,
+    bank: Observer | None,
     observer: Observer,
     clean: Embeddings,
     protocol: Protocol | None,
@@ -28,17 +28,21 @@ def evaluate_classification(
     seed: int,
     watch: Watch,
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The accuracy of kNN and of probes, trained on the images of `bank`, on those of `observer`; None without labels.
+    """The accuracy of kNN and of probes, trained on the images of `bank`, on those of `observer`; None without
+    labels or without a bank.
 
     With `logistic`, a penalty, also that of the exact logistic regression: the limit of a probe trained for ever.
     """
+    nothing: dict[str, Any] = {"knn": None, "probe": None, "logistic": None}
+    if bank is None:
+        return nothing, {}
     labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(observer.device)
     if labels.min() < 0 or test_labels.min() < 0:
-        return {"knn": None, "probe": None, "logistic": None}, {}
+        return nothing, {}
     features, test_features = features_of(bank.clean()), features_of(clean)
     correct = {f"knn{k}": knn_predict(features, labels, test_features, k) == test_labels for k in NEIGHBORS}
     knn = {name.removeprefix("knn"): hits.double().mean().item() for name, hits in correct.items()}
-    found: dict[str, Any] = {"knn": knn, "probe": None, "logistic": None}
+    found = {**nothing, "knn": knn}
     if logistic is not None:
         exact = logistic_regression(features, labels, logistic)
         correct["logistic"] = exact.predict(test_features) == test_labels

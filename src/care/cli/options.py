@@ -1,0 +1,37 @@
+"""Options that several commands share, and how their texts are read."""
+
+from typing import Annotated
+
+import typer
+
+from care.cli.declared import keys
+
+PRESETS = ", ".join(keys("care.augment.presets", "PRESETS"))
+
+AnyModel = Annotated[str, typer.Argument(help="A run folder, or any model that [bold]care measure[/bold] takes.")]
+Data = Annotated[str | None, typer.Option("--data", help="A data set. Default: what the run was trained on.")]
+Policy = Annotated[str | None, typer.Option(help=f"One of {PRESETS}. Default: the run's.")]
+Size = Annotated[
+    int | None, typer.Option(min=8, max=4096, help="Side of a view in pixels. Default: what the model wants.")
+]
+Mean = Annotated[
+    str | None,
+    typer.Option(help="What a model of others subtracts, 0.485,0.456,0.406; one number stands for all channels."),
+]
+Std = Annotated[str | None, typer.Option(help="What it divides by, 0.229,0.224,0.225, or one number.")]
+Seed = Annotated[int, typer.Option(help="The same seed draws the same augmentations.")]
+BatchSize = Annotated[int | None, typer.Option(min=1, help="Images at once. Default: what fits.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]
+
+
+def channels(option: str, text: str | None) -> tuple[float, ...] | None:
+    """Three numbers, one per channel, of the text of an option; one number stands for all three."""
+    if text is None:
+        return None
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if len(numbers) not in (1, 3):
+        raise ValueError(f"{option}: expected three numbers such as 0.485,0.456,0.406, or one for all, got {text!r}")
+    return numbers if len(numbers) == 3 else 3 * numbers

@@ -1,0 +1,86 @@
+"""What `care retrieve` searches: the rotation, the query, and the pictures that are found."""
+
+import dataclasses
+from pathlib import Path
+
+import torch
+from matplotlib.figure import Figure
+
+from care.augment import ImageParameters, ImagePolicy, apply
+from care.cli.steered import outputs_of, steered_observer
+from care.data import Samples
+from care.data.readers.pictures import Pictures
+from care.data.readers.source import Unreadable
+from care.evaluate import Observer, Study
+from care.report import Asked, steered_gallery
+from care.steer import LearnedRotation, RetrievalResult, load
+from care.steer.retrieving import AUGMENTED, WAYS
+
+
+def image_policy(study: Study) -> ImagePolicy:
+    """The policy of the study, which must be for images."""
+    if not isinstance(study.policy, ImagePolicy):
+        raise ValueError("care retrieve is for images: point clouds have neither a hue nor a picture to show")
+    return study.policy
+
+
+def rotation_of(file: Path, study: Study, model: str) -> LearnedRotation:
+    """The learned rotation in the file; ValueError if there is none, or one of other embeddings or views."""
+    if not file.is_file():
+        raise ValueError(f"{file} does not exist: run care steer {model} first")
+    rotation, policy = load(file), study.policy
+    if rotation.output not in outputs_of(study):
+        raise ValueError(
+            f"{file} rotates the output {rotation.output}, which {model} does not have: run care steer {model} again"
+        )
+    d = steered_observer(study, study.test.limit(2), rotation.output).clean()[rotation.output].shape[1]
+    if len(rotation.basis) != d:
+        raise ValueError(
+            f"{file} rotates embeddings of {len(rotation.basis)} dimensions, and those of {model} have {d}: "
+            f"run care steer {model} again"
+        )
+    if isinstance(policy, ImagePolicy) and rotation.center != policy.center:
+        raise ValueError(
+            f"{file} was fitted to views of {rotation.center:g} of the picture, and those of {study.policy_name} "
+            f"are {policy.center:g} of it: choose the same --policy for both"
+        )
+    return rotation
+
+
+def query_alone(observer: Observer, query: str) -> tuple[Observer, int | None]:
+    """The query alone, and its number in the split, None for a file."""
+    if query.isdecimal():
+        if int(query) >= len(observer.samples):
+            raise ValueError(f"there is no image {query}: the {len(observer.samples)} of the split are counted from 0")
+        return taking(observer, torch.tensor([int(query)])), int(query)
+    read = next(iter(Pictures([(Path(query), -1)], min(observer.samples.source), workers=1)))
+    if isinstance(read, Unreadable):
+        raise ValueError(f"{read.file} {read.reason}")
+    pixels = torch.from_numpy(read.image)[None]
+    alone = Samples(pixels, torch.tensor([-1]), observer.samples.classes, name=query)
+    return dataclasses.replace(observer, samples=alone), None
+
+
+def taking(observer: Observer, rows: torch.Tensor) -> Observer:
+    """Embeds these rows of its samples alone."""
+    return dataclasses.replace(observer, samples=observer.samples.take(rows))
+
+
+def retrieval_figure(
+    result: RetrievalResult, bank: Samples, query: Samples, policy: ImagePolicy, a: ImageParameters
+) -> Figure:
+    """A row each for f(q), R(θ) f(q) (with the clean picture, too) and f(a(q)): the query and its neighbors."""
+    unchanged, truth = policy.unchanged(1, query.source), result.one.found[AUGMENTED][0].cpu()  # type: ignore[arg-type]
+    ways = []
+    for way in WAYS:
+        rows = result.one.found[way][0].cpu()
+        near = bank.take(rows)
+        picture = apply(query.inputs.cpu(), a if way == AUGMENTED else unchanged)[0]
+        found = apply(near.inputs.cpu(), policy.unchanged(len(rows), bank.source))  # type: ignore[arg-type]
+        framed = (rows[:, None] == truth).any(1) & (way != AUGMENTED)
+        ways.append(Asked(result.caption(way), picture, _classes(query)[0] or "query", found, _classes(near), framed))
+    return steered_gallery(ways, f"{result.model}: {result.change} (green: also a neighbor of f(a(q)))")
+
+
+def _classes(samples: Samples) -> list[str]:
+    return [samples.classes[label] if label >= 0 else "" for label in samples.labels.tolist()]

@@ -1,0 +1,66 @@
+"""What `care steer` fits R(θ) to, and what `care retrieve` uses it on."""
+
+from pathlib import Path
+
+import torch
+
+from care.augment import PointPolicy, apply
+from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
+from care.data import Samples
+from care.evaluate import Observer, Study
+from care.geometry import Euclidean
+from care.objective import policy_for
+from care.steer import LearnedRotation
+from care.train.runs import Trained
+
+
+def check_steered(study: Study, second_order: bool) -> None:
+    """ValueError if no rotation can be fitted to the embeddings of the study."""
+    if study.split == "train":
+        raise ValueError("R(θ) is fitted on train and measured on other images: choose another --split")
+    if not isinstance(study.form, Euclidean):
+        raise ValueError("only embeddings on the sphere can be steered: the run was trained with another form")
+    if second_order and isinstance(study.policy, PointPolicy):
+        raise ValueError("--second-order is for colors, and point clouds have none")
+
+
+def trained_rotation(trained: Trained) -> LearnedRotation | None:
+    """The rotation that was trained with the encoder, if one was: it acts on the first dimensions of the embedding."""
+    if trained.generators is None:
+        return None
+    policy = policy_for(trained.config.equivariance_policy, trained.config.size)
+    names = POINT_NAMES if isinstance(policy, PointPolicy) else IMAGE_NAMES
+    basis = torch.eye(trained.config.embedding_dim, trained.generators.shape[1])
+    return LearnedRotation(names, getattr(policy, "center", 1.0), basis, trained.generators)
+
+
+def steering_folder(model: str, study: Study) -> Path:
+    """The default folder for the results: in the folder of a run, in the working directory for other models."""
+    return Path(model) / "steering" if Path(model).is_dir() else Path(f"steering-{study.model}")
+
+
+def chosen_output(study: Study, output: str | None) -> str:
+    """The output that was asked for, or the default; ValueError if the model has no such output."""
+    choices = outputs_of(study)
+    if output is not None and output not in choices:
+        raise ValueError(f"--output must be one of {', '.join(choices)}, got {output}")
+    return output or choices[0]
+
+
+def outputs_of(study: Study) -> tuple[str, ...]:
+    """The names of the model's outputs, the default first."""
+    few = study.test.limit(2)
+    views = apply(few.inputs.cpu(), study.policy.unchanged(2, few.source))  # type: ignore[arg-type]
+    return tuple(study.embed(views.to(study.device)))
+
+
+def steered_observer(study: Study, samples: Samples, output: str) -> Observer:
+    """Embeds `samples` by one output of the study's model."""
+    return Observer(
+        lambda inputs: {output: study.embed(inputs)[output]},
+        samples,
+        study.policy,
+        study.policy_name,
+        study.device,
+        study.batch_size,
+    )

@@ -1,0 +1,85 @@
+"""What the options of `care train` amount to: a configuration, a folder, and who watches."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from care.cli.progress import Lines
+from care.train import (
+    CallbackProgress,
+    Config,
+    Progress,
+    TensorBoard,
+    Terminal,
+    keeping,
+    recipe,
+    recommended_config,
+)
+
+
+def configuration(
+    chosen: dict[str, Any], keep: str | None, config: Path | None, recipe_name: str | None, resumed: Path | None
+) -> Config:
+    """The configuration that the options amount to."""
+    if keep is not None:
+        chosen = with_kept(keep, chosen, config, recipe_name, resumed)
+    return resolve(chosen, config, recipe_name, resumed)
+
+
+def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None, resumed: Path | None) -> Config:
+    """What was chosen, in place of the values of a file, of a recipe, of the run that is resumed, or of the paper."""
+    sources = [name for name, given in (("--config", config), ("--recipe", recipe_name)) if given is not None]
+    if len(sources) > 1:
+        raise ValueError(f"{' and '.join(sources)} cannot go together")
+    if config is not None:
+        return Config.read(config).replace(**chosen)
+    if recipe_name is not None:
+        return recipe(recipe_name).replace(**chosen)
+    if resumed is not None and (resumed / "config.toml").exists():
+        return Config.read(resumed / "config.toml").replace(**chosen)
+    if resumed is not None and "data" not in chosen:
+        raise ValueError(f"there is no run to resume in {resumed}: say what to train on there, such as --data shapes")
+    return recommended_config(**chosen)
+
+
+def with_kept(
+    what: str, chosen: dict[str, Any], config: Path | None, recipe_name: str | None, resumed: Path | None
+) -> dict[str, Any]:
+    """What `--keep` sets beside what was chosen. An embedding is the method's: the equivariant part is added to it, and
+    not once more where a run that has one is resumed."""
+    chosen = dict(chosen)
+    embedding_dim = chosen.pop("embedding_dim", None)
+    if embedding_dim is None:
+        there = resolve({name: chosen[name] for name in {"data"} & set(chosen)}, config, recipe_name, resumed)
+        embedding_dim = there.embedding_dim - there.equivariant_dim
+    return {**keeping(what, embedding_dim), **chosen}
+
+
+def run_folder(settings: Config, recipe_name: str | None) -> Path:
+    """The default folder for a run: the name of the recipe, or of the data set and what it is trained with."""
+    choices = (choice.name for choice in (settings.equivariance, settings.method) if choice.name != "none")
+    words = (Path(settings.data).name, *(name.rpartition(":")[2] for name in choices))
+    return Path("runs") / (recipe_name or "-".join(words))
+
+
+def watchers(folder: Path, tensorboard: bool) -> list[Progress]:
+    """Who is shown the progress of the first process: a terminal, or a log, which gets a line a minute."""
+    console = Console()
+    found: list[Progress] = [Terminal(console)]
+    if not console.is_terminal:
+        found.append(CallbackProgress("steps", Lines(partial(print, flush=True))))
+    if tensorboard:
+        found.append(TensorBoard(folder / "tensorboard"))
+    return found
+
+
+class Counted(Progress):
+    """Counts the steps that are made: none, if the run that is resumed was at its end."""
+
+    steps = 0
+
+    def step(self, *_: Any) -> None:
+        """Count it."""
+        self.steps += 1

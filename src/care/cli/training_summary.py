@@ -1,0 +1,159 @@
+"""What `care train` says before it begins: what was chosen, and what follows from it. config.toml has all of it."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from care.objective import Choice, build_encoder, view_plan
+from care.objective.registry import NONE, Kind, find
+from care.objective.views import ViewPlan
+from care.tables import visible
+from care.train import Config
+from care.train.loop import Job
+from care.train.runs import view_source
+from care.train.state import precision
+from care.train.step import compiles
+
+# What the lines below say by themselves; of other settings, those that are not at their default are named.
+SAID = {
+    "data", "split", "method", "equivariance", "policy", "size", "model", "embedding_dim", "epochs", "batch_size",
+    "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay", "device", "precision",
+    "compile", "graph", "seed",
+}  # fmt: skip
+WEIGHTS = {"care_weight": "λ", "equivariant_weight": "κ", "orbit_weight": "ω", "steering_weight": "μ"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What follows from a configuration on this machine, with these data."""
+
+    samples: int
+    source: tuple[int, ...]
+    classes: int
+    parameters: int
+    stem: str
+    steps_per_epoch: int
+    processes: int
+    device: str
+    precision: str
+    compiled: bool
+    folder: str
+
+
+def beginning(job: Job) -> str:
+    """The lines for a job."""
+    return "\n".join(f"{name:<13} {visible(words)}" for name, words in summary(job.config, facts_of(job)).items())
+
+
+def facts_of(job: Job) -> Facts:
+    """Look at the data, and build the network without its weights."""
+    config, samples = job.config, job.samples
+    with torch.device("meta"):
+        encoder = build_encoder(config, view_source(config, samples.source))
+    return Facts(
+        samples=len(samples),
+        source=samples.source,
+        classes=len(samples.classes),
+        parameters=sum(parameter.numel() for parameter in encoder.parameters()),
+        stem=stem_of(encoder.backbone),
+        steps_per_epoch=job.steps_per_epoch,
+        processes=job.processes.world_size,
+        device=str(job.processes.device),
+        precision=str(precision(config, job.processes)).removeprefix("torch."),
+        compiled=compiles(config, job.processes, job.total_steps * config.batch_size),
+        folder=str(job.run.folder),
+    )
+
+
+def summary(config: Config, facts: Facts) -> dict[str, str]:
+    """At most a dozen lines, by their titles."""
+    lines = {
+        "data": _data(config, facts),
+        "model": f"{config.model}, {facts.parameters:,} parameters{facts.stem}; embeddings of {_dimensions(config)}",
+        "method": _choice("method", config.method),
+        "equivariance": _choice("equivariance", config.equivariance),
+        "views": _views(config, view_plan(config, config.batch_size // config.accumulate)),
+        "steps": _steps(config, facts),
+        "optimizer": _optimizer(config),
+        "computed": _computed(config, facts),
+        "also": _settings({name: value for name, value in _unusual(config).items() if name not in SAID}),
+        "written to": f"{facts.folder}; its config.toml has every setting",
+    }
+    return {title: words for title, words in lines.items() if words}
+
+
+def stem_of(backbone: nn.Module) -> str:
+    """The first convolution in words; nothing where there is none, as in a DeepSet."""
+    first = next((module for module in backbone.modules() if isinstance(module, nn.Conv2d)), None)
+    if first is None:
+        return ""
+    height, width = first.kernel_size
+    return f", stem {height} × {width} of stride {first.stride[0]}"
+
+
+def _data(config: Config, facts: Facts) -> str:
+    shape = " × ".join(map(str, facts.source))
+    what = f"pictures of {shape} pixels" if len(facts.source) == 2 else f"clouds of {shape} points"
+    return f"{config.data}, {config.split}: {facts.samples:,} {what}, {facts.classes or 'no'} classes"
+
+
+def _dimensions(config: Config) -> str:
+    part = config.equivariant_dim
+    return f"{config.embedding_dim} dimensions" + (f", of which {part} are equivariant" if part else "")
+
+
+def _choice(kind: Kind, choice: Choice) -> str:
+    """A name with its settings: of an equivariance, which has many, its weights and those that are not as usual."""
+    values, found = choice.flat(), find(kind, choice.name)
+    if kind == "equivariance" and found is not None:
+        usual = {field.name: field.default for field in dataclasses.fields(found.Settings)}
+        said = {"chunks", *WEIGHTS}
+        values = {name: value for name, value in values.items() if name in said or value != usual[name]}
+    return f"{choice.name}: {_settings(values)}" if values else choice.name
+
+
+def _views(config: Config, plan: ViewPlan) -> str:
+    """How many there are, and whose; some may be for both."""
+    size = getattr(plan.views[0].policy, "size", None)
+    parts = []
+    for choice, positions, policy in (
+        (config.method, plan.method, config.policy),
+        (config.equivariance, plan.equivariance, config.equivariance_policy),
+    ):
+        if choice.name != NONE:
+            parts.append(f"{len(positions)} of {policy} for {choice.name}")
+    return f"{len(plan.views)} of each sample{f', {size} × {size} pixels' if size else ''}: {', '.join(parts)}"
+
+
+def _steps(config: Config, facts: Facts) -> str:
+    epochs, steps = config.epochs, facts.steps_per_epoch
+    count = f"{epochs:,} epochs of {steps:,} = {epochs * steps:,}" if epochs > 1 else f"{steps:,}, one epoch"
+    shared = [f"{facts.processes} processes"] if facts.processes > 1 else []
+    shared += [f"{config.accumulate} micro-batches"] if config.accumulate > 1 else []
+    return f"{count}, {config.batch_size:,} samples each" + (f", in {' and '.join(shared)}" if shared else "")
+
+
+def _optimizer(config: Config) -> str:
+    warmup = f" after {config.warmup_epochs} epochs of warmup" if config.warmup_epochs else ""
+    rate = f"learning rate {config.learning_rate:g}, {config.schedule}{warmup}"
+    return f"{config.optimizer}, {rate}, weight decay {config.weight_decay:g}"
+
+
+def _computed(config: Config, facts: Facts) -> str:
+    graph = config.graph and facts.device.startswith("cuda") and facts.processes == 1
+    ways = [word for word, used in (("compiled", facts.compiled), ("as a CUDA graph", graph)) if used]
+    return ", ".join([f"on {facts.device} in {facts.precision}", *ways, f"seed {config.seed}"])
+
+
+def _unusual(config: Config) -> dict[str, Any]:
+    """The settings of every run that are not at their default."""
+    fields = {field.name: field.default for field in dataclasses.fields(config)}
+    return {name: getattr(config, name) for name in fields if getattr(config, name) != fields[name]}
+
+
+def _settings(values: dict[str, Any]) -> str:
+    named = ((WEIGHTS.get(name, name), value) for name, value in values.items() if value is not None)
+    return ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in named)

@@ -1,0 +1,79 @@
+"""The trials that `care reproduce` was asked for, and what it lists of them."""
+
+import shlex
+from dataclasses import dataclass
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from care.reproduce import STUDIES, Reproduction, Scale, Trial, Workshop, scale_named, study_named
+from care.tables import text_table
+
+
+@dataclass(frozen=True)
+class Only:
+    """Which trials were asked for: those with one of these values, where there are any."""
+
+    data: list[str]
+    part: list[str]
+    seed: list[int]
+    done: bool
+
+    def check(self, names: list[str], size: Scale) -> None:
+        """ValueError if no trial of any of these studies has a value that was asked for."""
+        trials = [trial for name in names for trial in study_named(name).trials(size)]
+        for option, wanted in self._wanted().items():
+            known = list(dict.fromkeys(_values(trial)[option] for trial in trials))
+            for value in wanted:
+                if value not in known:
+                    raise ValueError(
+                        f"no trial of {', '.join(names)} at scale {size.name} has --{option} {value}; "
+                        f"choose from {', '.join(map(str, known))}"
+                    )
+
+    def of(self, study: Reproduction, size: Scale, workshop: Workshop) -> list[Trial]:
+        """The trials of a study; ValueError if there are none."""
+        trials = [trial for trial in study.trials(size) if self._takes(trial)]
+        if not trials:
+            labels = ", ".join(dict.fromkeys(trial.label for trial in study.trials(size)))
+            raise ValueError(f"{study.name} has no such trial at scale {size.name}; it has {labels}")
+        trials = [trial for trial in trials if not self.done or workshop.find(trial)]
+        if not trials:
+            raise ValueError(f"no trial of {study.name} is done in {workshop.kept}: leave out --done to train them")
+        return trials
+
+    def command(self, name: str, scale: str) -> str:
+        """What computes this table again."""
+        chosen = [(f"--{option}", str(value)) for option, values in self._wanted().items() for value in values]
+        words = [*(word for pair in chosen for word in pair), *(["--done"] if self.done else [])]
+        return shlex.join(["care", "reproduce", name, "--scale", scale, *words])
+
+    def _wanted(self) -> dict[str, list[str] | list[int]]:
+        return {"data": self.data, "part": self.part, "seed": self.seed}
+
+    def _takes(self, trial: Trial) -> bool:
+        return all(not wanted or _values(trial)[option] in wanted for option, wanted in self._wanted().items())
+
+
+def _values(trial: Trial) -> dict[str, str | int]:
+    return {"data": trial.config.data, "part": trial.label, "seed": trial.config.seed}
+
+
+def list_studies() -> None:
+    """Print what can be reproduced."""
+    table = Table(Column("name", no_wrap=True), "shows", "trials, small", "trials, paper")
+    for study in STUDIES.values():
+        counts = (str(len(study.trials(scale_named(name)))) for name in ("small", "paper"))
+        table.add_row(study.name, study.shows, *counts)
+    Console().print(table)
+
+
+def list_trials(studies: dict[str, list[Trial]], size: Scale, workshop: Workshop) -> None:
+    """Print the trials, and which of them are done."""
+    rows = [
+        (name, trial.label, str(trial.config.seed), trial.slug, "yes" if workshop.find(trial) else "no")
+        for name, trials in studies.items()
+        for trial in trials
+    ]
+    typer.echo(text_table(f"trials at scale {size.name}", ("study", "label", "seed", "trial", "done"), rows))

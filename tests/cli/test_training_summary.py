@@ -1,0 +1,90 @@
+"""What `care train` says before it begins."""
+
+import timm
+from torch import nn
+
+from care.cli.training_summary import Facts, beginning, stem_of, summary
+from care.models.backbones import small_stem
+from care.train import default_config, prepare, recipe, recipes
+from train.small import small_config, small_data
+
+FACTS = Facts(
+    samples=50_000,
+    source=(32, 32),
+    classes=10,
+    parameters=11_200_000,
+    stem=", stem 3 × 3 of stride 1",
+    steps_per_epoch=195,
+    processes=1,
+    device="cuda:0",
+    precision="bfloat16",
+    folder="runs/mine",
+)
+
+
+def test_what_was_chosen_and_what_follows_from_it():
+    config = recipe("cifar10-care-simclr").replace(model="resnet18", epochs=100, ema=0.99, care_weight=0.5)
+    assert summary(config, FACTS) == {
+        "data": "cifar10, train: 50,000 pictures of 32 × 32 pixels, 10 classes",
+        "model": "resnet18, 11,200,000 parameters, stem 3 × 3 of stride 1; embeddings of 128 dimensions",
+        "method": "simclr: temperature 0.5",
+        "equivariance": "care: λ 0.5, chunks 16",
+        "views": "4 of each sample, 32 × 32 pixels: 2 of cifar10 for simclr, 2 of cifar10 for care",
+        "steps": "100 epochs of 195 = 19,500, 256 samples each",
+        "optimizer": "adam, learning rate 0.001, constant, weight decay 1e-06",
+        "computed": "on cuda:0 in bfloat16, as a CUDA graph, seed 0",
+        "also": "ema 0.99",
+        "written to": "runs/mine; its config.toml has every setting",
+    }
+
+
+def test_a_split_embedding_of_clouds_on_two_processes():
+    chosen = {"equivariance": "split", "embedding_dim": 32, "accumulate": 2, "compile": True, "warmup_epochs": 3}
+    config = default_config("chains", equivariant_dim=8, **chosen)
+    facts = Facts(20_000, (64,), 0, 59_664, "", 78, 2, "cuda:1", "float32", "x")
+    found = summary(config, facts)
+    assert found["data"] == "chains, train: 20,000 clouds of 64 points, no classes"
+    assert found["model"] == "deepset, 59,664 parameters; embeddings of 32 dimensions, of which 8 are equivariant"
+    assert found["equivariance"] == "split: λ 30, chunks 16, equivariant_dim 8, κ 0.1, ω 1"
+    assert found["views"] == "4 of each sample: 2 of rotations for simclr, 2 of rotations for split"
+    assert found["steps"].endswith("256 samples each, in 2 processes and 2 micro-batches")
+    assert found["optimizer"].startswith("adam, learning rate 0.001, constant after 3 epochs of warmup")
+    assert found["computed"] == "on cuda:1 in float32, compiled, seed 0"
+
+
+def test_views_that_serve_both_are_counted_once():
+    shared = default_config("shapes", equivariance="care", equivariance_views="shared")
+    assert summary(shared, FACTS)["views"].startswith("2 of each sample")
+    alone = summary(recipe("cifar10-ablation-equivariance"), FACTS)
+    assert alone["views"] == "2 of each sample, 32 × 32 pixels: 2 of cifar10 for care"
+
+
+def test_no_experiment_takes_more_than_fifteen_lines_or_a_long_one():
+    for config in recipes().values():
+        lines = summary(config, FACTS)
+        assert len(lines) <= 12
+        assert max(map(len, lines.values())) < 160
+
+
+def test_the_facts_are_those_of_the_run(tmp_path):
+    """The number of parameters is that of timm's network with its head; 48 pictures are 3 batches of 16."""
+    config = small_config(small_data(tmp_path / "data"), head_depth=1, head_batchnorm=False)
+    job = prepare(config, tmp_path / "run")
+    try:
+        lines = dict(line.split(maxsplit=1) for line in beginning(job).splitlines())
+    finally:
+        job.lock.release()
+    network = timm.create_model("test_resnet", num_classes=0)
+    count = sum(p.numel() for p in network.parameters()) + network.num_features * 8 + 8
+    assert f" {count:,} parameters, stem 3 × 3 of stride 2;" in lines["model"]
+    assert lines["data"].endswith("data, train: 48 pictures of 12 × 12 pixels, 2 classes")
+    assert lines["steps"] == "3 epochs of 3 = 9, 16 samples each"
+    assert lines["computed"] == "on cpu in float32, seed 0"
+    assert lines["written"] == f"to    {tmp_path / 'run'}; its config.toml has every setting"
+
+
+def test_the_stem_in_words():
+    resnet = timm.create_model("resnet18", num_classes=0)
+    assert stem_of(resnet) == ", stem 7 × 7 of stride 2"
+    assert stem_of(small_stem(resnet)) == ", stem 3 × 3 of stride 1"
+    assert stem_of(nn.Linear(3, 3)) == ""
