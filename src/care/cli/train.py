@@ -13,8 +13,6 @@ from care.tables import text_table
 from care.train import (
     Config,
     Progress,
-    Several,
-    TensorBoard,
     Terminal,
     keeping,
     prepare,
@@ -23,8 +21,10 @@ from care.train import (
     recommended_config,
 )
 from care.train import train as run_training
+from care.train.loggers import LOGGERS, check_loggers, watching
 from care.train.loop import Saving
 from care.train.recipes import EQUIVARIANT_DIM, KEPT
+from care.train.step_means import LOG_EVERY
 
 
 @with_all_settings
@@ -48,7 +48,13 @@ def train(
             f"{EQUIVARIANT_DIM} more coordinates: --equivariance split with the --equivariance-policy for it."
         ),
     ] = None,
-    tensorboard: Annotated[bool, typer.Option(help="Also write the log for TensorBoard, to OUT/tensorboard.")] = False,
+    logger: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Also log to one of {', '.join(LOGGERS)}; can be given several times."),
+    ] = None,
+    log_every: Annotated[
+        int, typer.Option(min=0, help="Log the means over so many steps, to OUT/steps.jsonl and the loggers. 0: never.")
+    ] = LOG_EVERY,
     **chosen: Any,
 ) -> None:
     """Pretrain an encoder and leave a run folder: config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.
@@ -71,18 +77,17 @@ def train(
         if keep is not None:
             chosen = _keeping(keep, chosen, config, recipe_name, resumed)
         settings = resolve(chosen, config, recipe_name, resumed)
+        check_loggers(logger or ())
         folder = out or Path("runs") / (recipe_name or _name(settings))
         job = prepare(settings, folder, resume, Saving(save_minutes, save_every, keep_every))
         counted = Counted()
-        watchers: list[Progress] = [Terminal(console), counted] if job.processes.is_rank_0 else []
-        if tensorboard and job.processes.is_rank_0:
-            watchers.append(TensorBoard(folder / "tensorboard"))
+        progress = watching(job, log_every, logger or (), Terminal(console), counted)
     if job.processes.is_rank_0:
         console.print(settings.to_toml(), highlight=False, markup=False)
     with ending_in_one_line(
         f"`care train --resume --out {folder}` goes on", f"the last checkpoint in {folder} is from before"
     ):
-        run_training(job, Several(*watchers))
+        run_training(job, progress)
         if job.processes.is_rank_0:
             from care.report import curves_figure  # matplotlib takes a while to load: not before the first epoch
 
