@@ -35,6 +35,7 @@ MAY_IMPORT = {
         "objective",
         "evaluate",
     },
+    "pretraining": {"data", "models", "objective", "report", "train"},
     "export": {"atomic_files", "models", "train"},
     "pretrained": {"tables", "geometry", "data", "models", "objective", "evaluate", "train"},
     "demo": {
@@ -81,7 +82,7 @@ MAY_IMPORT = {
         "train",
     },
     "__main__": {"cli"},
-    "__init__": {"geometry", "losses", "augment", "evaluate", "objective", "train"},
+    "__init__": {"geometry", "losses", "augment", "evaluate", "objective", "pretraining", "train"},
 }
 
 
