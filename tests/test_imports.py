@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "tables": set(),
     "randomness": set(),
     "geometry": set(),
-    "augment": set(),
+    "augment": {"randomness"},
     "data": {"atomic_files", "randomness", "geometry"},
     "models": set(),
     "losses": {"geometry"},
