@@ -36,7 +36,9 @@ MAY_IMPORT = {
         "evaluate",
     },
     "pretraining": {"data", "models", "objective", "report", "train"},
-    "export": {"atomic_files", "models", "train"},
+    "model_card": {"data", "evaluate", "train"},
+    "huggingface": {"model_card", "models", "objective", "train"},
+    "export": {"atomic_files", "huggingface", "models", "train"},
     "pretrained": {"tables", "geometry", "data", "models", "objective", "evaluate", "train"},
     "demo": {
         "atomic_files",

@@ -140,5 +140,5 @@ def _resized(picture: UInt8[np.ndarray, "3 h w"], size: tuple[int, int]) -> UInt
     return np.ascontiguousarray(np.asarray(whole.resize((w, h), Image.Resampling.BILINEAR, box)).transpose(2, 0, 1))
 
 
-def _as_it_is(example: Example) -> Example:
+def _as_it_is(example: Any) -> Any:
     return example
