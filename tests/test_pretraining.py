@@ -35,8 +35,8 @@ def test_a_tensor_gives_the_encoder_of_the_run(finished, shapes):
     assert not any(parameter.requires_grad for parameter in encoder.parameters())
     assert {file.name for file in out.iterdir()} >= {"config.toml", "log.jsonl", "steps.jsonl", "curves.png", "data"}
     config, (record,) = Run(out).config(), Run(out).log()
-    assert (config.validation, config.size, config.data) == (6, None, str(out / "data"))
-    assert record["step"] == 54 // 16
+    assert (config.validation, config.size, config.data) == (20, None, str(out / "data"))
+    assert record["step"] == 40 // 16
     assert record["knn"] is None
     assert record["gamma"] > 0
 
@@ -44,7 +44,7 @@ def test_a_tensor_gives_the_encoder_of_the_run(finished, shapes):
 def test_it_is_the_run_that_the_command_line_makes_of_the_same_store(finished, tmp_path):
     out, _ = finished
     settings = {name: value for name, value in SETTINGS.items() if name != "quiet"}
-    job = prepare(default_config(str(out / "data"), validation=6, **settings), tmp_path / "again")
+    job = prepare(default_config(str(out / "data"), validation=20, **settings), tmp_path / "again")
     train(job)
     assert job.run.log() == Run(out).log()
 
@@ -66,12 +66,12 @@ def test_it_goes_on_with_the_same_pictures_only(finished, shapes):
         care.pretrain(shapes.images.flip(3), out=out, resume=True, **SETTINGS)
     care.pretrain(shapes.images, out=out, resume=True, **{**SETTINGS, "epochs": 2})
     assert [record["epoch"] for record in Run(out).log()] == [1, 2]
-    assert [json.loads(line)["step"] for line in (out / "steps.jsonl").read_text().splitlines()] == [3, 6]
+    assert [json.loads(line)["step"] for line in (out / "steps.jsonl").read_text().splitlines()] == [2, 4]
 
 
 def test_a_store_is_trained_on_where_it_is(finished, tmp_path):
     out, encoder = finished
-    again = care.pretrain(out / "data", out=tmp_path / "run", validation=6, log_every=0, **SETTINGS)
+    again = care.pretrain(out / "data", out=tmp_path / "run", validation=20, log_every=0, **SETTINGS)
     assert {file.name for file in (tmp_path / "run").iterdir()} & {"data", "steps.jsonl"} == set()
     assert torch.equal(again(torch.ones(2, 3, 32, 32)), encoder(torch.ones(2, 3, 32, 32)))
 

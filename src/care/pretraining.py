@@ -1,5 +1,6 @@
 """`care.pretrain`: from pictures to an encoder, in one call."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,8 @@ from care.train import Config, Run, Terminal, default_config, distributed, load,
 from care.train.loggers import check_loggers, watching
 from care.train.step_means import LOG_EVERY
 
-HELD_OUT, MOST_HELD_OUT = 0.1, 1000  # of the pictures, where none are given to watch
+# How many of the pictures are held out, where none are given to watch: `care evaluate` wants 20.
+HELD_OUT, FEWEST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 1000
 SMALLEST_VIEW = 8  # pixels
 
 
@@ -39,7 +41,7 @@ def pretrain(
     floating point in [0, 1]), `Samples`, a list, or any map-style `torch.utils.data.Dataset` of pictures, with labels
     or without. Pictures are read once, by `workers` processes, and kept as a store in `out/data`: as they are where all
     have one size, and as squares of `pixels` otherwise. `heldout` are other pictures to watch; without them a tenth is
-    held out, at most 1,000. `settings` are those of `care train`, by the same names: `model`, `method`, `equivariance`,
+    held out, from 20 to 1,000. `settings` are those of `care train`, by their names: `model`, `method`, `equivariance`,
     `epochs`, `batch_size` … `resume` goes on with the run in `out`, if there is one.
     """
     run = Run(Path(out).absolute())
@@ -81,8 +83,8 @@ def _usual(config: Config) -> dict[str, Any]:
         usual["size"] = max(SMALLEST_VIEW, min(samples.source))
     if not any((data / split).exists() for split in ("test", "val")):
         classes = [int((samples.labels == label).sum()) for label in range(len(samples.classes))] or [len(samples)]
-        held_out = min(MOST_HELD_OUT, int(HELD_OUT * len(samples))) // len(classes)
-        usual["validation"] = max(1, min(held_out, min(classes) // 2))
+        held_out = min(MOST_HELD_OUT, max(FEWEST_HELD_OUT, int(HELD_OUT * len(samples))))
+        usual["validation"] = max(1, min(math.ceil(held_out / len(classes)), min(classes) // 2))
     return usual
 
 
