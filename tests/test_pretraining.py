@@ -21,6 +21,12 @@ def shapes():
     return generate_shapes(60, seed=3)
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Without curves.png, which takes longer than these trainings."""
+    monkeypatch.setattr("care.pretraining._draw", lambda run: None)
+
+
 @pytest.fixture(scope="module")
 def finished(shapes, tmp_path_factory):
     out = tmp_path_factory.mktemp("pretrain") / "run"
@@ -49,6 +55,7 @@ def test_it_is_the_run_that_the_command_line_makes_of_the_same_store(finished, t
     assert job.run.log() == Run(out).log()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_data_set_with_labels_and_pictures_to_watch(shapes, tmp_path):
     pairs = list(zip(shapes.images, shapes.labels.tolist(), strict=True))
     data, heldout = (Photos(part, classes=list(shapes.classes)) for part in (pairs[:40], pairs[40:]))
@@ -58,6 +65,7 @@ def test_a_data_set_with_labels_and_pictures_to_watch(shapes, tmp_path):
     assert (config.size, config.validation) == (32, 0)  # no larger than the pictures, and nothing is cut off
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_it_goes_on_with_the_same_pictures_only(finished, shapes):
     out, _ = finished
     with pytest.raises(ValueError, match=r"already holds a run: choose another out, or go on with it by resume=True"):
@@ -69,6 +77,7 @@ def test_it_goes_on_with_the_same_pictures_only(finished, shapes):
     assert [json.loads(line)["step"] for line in (out / "steps.jsonl").read_text().splitlines()] == [2, 4]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_store_is_trained_on_where_it_is(finished, tmp_path):
     out, encoder = finished
     again = care.pretrain(out / "data", out=tmp_path / "run", validation=20, log_every=0, **SETTINGS)

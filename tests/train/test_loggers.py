@@ -11,10 +11,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from typer.testing import CliRunner
 
 from care.cli import app
-from care.train import Config, Interrupted, Progress, Run, prepare, train
+from care.train import Config, Interrupted, Progress, Run, prepare, step_means, train
 from care.train.loggers import StepLines, TensorBoard, WeightsAndBiases, check_loggers, watching
 from care.train.schedule import learning_rate
-from care.train.step_means import StepMeans
+from care.train.step_means import Reading, StepMeans
 from train.small import small_config, small_data
 from train.watched import StopAfter
 
@@ -64,6 +64,41 @@ def test_a_run_resumed_within_an_epoch_counts_from_there(generator):
         means.step(0, step, 10, CONFIG, {"loss": every[:step].sum()})
     assert [record["step"] for record in kept.records] == [10]
     assert kept.records[0]["loss"] == pytest.approx(every[7:].mean().item())
+
+
+class Later:
+    """An event of a GPU that has passed when the test says so, 2 seconds after the one before it."""
+
+    passed = False
+
+    def query(self):
+        return self.passed
+
+    def elapsed_time(self, later):
+        return 2000.0
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_a_gpu_has_not_copied_yet_is_sent_later(monkeypatch):
+    kept, events = Kept(), []
+
+    def read(step, sums):
+        events.append(Later())
+        return Reading(step, step, {name: value.clone() for name, value in sums.items()}, events[-1])
+
+    monkeypatch.setattr(step_means, "_read", read)
+    means = StepMeans(2, kept)
+    for step in range(1, 6):
+        means.step(0, step, 8, CONFIG, {"loss": torch.tensor(float(step * step))})
+    assert kept.records == []
+    events[1].passed = True
+    means.step(0, 6, 8, CONFIG, {"loss": torch.tensor(36.0)})
+    assert [record["step"] for record in kept.records] == [2]
+    for event in events:
+        event.passed = True
+    means.finish(complete=True)
+    assert [record["loss"] for record in kept.records] == [2.0, 6.0, 10.0]
+    assert [record["samples_per_second"] for record in kept.records] == [32.0, 64.0, 64.0]
 
 
 def test_a_resumed_run_has_every_step_once(data, tmp_path):
