@@ -175,7 +175,7 @@ class MLflow(Logger):
         self.mlflow.end_run("FINISHED" if complete else "FAILED")
 
 
-LOGGERS: dict[str, type[Logger]] = {logger.package: logger for logger in (TensorBoard, WeightsAndBiases, MLflow)}
+LOGGERS: dict[str, type[Logger]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases, "mlflow": MLflow}
 
 
 def check_loggers(names: Sequence[str]) -> None:
