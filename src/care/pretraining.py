@@ -13,7 +13,7 @@ from care.data import open_store
 from care.data.given import Given, given_splits, named_data, store_given
 from care.models import Encoder
 from care.objective import policy_for
-from care.train import Config, Run, Terminal, default_config, distributed, load, prepare, train
+from care.train import Config, Run, Terminal, distributed, load, prepare, recommended_config, train
 from care.train.loggers import check_loggers, watching
 from care.train.step_means import LOG_EVERY
 
@@ -67,7 +67,7 @@ def _config(run: Run, data: str, chosen: dict[str, Any], usual: dict[str, Any]) 
     """That of the run which is resumed, or a new one, with what was chosen."""
     if (run.folder / "config.toml").exists():
         return run.config().replace(data=data, **chosen)
-    return default_config(data, **{**usual, **chosen})
+    return recommended_config(data, **{**usual, **chosen})
 
 
 def _store(splits: dict[str, Given], run: Run, quiet: bool) -> None:
