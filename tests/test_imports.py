@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "tables": set(),
     "randomness": set(),
     "geometry": set(),
-    "augment": set(),
+    "augment": {"randomness"},
     "data": {"atomic_files", "randomness", "geometry"},
     "models": set(),
     "losses": {"geometry"},
@@ -35,7 +35,10 @@ MAY_IMPORT = {
         "objective",
         "evaluate",
     },
-    "export": {"atomic_files", "models", "train"},
+    "pretraining": {"data", "models", "objective", "report", "train"},
+    "model_card": {"data", "evaluate", "train"},
+    "huggingface": {"model_card", "models", "objective", "train"},
+    "export": {"atomic_files", "huggingface", "models", "train"},
     "pretrained": {"tables", "geometry", "data", "models", "objective", "evaluate", "train"},
     "demo": {
         "atomic_files",
@@ -81,7 +84,7 @@ MAY_IMPORT = {
         "train",
     },
     "__main__": {"cli"},
-    "__init__": {"geometry", "losses", "augment", "evaluate", "objective", "train"},
+    "__init__": {"geometry", "losses", "augment", "evaluate", "objective", "pretraining", "train"},
 }
 
 

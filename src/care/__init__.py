@@ -5,6 +5,7 @@
 `care.objective` the base classes of methods, for one of your own
 `care.augment`   augmentations that are drawn, kept, applied and replayed
 `care.measure`   how the embeddings of any model respond to augmentations
+`care.pretrain`  an encoder out of pictures
 `care.load`      the encoder of a finished run
 """
 
@@ -14,18 +15,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from care import augment, geometry, losses
     from care.evaluate.effects.measure import measure
+    from care.pretraining import pretrain
     from care.train import load
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "augment", "geometry", "load", "losses", "measure"]
+__all__ = ["__version__", "augment", "geometry", "load", "losses", "measure", "pretrain"]
 
 
 def __getattr__(name: str) -> Any:
     """What is offered above, imported when it is first asked for: `care --help` does not wait for torch."""
     if name not in __all__:
         raise AttributeError(f"module 'care' has no attribute {name!r}")
-    offered = {"measure": "care.evaluate", "load": "care.train"}
+    offered = {"measure": "care.evaluate", "load": "care.train", "pretrain": "care.pretraining"}
     found = getattr(import_module(offered[name]), name) if name in offered else import_module(f"care.{name}")
     globals()[name] = found
     return found

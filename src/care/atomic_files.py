@@ -79,6 +79,18 @@ def move_durably(temporary: Path, path: Path) -> None:
     _move(temporary, path)
 
 
+def append_lines(path: Path, lines: bytes) -> None:
+    """Add whole lines to a log that others read along; OSError says that `path` could not be written.
+
+    Not flushed to the disk: after a power cut the last lines may be missing, and the very last one may be cut off.
+    """
+    try:
+        with path.open("ab") as file:
+            file.write(lines)
+    except OSError as error:
+        raise OSError(error.errno, f"{path} could not be written: {error.strerror}", str(path)) from error
+
+
 def remove_folder(path: Path) -> None:
     """Remove a folder as a whole: a process killed halfway leaves `path` complete or gone."""
     temporary = _temporary(path)

@@ -1,4 +1,4 @@
-"""Export a trained encoder to timm, ONNX or TorchScript; the file is written only if it computes the same."""
+"""Export a trained encoder to timm, Hugging Face, ONNX or TorchScript: only what computes the same is written."""
 
 import importlib.util
 import json
@@ -15,11 +15,17 @@ from timm import is_model
 from torch import Tensor, nn
 
 from care.atomic_files import writing_atomically
+from care.huggingface import write_huggingface
 from care.models import Encoder, build_backbone
 from care.train.runs import load_trained
 
-Format = Literal["timm", "onnx", "torchscript"]
-FILES = {"timm": "backbone.safetensors", "onnx": "encoder.onnx", "torchscript": "encoder.pt"}
+Format = Literal["timm", "huggingface", "onnx", "torchscript"]
+FILES = {
+    "timm": "backbone.safetensors",
+    "huggingface": "huggingface",
+    "onnx": "encoder.onnx",
+    "torchscript": "encoder.pt",
+}
 
 # The largest relative difference of the features. Other programs sum in another order, which gives less than this.
 TOLERANCE = 1e-4
@@ -42,21 +48,23 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
 
     "timm":        the backbone's weights under timm's names, as safetensors; its metadata hold the "mean" and "std"
                    that normalize images in [0, 1], and the "size" of the training views
+    "huggingface": a folder that `timm.create_model("local-dir:FOLDER", pretrained=True)` loads and that can be uploaded
+                   to the Hugging Face hub: the same weights, how to use them, and a model card
     "onnx":        the features of images in [0, 1], for any batch size
     "torchscript": the same
     """
-    if to not in FILES:
-        raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
+    file = place_for(Path(run), to, out)
     trained = load_trained(Path(run))
     if to == "timm" and not is_model(trained.config.model):
         raise ValueError(f"timm has no {trained.config.model}: use --to onnx or --to torchscript")
     encoder, config, source = trained.encoder, trained.config, trained.source
     shape = (*source, 3) if len(source) == 1 else (3, *source)
     example = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
-    file = Path(out) if out else Path(run) / FILES[to]
     with writing_atomically(file) as temporary:
         if to == "timm":
             exported = _write_timm(encoder, temporary, config.model, source)
+        elif to == "huggingface":
+            exported = write_huggingface(Path(run), trained, temporary)
         else:
             write = {"onnx": _write_onnx, "torchscript": _write_torchscript}[to]
             exported = write(Features(encoder), temporary, example)
@@ -66,6 +74,16 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
                 f"the exported encoder differs from the original by {difference:.1e}: no file is written"
             )
     return file, difference
+
+
+def place_for(run: Path, to: str, out: str | Path | None = None) -> Path:
+    """Where to write: `out`, or the run folder; ValueError for a format that is not there, or a folder that is."""
+    if to not in FILES:
+        raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
+    file = Path(out) if out else (run if run.is_dir() else run.parent) / FILES[to]
+    if to == "huggingface" and file.exists():
+        raise ValueError(f"{file} exists: remove it, or choose another --out")
+    return file
 
 
 def _write_timm(encoder: Encoder, file: Path, model: str, source: tuple[int, ...]) -> Callable[[Tensor], Tensor]:

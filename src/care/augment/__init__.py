@@ -11,6 +11,7 @@ One augmentation per chunk, as the equivariance loss needs it, is the same with 
 
 from care.augment.apply import apply, compose
 from care.augment.changes import CHANGES, changed, read_changes
+from care.augment.collate import AugmentedBatch, ChunkCollate
 from care.augment.coordinates import coordinate_names, coordinates
 from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
@@ -39,6 +40,8 @@ __all__ = [
     "CHANGES",
     "COLOR_OPERATIONS",
     "PRESETS",
+    "AugmentedBatch",
+    "ChunkCollate",
     "ImageParameters",
     "ImagePolicy",
     "Parameters",

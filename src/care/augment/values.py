@@ -37,9 +37,13 @@ class Parameters(ABC):
         """Each augmentation `times` times in a row (0 0 0 1 1 1 …), so that neighboring samples share one."""
         return self._map(lambda _, tensor: tensor.repeat_interleave(times, dim=0))
 
-    def to(self: P, device: torch.device | str) -> P:
+    def to(self: P, device: torch.device | str, non_blocking: bool = False) -> P:
         """The same augmentations on another device."""
-        return self._map(lambda _, tensor: tensor.to(device))
+        return self._map(lambda _, tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self: P) -> P:
+        """The same augmentations in pinned memory, from which they can be copied without blocking."""
+        return self._map(lambda _, tensor: tensor.pin_memory())
 
     @staticmethod
     def concatenate(parts: Sequence[P]) -> P:

@@ -59,7 +59,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "export": (
         "export.export",
-        "Write the backbone of a run for timm, ONNX or TorchScript, and check that it computes the same.",
+        "Write the backbone of a run for timm, Hugging Face, ONNX or TorchScript, and check that it computes the same.",
     ),
     "bench": (
         "bench.bench",

@@ -15,20 +15,21 @@ FILES: dict[str, str] = constant("care.export", "FILES")
 def export(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
     to: Annotated[str, typer.Option(help=f"One of {', '.join(FILES)}.")],
-    out: Annotated[Path | None, typer.Option(help="The file to write. Default: in the run folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The file or folder to write. Default: in the run folder.")] = None,
 ) -> None:
-    """Write the backbone of a run for timm, ONNX or TorchScript, and check that it computes the same.
+    """Write the backbone of a run for timm, Hugging Face, ONNX or TorchScript, and check that it computes the same.
 
-    Example: [bold]care export runs/mine --to onnx[/bold]
+    Examples: [bold]care export runs/mine --to onnx[/bold], or
+    [bold]care export runs/mine --to huggingface --out mine[/bold]: a folder to upload, with a model card
     """
     with users_input():
         if to not in FILES:
             raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
         if not run.exists():
             raise ValueError(f"{run} does not exist: give the folder of a finished run")
-        file = out or (run if run.is_dir() else run.parent) / FILES[to]
-        claim_file(file)
         from care import export as exporting
 
+        file = exporting.place_for(run, to, out)
+        claim_file(file)
         file, difference = exporting.export(run, to, file)  # type: ignore[arg-type]
     typer.echo(f"{file} (relative difference of its features: {difference:.1e})")

@@ -13,6 +13,7 @@ from care.cli.train_options import with_all_settings
 KEPT = " or ".join(keys("care.train.recipes", "KEPT"))
 EQUIVARIANT_DIM = constant("care.train.recipes", "EQUIVARIANT_DIM")
 SAVE_MINUTES, SAVE_EVERY = (constant("care.train.loop", f"Saving.{name}") for name in ("minutes", "every"))
+LOGGERS, LOG_EVERY = ", ".join(keys("care.train.loggers", "LOGGERS")), constant("care.train.step_means", "LOG_EVERY")
 
 
 @with_all_settings
@@ -36,7 +37,13 @@ def train(
             "coordinates: --equivariance split with the --equivariance-policy for it."
         ),
     ] = None,
-    tensorboard: Annotated[bool, typer.Option(help="Also write the log for TensorBoard, to OUT/tensorboard.")] = False,
+    logger: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Also log to one of {LOGGERS}; can be given several times."),
+    ] = None,
+    log_every: Annotated[
+        int, typer.Option(min=0, help="Log the means over so many steps, to OUT/steps.jsonl and the loggers. 0: never.")
+    ] = LOG_EVERY,
     **chosen: Any,
 ) -> None:
     """Pretrain an encoder and leave a run folder: config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.
@@ -56,23 +63,25 @@ def train(
             raise ValueError("say which run to go on with: --resume --out FOLDER")
         if not (resume or config or recipe_name or "data" in chosen):
             raise ValueError("say what to train on: --data shapes, or another of `care data list`")
-        from care.cli.training import Counted, configuration, run_folder, watchers
+        from care.cli.training import Counted, configuration, run_folder
         from care.cli.training_summary import beginning
-        from care.train import Several, prepare
+        from care.train import Terminal, prepare
         from care.train import train as run_training
+        from care.train.loggers import check_loggers, watching
         from care.train.loop import Saving
 
         settings = configuration(chosen, keep, config, recipe_name, out if resume else None)
+        check_loggers(logger or ())
         folder = out or run_folder(settings, recipe_name)
         job = prepare(settings, folder, resume, Saving(save_minutes, save_every, keep_every))
         counted = Counted()
-        watching = watchers(folder, tensorboard) if job.processes.is_rank_0 else []
+        progress = watching(job, log_every, logger or (), Terminal(), counted)
     if job.processes.is_rank_0:
         typer.echo(beginning(job))
     with ending_in_one_line(
         f"`care train --resume --out {folder}` goes on", f"the last checkpoint in {folder} is from before"
     ):
-        run_training(job, Several(*watching, counted))
+        run_training(job, progress)
         if job.processes.is_rank_0:
             from care.report import curves_figure  # matplotlib takes a while to load: not before the first epoch
 

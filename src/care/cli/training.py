@@ -1,22 +1,9 @@
 """What the options of `care train` amount to: a configuration, a folder, and who watches."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from care.cli.progress import Lines
-from care.train import (
-    CallbackProgress,
-    Config,
-    Progress,
-    TensorBoard,
-    Terminal,
-    keeping,
-    recipe,
-    recommended_config,
-)
+from care.train import Config, Progress, keeping, recipe, recommended_config
 
 
 def configuration(
@@ -62,17 +49,6 @@ def run_folder(settings: Config, recipe_name: str | None) -> Path:
     choices = (choice.name for choice in (settings.equivariance, settings.method) if choice.name != "none")
     words = (Path(settings.data).name, *(name.rpartition(":")[2] for name in choices))
     return Path("runs") / (recipe_name or "-".join(words))
-
-
-def watchers(folder: Path, tensorboard: bool) -> list[Progress]:
-    """Who is shown the progress of the first process: a terminal, or a log, which gets a line a minute."""
-    console = Console()
-    found: list[Progress] = [Terminal(console)]
-    if not console.is_terminal:
-        found.append(CallbackProgress("steps", Lines(partial(print, flush=True))))
-    if tensorboard:
-        found.append(TensorBoard(folder / "tensorboard"))
-    return found
 
 
 class Counted(Progress):

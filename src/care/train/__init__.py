@@ -2,7 +2,7 @@
 
 from care.train.config import Config
 from care.train.loop import Interrupted, prepare, train
-from care.train.progress import CallbackProgress, Progress, Several, TensorBoard, Terminal
+from care.train.progress import CallbackProgress, Progress, Several, Terminal
 from care.train.recipes import default_config, keeping, recipe, recipes, recommended_config
 from care.train.runs import Run, load
 
@@ -13,7 +13,6 @@ __all__ = [
     "Progress",
     "Run",
     "Several",
-    "TensorBoard",
     "Terminal",
     "default_config",
     "keeping",

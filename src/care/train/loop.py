@@ -122,7 +122,8 @@ def prepare(config: Config, out: str | Path, resume: bool = False, saving: Savin
 def train(job: Job, progress: Progress | None = None) -> None:
     """Train to the end, from the start or from the last checkpoint, and leave a finished run folder."""
     try:
-        _train(job, progress or Progress())
+        with progress or Progress() as watching:
+            _train(job, watching)
     finally:
         if job.lock is not None:
             job.lock.release()

@@ -1,9 +1,8 @@
-"""Progress of a training: a bar and lines on a terminal, TensorBoard, or a callback."""
+"""The events of a training, and who watches them: a bar or lines on a terminal, a callback."""
 
-import importlib.util
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -16,20 +15,35 @@ from care.evaluate.effects.families import Watch
 from care.tables import visible
 from care.train.config import Config
 
-SECONDS_BETWEEN_UPDATES = 1.0
+# How often a bar is drawn again and, where there is no terminal, how often a line is printed within an epoch.
+SECONDS_BETWEEN_UPDATES, SECONDS_BETWEEN_LINES = 1.0, 60.0
 
 
 class Progress:
-    """The events of a training. This class ignores them; subclasses show them."""
+    """The events of a training, which is the context of it. This class ignores them; subclasses show or log them."""
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
         """A step of the epoch is done."""
+
+    def means(self, record: Mapping[str, Any]) -> None:
+        """Several steps are done, with these means over them; sent by `StepMeans`."""
 
     def epoch(self, record: Mapping[str, Any]) -> None:
         """An epoch is done, with this record in the log."""
 
     def say(self, *sentences: str) -> None:
         """There is a message for the user."""
+
+    def finish(self, complete: bool) -> None:
+        """The training has ended: it is complete, or it was stopped or has failed."""
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.finish(complete=kind is None)
 
 
 class CallbackProgress(Progress):
@@ -44,7 +58,10 @@ class CallbackProgress(Progress):
 
 
 class Terminal(Progress):
-    """A line per epoch and, on a terminal, a bar with the terms of the loss, samples per second and the time left."""
+    """A line per epoch and, on a terminal, a bar with the terms of the loss, samples per second and the time left.
+
+    Where there is no terminal, what the bar would say is a line, once a minute.
+    """
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console()
@@ -53,53 +70,53 @@ class Terminal(Progress):
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
         """Update the bar, at most once a second: reading the loss makes the host wait for the GPU."""
-        now = time.perf_counter()
+        now, done = time.perf_counter(), epoch * steps + step
         if not self.started:
-            self.started, self.first_step = now, epoch * steps + step
-        if not self.console.is_terminal or (now - self.shown < SECONDS_BETWEEN_UPDATES and step < steps):
+            self.started, self.first_step = now, done
+            self.shown = self.shown if self.console.is_terminal else now
+        if not self._is_due(now, step == steps):
             return
         self.shown = now
-        done, total = epoch * steps + step, config.epochs * steps
-        if self.bar is None:
-            self.bar = Bar(BarColumn(12), TextColumn("{task.description}"), console=self.console, transient=True)
-            self.task = self.bar.add_task("", total=total)
-            self.bar.start()
         pace = (done - self.first_step) / max(now - self.started, 1e-9)
+        left = f"  {_duration((config.epochs * steps - done) / pace)} left" if pace else ""
         terms = "  ".join(f"{name} {value.item() / step:.3f}" for name, value in sums.items())
-        left = f"  {_duration((total - done) / pace)} left" if pace else ""
-        text = f"epoch {epoch + 1}/{config.epochs}{left}  {pace * config.batch_size:,.0f} samples/s  {terms}"
-        self.bar.update(self.task, completed=done, description=text)
-        if done == total:
-            self.bar.stop()
+        rest = f"{left}  {pace * config.batch_size:,.0f} samples/s  {terms}"
+        if self.console.is_terminal:
+            self._draw(done, config.epochs * steps, f"epoch {epoch + 1}/{config.epochs}{rest}")
+        else:
+            self._print(f"epoch {epoch + 1}/{config.epochs}  step {step}/{steps}{rest}")
 
     def epoch(self, record: Mapping[str, Any]) -> None:
         """Print the numbers of the record in one line."""
         shown = {k: v for k, v in record.items() if k not in ("step", "learning_rate", "epoch") and v is not None}
         numbers = "  ".join(f"{name} {value:.3f}" for name, value in shown.items())
-        self.console.print(f"epoch {record['epoch']}  {numbers}", highlight=False, soft_wrap=True)
+        self._print(f"epoch {record['epoch']}  {numbers}")
 
     def say(self, *sentences: str) -> None:
         """Print the sentences."""
         for sentence in sentences:
             self.console.print(Text(visible(sentence)), soft_wrap=True)
 
+    def finish(self, complete: bool) -> None:
+        """Take the bar away."""
+        if self.bar is not None:
+            self.bar.stop()
 
-class TensorBoard(Progress):
-    """Writes the record of every epoch for TensorBoard."""
+    def _is_due(self, now: float, is_last: bool) -> bool:
+        """The bar also shows the end of an epoch, which has a line of its own."""
+        if self.console.is_terminal:
+            return is_last or now - self.shown >= SECONDS_BETWEEN_UPDATES
+        return not is_last and now - self.shown >= SECONDS_BETWEEN_LINES
 
-    def __init__(self, folder: Path) -> None:
-        if importlib.util.find_spec("tensorboard") is None:
-            raise ValueError("--tensorboard needs the package tensorboard: install care-ssl[tensorboard]")
-        from torch.utils.tensorboard import SummaryWriter
+    def _draw(self, done: int, total: int, text: str) -> None:
+        if self.bar is None:
+            self.bar = Bar(BarColumn(12), TextColumn("{task.description}"), console=self.console, transient=True)
+            self.task = self.bar.add_task("", total=total)
+            self.bar.start()
+        self.bar.update(self.task, completed=done, description=text)
 
-        self.writer = SummaryWriter(str(folder))
-
-    def epoch(self, record: Mapping[str, Any]) -> None:
-        """Write every number of the record."""
-        for name, value in record.items():
-            if name != "epoch" and value is not None:
-                self.writer.add_scalar(name, value, record["epoch"])
-        self.writer.flush()
+    def _print(self, line: str) -> None:
+        self.console.print(line, highlight=False, soft_wrap=True)
 
 
 class Several(Progress):
@@ -113,6 +130,11 @@ class Several(Progress):
         for other in self.others:
             other.step(epoch, step, steps, config, sums)
 
+    def means(self, record: Mapping[str, Any]) -> None:
+        """Pass it on."""
+        for other in self.others:
+            other.means(record)
+
     def epoch(self, record: Mapping[str, Any]) -> None:
         """Pass it on."""
         for other in self.others:
@@ -122,6 +144,11 @@ class Several(Progress):
         """Pass it on."""
         for other in self.others:
             other.say(*sentences)
+
+    def finish(self, complete: bool) -> None:
+        """Pass it on."""
+        for other in self.others:
+            other.finish(complete)
 
 
 def _duration(seconds: float) -> str:

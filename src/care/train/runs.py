@@ -5,6 +5,7 @@
 | `config.toml`       | the whole configuration: `care train --config` runs it again        |
 | `log.jsonl`         | one line per epoch, the same for the same configuration             |
 | `speed.jsonl`       | one line per epoch: seconds and samples per second                  |
+| `steps.jsonl`       | one line every so many steps, of one process, as they were computed |
 | `checkpoints/`      | what `--resume` goes on from                                        |
 | `model.safetensors` | the final encoder and head                                          |
 | `curves.png`        | the log as a picture                                                |
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from care.atomic_files import Lock, make_folder, remove_leftovers, write_atomically
+from care.atomic_files import Lock, append_lines, make_folder, remove_leftovers, write_atomically
 from care.models import Encoder
 from care.objective import build_encoder, policy_for
 from care.objective.registry import find
@@ -97,6 +98,23 @@ class Run:
         """Note how long an epoch took. Apart from the log, which is the same for every machine."""
         file = self.folder / "speed.jsonl"
         write_atomically(file, (file.read_bytes() if file.exists() else b"") + _lines([record]))
+
+    def steps(self) -> list[dict[str, Any]]:
+        """The records within epochs so far, without a last one that was cut off."""
+        file = self.folder / "steps.jsonl"
+        lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
+        whole = [line for line in lines if line.endswith(b"\n")]
+        return [_record(line, f"line {number} of {file}") for number, line in enumerate(whole, start=1)]
+
+    def add_step(self, record: dict[str, Any]) -> None:
+        """Note the means over some steps."""
+        append_lines(self.folder / "steps.jsonl", _lines([record]))
+
+    def drop_steps(self, first: int) -> None:
+        """Forget what was noted from step `first` on, which is now computed again."""
+        if (self.folder / "steps.jsonl").exists():
+            kept = [record for record in self.steps() if record["step"] < first]
+            write_atomically(self.folder / "steps.jsonl", _lines(kept))
 
     def save_encoder(
         self, encoder: Encoder, config: Config, source: tuple[int, ...], exported: dict[str, Tensor] | None = None

@@ -1,0 +1,144 @@
+"""Pictures given in Python as a source: a tensor, `Samples`, or any map-style data set of pictures."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+from care.data.readers.source import Example, Source
+from care.data.samples import Samples
+from care.randomness import derive
+
+PIXELS = 256  # the side of pictures that have no size in common, as of those in folders
+LOOKED_AT = 16  # pictures that are looked at to find out whether they have one
+
+
+class Examples(Dataset[Example]):
+    """The items of `pictures` as examples of `size` = (height, width).
+
+    An item is a picture or (picture, label): PIL, uint8 or floating point in [0, 1]; [3, h, w], [1, h, w] or [h, w],
+    and NumPy arrays also [h, w, 3]. A picture of another size is cut to the same aspect ratio about its center and
+    resized with antialiasing. Labels count where `classes` says what they mean.
+    """
+
+    def __init__(self, pictures: Any, pixels: int | None = None) -> None:
+        self.pictures = pictures
+        self.count = _count(pictures)
+        self.classes = _classes(pictures)
+        self.size = (pixels, pixels) if pixels else self._common_size()
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Example:
+        picture, label = self._item(index)
+        is_class = isinstance(label, int | np.integer) or (isinstance(label, Tensor) and label.ndim == 0)
+        number = int(label) if is_class and self.classes else -1
+        return Example(_resized(picture, self.size), number)
+
+    def _item(self, index: int) -> tuple[UInt8[np.ndarray, "3 h w"], Any]:
+        if isinstance(self.pictures, Samples):
+            return self.pictures.inputs[index].numpy(), self.pictures.labels[index]
+        item = self.pictures[index]
+        item, label = item[:2] if isinstance(item, tuple | list) and len(item) > 1 else (item, None)
+        try:
+            return _uint8(item), label
+        except ValueError as error:
+            raise ValueError(f"item {index} cannot be trained on: {error}") from error
+
+    def _common_size(self) -> tuple[int, int]:
+        """The size that some pictures, from the first to the last, have in common; a square if they have none."""
+        positions = np.linspace(0, self.count - 1, min(LOOKED_AT, self.count)).round().astype(int)
+        sizes = {self._item(int(i))[0].shape[1:] for i in positions}
+        height, width = sizes.pop()
+        return (PIXELS, PIXELS) if sizes else (height, width)
+
+
+def read_dataset(pictures: Any, pixels: int | None = None, workers: int = 0) -> Source:
+    """The pictures in a random order that depends on nothing but their number, read once by `workers` processes.
+
+    They keep the size that they have in common, or become squares of `pixels`, 256 where they have none in common. The
+    classes are `pictures.classes`, which torchvision's data sets and `Samples` have; without it there are no classes.
+    """
+    examples = Examples(pictures, pixels)
+    loader = DataLoader(
+        examples, batch_size=None, sampler=shuffled_positions(len(examples)), num_workers=workers, collate_fn=_as_it_is
+    )
+    words = f"{type(pictures).__name__} given in Python"
+    return Source(words, examples.classes, *examples.size, len(examples), iter(loader))
+
+
+def shuffled_positions(n: int) -> list[int]:
+    """0 … n − 1 in a random order: data sets come class by class, and the first thousand should be of all classes."""
+    return sorted(range(n), key=lambda i: derive(0, "file", i))
+
+
+def _count(pictures: Any) -> int:
+    if isinstance(pictures, Samples) and len(pictures.source) == 1:
+        raise ValueError("point clouds are no pictures: of these, the data set chains can be trained on")
+    in_any_order = isinstance(pictures, Samples) or hasattr(pictures, "__getitem__")
+    if isinstance(pictures, IterableDataset) or not (in_any_order and hasattr(pictures, "__len__")):
+        kinds = "a tensor, a list of pictures, or a torch.utils.data.Dataset with __len__ and __getitem__"
+        raise ValueError(f"{type(pictures).__name__} cannot be trained on: give a folder, {kinds}")
+    if len(pictures) == 0:
+        raise ValueError(f"there is not a single picture in this {type(pictures).__name__}")
+    return len(pictures)
+
+
+def _classes(pictures: Any) -> tuple[str, ...]:
+    """The names of the classes, also those of the data set that a `Subset` is one of."""
+    while not hasattr(pictures, "classes") and hasattr(pictures, "dataset"):
+        pictures = pictures.dataset
+    found = getattr(pictures, "classes", None)
+    return tuple(map(str, found)) if isinstance(found, Sequence) and not isinstance(found, str) else ()
+
+
+def _uint8(picture: Any) -> UInt8[np.ndarray, "3 h w"]:
+    """Any picture in 8 bits and three channels; ValueError says what else it is."""
+    if isinstance(picture, Image.Image):
+        return np.asarray(picture.convert("RGB")).transpose(2, 0, 1)
+    if isinstance(picture, np.ndarray):
+        last = picture.ndim == 3 and picture.shape[2] in (1, 3) and picture.shape[0] not in (1, 3)
+        picture = torch.from_numpy(picture.transpose(2, 0, 1) if last else picture)
+    if not isinstance(picture, Tensor):
+        raise ValueError(f"a {type(picture).__name__} is no picture, which is PIL, a tensor or a NumPy array")
+    picture = picture[None] if picture.ndim == 2 else picture
+    if picture.ndim != 3 or picture.shape[0] not in (1, 3):
+        raise ValueError(f"a tensor {list(picture.shape)} is no picture [3, height, width]")
+    return _levels(picture).expand(3, -1, -1).cpu().numpy()
+
+
+def _levels(picture: Tensor) -> Tensor:
+    """0 … 255 as they are, and [0, 1] times 255, rounded."""
+    if picture.dtype == torch.uint8:
+        return picture
+    if not picture.is_floating_point():
+        raise ValueError(f"{picture.dtype} is neither uint8 nor floating point in [0, 1]")
+    low, high = picture.min().item(), picture.max().item()
+    if not (low >= 0 and high <= 1):
+        hint = "divide by 255, or take Normalize out of the transform: care normalizes by itself"
+        raise ValueError(
+            f"floating-point pictures are in [0, 1], and this one goes from {low:.3g} to {high:.3g}: {hint}"
+        )
+    return (picture * 255).round().to(torch.uint8)
+
+
+def _resized(picture: UInt8[np.ndarray, "3 h w"], size: tuple[int, int]) -> UInt8[np.ndarray, "3 {size[0]} {size[1]}"]:
+    """The largest box of the wanted aspect ratio about the center, resized; nothing if the size is right."""
+    (height, width), (h, w) = picture.shape[1:], size
+    if (height, width) == size:
+        return np.ascontiguousarray(picture)
+    scale = min(height / h, width / w)
+    left, top = (width - scale * w) / 2, (height - scale * h) / 2
+    box = (left, top, left + scale * w, top + scale * h)
+    whole = Image.fromarray(np.ascontiguousarray(picture.transpose(1, 2, 0)))
+    return np.ascontiguousarray(np.asarray(whole.resize((w, h), Image.Resampling.BILINEAR, box)).transpose(2, 0, 1))
+
+
+def _as_it_is(example: Any) -> Any:
+    return example

@@ -1,0 +1,93 @@
+"""Pictures given in Python, or in a folder, as stores in a folder of their own; given again, they must be the same."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from care.atomic_files import remove_folder
+from care.data.datasets import Examples, read_dataset, shuffled_positions
+from care.data.readers import Source, folder_splits, read_folder
+from care.data.registry import ANY_FOLDER, DATA_SETS, prepared_names
+from care.data.store import HEADER, open_store, read_header
+from care.data.store_writer import write_store
+
+COMPARED = 64  # pictures, out of all that are given again
+
+
+def named_data(data: Any) -> str | None:
+    """What `--data` takes for the name of a data set or the path of a store; None for what has to be stored first."""
+    if isinstance(data, str) and (data in DATA_SETS or data in prepared_names()):
+        return data
+    if not isinstance(data, str | Path):
+        return None
+    folder = Path(data).absolute()
+    if not folder.is_dir():
+        raise ValueError(f"{data} is neither the name of a data set (care data list) nor a folder of pictures")
+    return str(folder) if (folder / HEADER).exists() or any(folder.glob(f"*/{HEADER}")) else None
+
+
+@dataclass(frozen=True)
+class Given:
+    """Pictures for a store: the `part` of a folder, or anything that `read_dataset` takes."""
+
+    pictures: Any
+    part: str = "train"
+    pixels: int | None = None
+    workers: int = 0
+
+    def source(self) -> Source:
+        """The reader."""
+        if isinstance(self.pictures, str | Path):
+            return read_folder(Path(self.pictures), self.part, self.pixels or ANY_FOLDER.size or 0)
+        return read_dataset(self.pictures, self.pixels, self.workers)
+
+    def is_in(self, store: Path) -> bool:
+        """Whether a store was written from it. Of a folder, the number of files decides; of others, some pictures."""
+        if isinstance(self.pictures, str | Path):
+            source, header = self.source(), read_header(store)
+            found = (source.expected, source.description, source.height, source.classes)
+            return found == (header.count + len(header.skipped), header.source, header.height, tuple(header.classes))
+        examples, samples = Examples(self.pictures, self.pixels), open_store(store)
+        if (len(examples), examples.size, examples.classes) != (len(samples), samples.source, samples.classes):
+            return False
+        order = shuffled_positions(len(examples))
+        rows = np.linspace(0, len(order) - 1, min(COMPARED, len(order))).round().astype(int).tolist()
+        return all(np.array_equal(examples[order[row]].image, samples.inputs[row].numpy()) for row in rows)
+
+
+def given_splits(data: Any, heldout: Any, pixels: int | None, workers: int) -> dict[str, Given]:
+    """What goes into which split: `heldout` is the test split; without it, a folder has the splits that it has."""
+    if isinstance(data, str | Path) and heldout is None:
+        return {part: Given(data, part, pixels) for part in folder_splits(Path(data))}
+    splits = {"train": Given(data, "train", pixels, workers)}
+    if heldout is not None:
+        parts = folder_splits(Path(heldout)) if isinstance(heldout, str | Path) else ("train",)
+        splits["test"] = Given(heldout, "test" if "test" in parts else parts[0], pixels, workers)
+    return splits
+
+
+def store_given(splits: dict[str, Given], folder: Path, keep: bool, tick: Callable[[int], object]) -> None:
+    """Write every split to a store in `folder`, where nothing else stays.
+
+    A store that is there already stays if it is the same. If it is not: ValueError where it is to be kept, for a run
+    that was trained on it, and otherwise it is replaced.
+    """
+    for split, given in splits.items():
+        if (folder / split / HEADER).exists() and given.is_in(folder / split):
+            continue
+        if keep:
+            raise ValueError(
+                f"these are not the pictures that the run in {folder.parent} was started with: "
+                "resume with the same, and without random transforms, or choose another out"
+            )
+        write_store(folder / split, folder.parent.name, split, given.source(), overwrite=True, tick=tick)
+    for store in [] if keep else folder.glob(f"*/{HEADER}"):
+        if store.parent.name not in splits:
+            remove_folder(store.parent)
+    classes = {split: read_header(folder / split).classes for split in splits}
+    if len({tuple(names) for names in classes.values() if names}) > 1:
+        named = " and ".join(f"{split}: {', '.join(names[:5])}" for split, names in classes.items())
+        raise ValueError(f"the held-out pictures must have the same classes, or none, and here is {named}")

@@ -1,0 +1,103 @@
+"""`care.pretrain`: from pictures to an encoder, in one call."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress as Bar
+
+from care.data import open_store
+from care.data.given import Given, given_splits, named_data, store_given
+from care.models import Encoder
+from care.objective import policy_for
+from care.train import Config, Run, Terminal, distributed, load, prepare, recommended_config, train
+from care.train.loggers import check_loggers, watching
+from care.train.step_means import LOG_EVERY
+
+# How many of the pictures are held out, where none are given to watch: `care evaluate` wants 20.
+HELD_OUT, FEWEST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 1000
+SMALLEST_VIEW = 8  # pixels
+
+
+def pretrain(
+    data: Any,
+    *,
+    out: str | Path,
+    heldout: Any = None,
+    pixels: int | None = None,
+    workers: int = 0,
+    resume: bool = False,
+    loggers: Sequence[str] = (),
+    log_every: int = LOG_EVERY,
+    quiet: bool = False,
+    **settings: Any,
+) -> Encoder:
+    """Train an encoder on pictures, and leave the run folder `out`; returns the encoder, frozen, as `care.load(out)`.
+
+    `data` is a folder of pictures, the name of a data set or the path of a store, a tensor [n, 3, h, w] (uint8, or
+    floating point in [0, 1]), `Samples`, a list, or any map-style `torch.utils.data.Dataset` of pictures, with labels
+    or without. Pictures are read once, by `workers` processes, and kept as a store in `out/data`: as they are where all
+    have one size, and as squares of `pixels` otherwise. `heldout` are other pictures to watch; without them a tenth is
+    held out, from 20 to 1,000. `settings` are those of `care train`, by their names: `model`, `method`, `equivariance`,
+    `epochs`, `batch_size` … `resume` goes on with the run in `out`, if there is one.
+    """
+    run = Run(Path(out).absolute())
+    started = (run.folder / "config.toml").exists()
+    if started and not resume:
+        raise ValueError(f"{out} already holds a run: choose another out, or go on with it by resume=True")
+    check_loggers(loggers)
+    name = named_data(data)
+    if name is not None and (heldout is not None or pixels is not None):
+        raise ValueError(f"{data} has held-out pictures, and a size, of its own: leave out heldout and pixels")
+    config = _config(run, name or str(run.folder / "data"), settings, {})  # mistakes are told before pictures are read
+    if name is None:
+        splits = given_splits(data, heldout, pixels, workers)
+        distributed.on_rank_0(distributed.start(config.device), _store, splits, run, quiet)
+        config = _config(run, config.data, settings, _usual(config))
+    job = prepare(config, run.folder, resume)
+    train(job, watching(job, log_every, loggers, *([] if quiet else [Terminal()])))
+    distributed.on_rank_0(job.processes, _draw, run)
+    return load(run.folder)
+
+
+def _config(run: Run, data: str, chosen: dict[str, Any], usual: dict[str, Any]) -> Config:
+    """That of the run which is resumed, or a new one, with what was chosen."""
+    if (run.folder / "config.toml").exists():
+        return run.config().replace(data=data, **chosen)
+    return recommended_config(data, **{**usual, **chosen})
+
+
+def _store(splits: dict[str, Given], run: Run, quiet: bool) -> None:
+    with _reading(quiet) as tick:
+        store_given(splits, run.folder / "data", (run.folder / "config.toml").exists(), tick)
+
+
+def _usual(config: Config) -> dict[str, Any]:
+    """Views that are no larger than the pictures, and some pictures to watch, where nothing else is chosen."""
+    data, usual = Path(config.data), dict[str, Any]()
+    samples = open_store(data / "train")
+    if min(samples.source) < getattr(policy_for(config.policy), "size", 0):
+        usual["size"] = max(SMALLEST_VIEW, min(samples.source))
+    if not any((data / split).exists() for split in ("test", "val")):
+        classes = [int((samples.labels == label).sum()) for label in range(len(samples.classes))] or [len(samples)]
+        held_out = min(MOST_HELD_OUT, max(FEWEST_HELD_OUT, int(HELD_OUT * len(samples))))
+        usual["validation"] = max(1, min(math.ceil(held_out / len(classes)), min(classes) // 2))
+    return usual
+
+
+def _draw(run: Run) -> None:
+    from care.report import curves_figure  # matplotlib takes a while to load: not before the first epoch
+
+    curves_figure(run.log()).savefig(run.folder / "curves.png", dpi=120)
+
+
+@contextmanager
+def _reading(quiet: bool) -> Iterator[Callable[[int], object]]:
+    """A bar while pictures are read, where there is a terminal."""
+    console = Console()
+    with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("reading pictures", total=None)
+        yield lambda step: bar.advance(task, step)

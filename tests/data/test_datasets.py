@@ -1,0 +1,141 @@
+"""Pictures given in Python become what a person would make of them."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import IterableDataset, Subset
+
+from care.data import Samples, open_store
+from care.data.datasets import Examples, read_dataset
+from care.data.given import Given, given_splits, named_data, store_given
+from data.photos import Photos
+
+
+class Endless(IterableDataset):
+    def __iter__(self):
+        yield torch.zeros(3, 4, 4)
+
+
+@pytest.fixture
+def levels():
+    return np.random.default_rng(0).integers(0, 256, (9, 11, 3), dtype=np.uint8)
+
+
+def forms(levels):
+    channels = torch.from_numpy(levels.transpose(2, 0, 1).copy())
+    return {
+        "pil": Image.fromarray(levels),
+        "uint8": channels,
+        "float": channels.double() / 255,
+        "half": (channels.float() / 255).half(),
+        "array": levels,
+        "array, channels first": channels.numpy(),
+    }
+
+
+@pytest.mark.parametrize("form", forms(np.zeros((9, 11, 3), np.uint8)))
+def test_every_form_is_the_same_picture(levels, form):
+    example = Examples([forms(levels)[form]])[0]
+    assert example.label == -1
+    np.testing.assert_array_equal(example.image.transpose(1, 2, 0), levels)
+
+
+def test_gray_has_three_channels(levels):
+    gray = torch.from_numpy(levels[..., 0].copy())
+    for picture in (gray, gray[None], Image.fromarray(levels[..., 0])):
+        np.testing.assert_array_equal(Examples([picture])[0].image, gray.expand(3, -1, -1).numpy())
+
+
+def test_pictures_without_a_common_size_become_squares_as_pillow_makes_them(levels):
+    wide, tall = Image.fromarray(levels).resize((40, 20)), Image.fromarray(levels).resize((20, 30))
+    assert Examples([wide, tall]).size == (256, 256)
+    square = Examples([wide, tall], pixels=10)[0].image.transpose(1, 2, 0)
+    expected = np.asarray(wide.resize((10, 10), Image.Resampling.BILINEAR, (10, 0, 30, 20)))
+    np.testing.assert_array_equal(square, expected)
+
+
+def test_labels_count_where_classes_are_named(levels):
+    pictures = [(levels, torch.tensor(1)), (levels, 0), (levels, np.int64(1))]
+    assert [Examples(Photos(pictures))[i].label for i in range(3)] == [-1, -1, -1]
+    named = Photos(pictures, classes=["cat", "dog"])
+    assert [Examples(named)[i].label for i in range(3)] == [1, 0, 1]
+    part = Examples(Subset(named, [1, 2]))
+    assert part.classes == ("cat", "dog")
+    assert [part[i].label for i in range(2)] == [0, 1]
+
+
+def test_all_are_read_once_in_a_fixed_order(levels):
+    tensor = torch.arange(20, dtype=torch.uint8)[:, None, None, None].expand(20, 3, 4, 5)
+    source = read_dataset(tensor)
+    read = [int(example.image[0, 0, 0]) for example in source.examples]
+    assert sorted(read) == list(range(20))
+    assert read == [int(example.image[0, 0, 0]) for example in read_dataset(tensor).examples]
+    assert read != list(range(20))
+    assert (source.height, source.width, source.expected) == (4, 5, 20)
+    samples = Samples(tensor.contiguous(), torch.arange(20) % 2, ("even", "odd"))
+    assert {(int(e.image[0, 0, 0]) % 2, e.label) for e in read_dataset(samples).examples} == {(0, 0), (1, 1)}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("pictures", "message"),
+    [
+        ([torch.full((3, 4, 4), 2.0)], "from 2 to 2: divide by 255, or take Normalize out"),
+        ([torch.full((3, 4, 4), torch.nan)], r"in \[0, 1\]"),
+        ([torch.zeros(3, 4, 4, dtype=torch.int64)], "item 0 cannot be trained on: torch.int64 is neither uint8"),
+        ([torch.zeros(4, 4, 4)], r"a tensor \[4, 4, 4\] is no picture \[3, height, width\]"),
+        ([{"image": 1}], "a dict is no picture"),
+        ([], "not a single picture"),
+        (Endless(), "Endless cannot be trained on: give a folder, a tensor"),
+        (Samples(torch.zeros(2, 5, 3), torch.zeros(2, dtype=torch.int64), ("a",)), "point clouds are no pictures"),
+    ],
+)
+def test_what_is_no_picture_is_told_in_a_sentence(pictures, message):
+    with pytest.raises(ValueError, match=message):
+        Examples(pictures)
+
+
+def store(folder, data, heldout=None, keep=False):
+    store_given(given_splits(data, heldout, None, 0), folder / "data", keep, lambda step: None)
+
+
+def test_what_is_given_again_is_recognized(tmp_path):
+    pictures = torch.randint(256, (90, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    store(tmp_path, pictures)
+    before = (tmp_path / "data" / "train" / "store.json").stat().st_mtime_ns
+    for same in (pictures, list(pictures), pictures.double() / 255):
+        store(tmp_path, same, keep=True)
+    for other in (pictures[:80], pictures.flip(3), pictures[:, :, :3]):
+        with pytest.raises(ValueError, match=r"not the pictures that the run in .* was started with"):
+            store(tmp_path, other, keep=True)
+    assert (tmp_path / "data" / "train" / "store.json").stat().st_mtime_ns == before
+    store(tmp_path, pictures[:80], heldout=pictures[80:])
+    assert [len(open_store(tmp_path / "data" / split)) for split in ("train", "test")] == [80, 10]
+    store(tmp_path, pictures)  # a test split that is not given does not stay
+    assert [folder.name for folder in (tmp_path / "data").iterdir()] == ["train"]
+
+
+def test_held_out_pictures_have_the_same_classes(tmp_path):
+    cats, dogs = (Photos([(np.zeros((4, 4, 3), np.uint8), 0)] * 3, [name]) for name in ("cat", "dog"))
+    with pytest.raises(ValueError, match="same classes, or none, and here is train: cat and test: dog"):
+        store(tmp_path, cats, dogs)
+    store(tmp_path, cats, [np.zeros((4, 4, 3), np.uint8)])
+
+
+def test_a_folder_has_its_own_splits(tmp_path, levels):
+    for part in ("train", "val"):
+        for name in ("cat", "dog"):
+            (tmp_path / "photos" / part / name).mkdir(parents=True)
+            Image.fromarray(levels).save(tmp_path / "photos" / part / name / "1.png")
+    splits = given_splits(str(tmp_path / "photos"), None, 8, 0)
+    assert list(splits) == ["train", "val"]
+    store_given(splits, tmp_path / "run" / "data", False, lambda step: None)
+    assert all(given.is_in(tmp_path / "run" / "data" / split) for split, given in splits.items())
+    assert named_data(tmp_path / "run" / "data") == str(tmp_path / "run" / "data")
+    assert named_data(tmp_path / "photos") is None
+    assert named_data("shapes") == "shapes"
+    Image.fromarray(levels).save(tmp_path / "photos" / "train" / "cat" / "2.png")
+    assert not Given(tmp_path / "photos", "train", 8).is_in(tmp_path / "run" / "data" / "train")
+    with pytest.raises(ValueError, match="neither the name of a data set"):
+        named_data("nosuch")

@@ -1,0 +1,102 @@
+"""One call from pictures to an encoder: the same run as on the command line."""
+
+import json
+
+import pytest
+import torch
+
+import care
+from care.data import generate_shapes
+from care.train import Run, default_config, prepare, train
+from data.photos import Photos
+
+SETTINGS = {
+    "model": "small_resnet", "epochs": 1, "batch_size": 16, "embedding_dim": 8, "head_width": 16, "chunks": 4,
+    "equivariance": "care", "policy": "simclr", "device": "cpu", "quiet": True,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    return generate_shapes(60, seed=3)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Without curves.png, which takes longer than these trainings."""
+    monkeypatch.setattr("care.pretraining._draw", lambda run: None)
+
+
+@pytest.fixture(scope="module")
+def finished(shapes, tmp_path_factory):
+    out = tmp_path_factory.mktemp("pretrain") / "run"
+    return out, care.pretrain(shapes.images, out=out, **SETTINGS)
+
+
+def test_a_tensor_gives_the_encoder_of_the_run(finished, shapes):
+    out, encoder = finished
+    views = shapes.images[:2].float() / 255
+    assert torch.equal(encoder(views), care.load(out)(views))
+    assert not encoder.training
+    assert not any(parameter.requires_grad for parameter in encoder.parameters())
+    assert {file.name for file in out.iterdir()} >= {"config.toml", "log.jsonl", "steps.jsonl", "curves.png", "data"}
+    config, (record,) = Run(out).config(), Run(out).log()
+    assert (config.validation, config.size, config.data) == (20, None, str(out / "data"))
+    assert record["step"] == 40 // 16
+    assert record["knn"] is None
+    assert record["gamma"] > 0
+
+
+def test_it_is_the_run_that_the_command_line_makes_of_the_same_store(finished, tmp_path):
+    out, _ = finished
+    settings = {name: value for name, value in SETTINGS.items() if name != "quiet"}
+    job = prepare(default_config(str(out / "data"), validation=20, **settings), tmp_path / "again")
+    train(job)
+    assert job.run.log() == Run(out).log()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_data_set_with_labels_and_pictures_to_watch(shapes, tmp_path):
+    pairs = list(zip(shapes.images, shapes.labels.tolist(), strict=True))
+    data, heldout = (Photos(part, classes=list(shapes.classes)) for part in (pairs[:40], pairs[40:]))
+    care.pretrain(data, heldout=heldout, out=tmp_path / "run", **{**SETTINGS, "policy": "mocov2"})
+    config, (record,) = Run(tmp_path / "run").config(), Run(tmp_path / "run").log()
+    assert record["knn"] is not None
+    assert (config.size, config.validation) == (32, 0)  # no larger than the pictures, and nothing is cut off
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_it_goes_on_with_the_same_pictures_only(finished, shapes):
+    out, _ = finished
+    with pytest.raises(ValueError, match=r"already holds a run: choose another out, or go on with it by resume=True"):
+        care.pretrain(shapes.images, out=out, **SETTINGS)
+    with pytest.raises(ValueError, match="not the pictures that the run in"):
+        care.pretrain(shapes.images.flip(3), out=out, resume=True, **SETTINGS)
+    care.pretrain(shapes.images, out=out, resume=True, **{**SETTINGS, "epochs": 2})
+    assert [record["epoch"] for record in Run(out).log()] == [1, 2]
+    assert [json.loads(line)["step"] for line in (out / "steps.jsonl").read_text().splitlines()] == [2, 4]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_store_is_trained_on_where_it_is(finished, tmp_path):
+    out, encoder = finished
+    again = care.pretrain(out / "data", out=tmp_path / "run", validation=20, log_every=0, **SETTINGS)
+    assert {file.name for file in (tmp_path / "run").iterdir()} & {"data", "steps.jsonl"} == set()
+    assert torch.equal(again(torch.ones(2, 3, 32, 32)), encoder(torch.ones(2, 3, 32, 32)))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("data", "chosen", "message"),
+    [
+        (torch.zeros(20, 3, 8, 8), {"epoch": 1}, "there is no setting 'epoch'; did you mean 'epochs'"),
+        (torch.zeros(20, 3, 8, 8), {"loggers": ["comet"]}, "a logger is one of"),
+        (torch.zeros(20, 3, 8, 8) - 1, {}, "take Normalize out"),
+        ("shapes", {"heldout": torch.zeros(2, 3, 8, 8)}, "held-out pictures, and a size, of its own"),
+        ("nosuch", {}, "neither the name of a data set"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_written(data, chosen, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        care.pretrain(data, out=tmp_path / "run", **chosen)
+    assert not list(tmp_path.iterdir()) or not list((tmp_path / "run").rglob("*.*"))
