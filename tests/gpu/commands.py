@@ -20,13 +20,15 @@ SMALL = (
     "--head-width", 32,
 )  # fmt: skip
 CARE = ("--equivariance", "care", "--care-weight", 3, "--chunks", 4)
+QUICK = ("--images", 40, "--augmentations", 2)
+TINY = ("--model", "test_resnet", "--batch-size", 16, "--seconds", 0.05, "--images", 64, "--processes", 1)
 # No user's settings, no colors, and care from where it is imported here.
 ENVIRONMENT = {"NO_COLOR": "1", "COLUMNS": "200", "PYTHONPATH": str(Path(care.__file__).parents[1])}
 
 
 def invoke(*words, code=0):
     """Call a command in this process; returns all that it printed."""
-    result = CliRunner().invoke(app, [str(word) for word in words], env=ENVIRONMENT)
+    result = CliRunner().invoke(app, [str(word) for word in words], env=ENVIRONMENT, catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result.output
 
@@ -66,3 +68,19 @@ def check_run(folder, device):
     assert log
     assert all(math.isfinite(value) for record in log for value in record.values() if value is not None)
     return log
+
+
+def _numbers(record):
+    """Every number of a record, at any depth."""
+    if isinstance(record, dict | list):
+        values = record.values() if isinstance(record, dict) else record
+        return [number for value in values for number in _numbers(value)]
+    return [record] if isinstance(record, float) else []
+
+
+def check_record(file):
+    """The record in a file of JSON, after a look at whether all numbers are finite."""
+    record = json.loads(file.read_text())
+    assert _numbers(record)
+    assert all(math.isfinite(number) for number in _numbers(record))
+    return record

@@ -64,6 +64,15 @@ def test_the_same_seed_gives_the_same_bits(whole, gpu, command, tmp_path):
     assert same_state(whole, tmp_path / "run")
 
 
+@pytest.fixture
+def signals():
+    """A command that was stopped ignores signals from then on, because its process ends: this one does not."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def interrupt_after(steps, monkeypatch):
     """Ctrl-C within the last of so many steps."""
     plain, calls = Step.__call__, []
@@ -77,6 +86,7 @@ def interrupt_after(steps, monkeypatch):
     monkeypatch.setattr(Step, "__call__", step)
 
 
+@pytest.mark.usefixtures("signals")
 def test_resumed_it_ends_in_the_same_bits(whole, gpu, command, tmp_path, monkeypatch):
     """Stopped in the middle of the first epoch, and again in the middle of the second."""
     folder = tmp_path / "run"
