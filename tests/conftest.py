@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 import warnings
 
 import jaxtyping
@@ -16,6 +17,9 @@ jaxtyping.install_import_hook("care", "beartype.beartype")
 # are the processes that they start.
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# cuBLAS reads it once, before its first product: a deterministic training may come after other tests.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @pytest.fixture
@@ -51,9 +55,45 @@ def unchecked():
 LONG = (
     "test_processes.py", "test_evaluate_commands.py", "test_loop.py", "test_trials.py", "test_contract.py",
     "test_demo.py", "test_bench_processes.py", "test_steer_command.py", "test_security.py", "test_fused.py",
-    "test_per_view.py",
+    "test_per_view.py", "test_compiled_bench.py", "test_compiled_commands.py", "test_train_commands.py", "test_study_commands.py",
+    "test_steering_commands.py", "test_bench_commands.py",
 )  # fmt: skip
+STARTED = pytest.StashKey[float]()
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    group = parser.getgroup("GPU tests")
+    group.addoption("--on-cpu", action="store_true", help="run the commands of tests/gpu on a CPU, to try the tests")
+    group.addoption("--gpu-record", metavar="FILE", help="write date, commit, machine, versions and counts as JSON")
+
+
+def pytest_configure(config):
+    config.stash[STARTED] = time.monotonic()
+
+
+def pytest_ignore_collect(collection_path, config):
+    """With `-m gpu`, no other file is imported: where there is a GPU, what others are compared with may be missing."""
+    if config.option.markexpr != "gpu":
+        return None
+    files = collection_path.rglob("test_*.py") if collection_path.is_dir() else [collection_path]
+    return None if any("mark.gpu" in file.read_text(errors="replace") for file in files) else True
+
+
+def pytest_collection_modifyitems(items, config):
     items.sort(key=lambda item: item.path.name not in LONG)
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        tried = config.option.on_cpu and "gpu" in item.fixturenames
+        if item.get_closest_marker("gpu") and not tried:
+            item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter, config):
+    if config.option.gpu_record:
+        from gpu.record import make_record, write_record
+
+        counts = {name: len(terminalreporter.stats.get(name, [])) for name in ("passed", "failed", "error", "skipped")}
+        record = make_record(counts, time.monotonic() - config.stash[STARTED])
+        terminalreporter.write_line(write_record(record, config.option.gpu_record))

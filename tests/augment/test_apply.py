@@ -14,7 +14,7 @@ from torchvision.transforms.v2 import functional as tv
 from care.augment import ImagePolicy, PointPolicy, apply, color, compose, identity, rows, simclr
 from care.augment.apply import augment_images
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 EVERYTHING = ImagePolicy(size=32, solarize=0.5, identity=0.1)
 
 

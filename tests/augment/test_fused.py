@@ -15,8 +15,6 @@ from care.augment import ImageParameters, ImagePolicy, byol_second, cifar10, ide
 from care.augment.apply import augment_images
 from care.augment.fused import TRITON_INSTALLED, can_fuse, fused_augment
 
-needs_gpu = pytest.mark.skipif(not (torch.cuda.is_available() and TRITON_INSTALLED), reason="needs a GPU")
-
 EVERYTHING = ImagePolicy(size=32, solarize=0.5, identity=0.1)
 MEAN, STD = torch.tensor([0.5, 0.4, 0.3]), torch.tensor([0.2, 0.25, 0.3])
 NHWC = torch.channels_last
@@ -95,7 +93,7 @@ def moved(case, device):
     return images.to(device), p.to(device), arguments
 
 
-@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=needs_gpu)])
+@pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def views(request, tmp_path_factory):
     """The views of all cases: on the CPU by Triton's interpreter, on a GPU by the compiled kernel.
 
@@ -224,12 +222,13 @@ POLICIES = {
 
 
 def on_gpu(policy, source, n=2000) -> tuple[torch.Tensor, ImageParameters]:
+    pytest.importorskip("triton")
     generator = torch.Generator("cuda").manual_seed(0)
     images = pictures(n, source, torch.Generator().manual_seed(0)).cuda()
     return images, policy.sample(n, source, generator)
 
 
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", POLICIES)
 def test_equals_the_plain_path_on_a_gpu(name):
     images, p = on_gpu(*POLICIES[name])
@@ -237,7 +236,7 @@ def test_equals_the_plain_path_on_a_gpu(name):
     assert_same_views(fused_augment(images, p), images, p)
 
 
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, NHWC], ids=["nchw", "nhwc"])
 def test_bfloat16_is_the_rounded_float32_on_a_gpu(memory_format):
     images, p = on_gpu(*POLICIES["cifar10"])
@@ -247,7 +246,7 @@ def test_bfloat16_is_the_rounded_float32_on_a_gpu(memory_format):
     torch.testing.assert_close(rounded.float(), exact, rtol=2**-8, atol=1e-5)  # half a unit in the last of 8 bits
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_does_not_wait(no_waiting):
     images, p = on_gpu(EVERYTHING, (32, 32), n=64)
     indices, mean, std = torch.arange(64, device="cuda"), MEAN.cuda(), STD.cuda()
@@ -256,7 +255,7 @@ def test_does_not_wait(no_waiting):
     assert views.is_cuda
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_replays_in_a_cuda_graph():
     images, p = on_gpu(EVERYTHING, (32, 32), n=256)
     indices, graph = torch.arange(256, device="cuda"), torch.cuda.CUDAGraph()

@@ -3,6 +3,7 @@
 import json
 import math
 import mmap
+import re
 import statistics
 import time
 from importlib.metadata import version
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 import care
 from care.augment import ImagePolicy
-from care.bench import Table, chosen_parts, clock, default_settings
+from care.bench import Table, chosen_parts, clock, default_settings, loader
 from care.bench.baseline import Baseline, PictureViews
 from care.bench.limit import forward_flops, step_flops
 from care.bench.loader import own_memory
@@ -33,15 +34,49 @@ TINY = default_settings("cpu", batch_size=8, size=16, seconds=0.01, images=20)
 def run(*args, code=0):
     result = CliRunner().invoke(app, ["bench", *map(str, args)], env={"NO_COLOR": "1", "COLUMNS": "300"})
     assert result.exit_code == code, result.output
-    return result.output
+    return result
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """(what was printed, what was written) by a run of the parts that need no other process of care."""
+def bench(tmp_path_factory):
+    """What a run of the parts that need no other process of care printed on both streams, and what it wrote."""
     out = tmp_path_factory.mktemp("bench") / "deep" / "bench.json"
     sizes = ("--device", "cpu", "--batch-size", 8, "--size", 16, "--seconds", 0.01, "--images", 20)
-    return run("train", "augment", "loader", *sizes, "--out", out), json.loads(out.read_text())
+    result = run("train", "augment", "loader", *sizes, "--out", out)
+    return result.stdout, result.stderr, json.loads(out.read_text())
+
+
+@pytest.fixture(scope="module")
+def measured(bench):
+    """What was printed as a result, and what was written."""
+    return bench[0], bench[2]
+
+
+def test_it_says_what_it_does_behind_the_seconds(bench):
+    """Each row before it is measured, and as soon as its first step is done how long that took."""
+    lines = bench[1].splitlines()
+    seconds = [float(line.split(" s  ")[0]) for line in lines]
+    assert seconds == sorted(seconds)
+    said = [line.split(" s  ", 1)[1] for line in lines]
+    assert said[0].endswith("test_resnet, batch 8, 16 px, not compiled")
+    for name in METHODS:
+        about = f"train: test_resnet at 16 px, {name}"
+        first, second, third = (line for line in said if line.startswith(f"{about}: "))
+        assert first == f"{about}: building …"
+        assert re.fullmatch(rf"{re.escape(about)}: first step after [\d.]+ s, measuring for 0.01 s", second)
+        assert third.endswith("ms a step, measuring its phases")
+    plain = [line for line in said if line.startswith("train: test_resnet at 16 px, CARE, authors' way: ")]
+    assert plain[0].endswith("0 workers: building …")
+    assert "augment: care, eager: 32 views of 16 px" in said
+    assert "loader: writing 20 images of 16 px: 0%" in said
+    assert any(line.startswith("loader: first pass") for line in said)
+
+
+def test_a_long_store_is_counted(monkeypatch):
+    monkeypatch.setattr(loader, "SECONDS_BETWEEN_LINES", -1.0)
+    said = []
+    assert list(loader._counted(4, said.append)) == [0, 1, 2, 3]
+    assert said == ["0%", "25%", "50%", "75%"]
 
 
 def test_the_table_has_the_rows(measured):
@@ -109,11 +144,12 @@ def test_a_step_counts_its_views():
     ("blocks", "kept"), [((3, 1, 2, 2.5, 1.5), 5), ((1, 9.5, 2, 0.1, 1), 2), ((0.5, 0.25, 1, 2, 3), 5)]
 )
 def test_times_are_medians_over_blocks(blocks, kept, monkeypatch):
-    """A clock that shows what we want: one call to find out how many fill a block (here one), then the blocks."""
-    ticks = iter([tick for seconds in (1, *blocks) for tick in (0.0, float(seconds))])
+    """A clock that shows what we want: of a call that compiles, of one that tells how many fill a block, of blocks."""
+    ticks = iter([tick for seconds in (37, 1, *blocks) for tick in (0.0, float(seconds))])
     monkeypatch.setattr(clock.time, "perf_counter", lambda: next(ticks))
-    calls = []
-    timing = clock.time_calls(lambda: calls.append(None), CPU, seconds=5.0, warmup=3)
+    calls, first = [], []
+    timing = clock.time_calls(lambda: calls.append(None), CPU, seconds=5.0, warmup=3, begun=first.append)
+    assert first == [37.0]
     assert timing.median == statistics.median(blocks[:kept])
     assert (timing.fastest, timing.slowest, timing.calls) == (min(blocks[:kept]), max(blocks[:kept]), kept)
     assert len(calls) == 3 + 1 + kept
@@ -214,6 +250,5 @@ def test_chunks_divide_any_batch(batch):
 )
 def test_mistakes_are_told_in_one_line(args, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    output = run("--device", "cpu", *args, code=2)
-    assert message in output
+    assert message in run("--device", "cpu", *args, code=2).output
     assert not list(tmp_path.iterdir())

@@ -1,6 +1,7 @@
 """`care bench scaling` and `care bench start`: processes that measure, and the bytes between them."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from care.bench import default_settings, process, scaling
+from care.bench.saying import silent
 from care.bench.settings import CARE_SETTINGS
 from care.bench.traffic import traffic, traffic_of
 from care.bench.training import build_step
@@ -51,7 +53,12 @@ def test_bytes_are_those_of_the_messages(monkeypatch):
 
 
 def test_two_processes_measure_together():
-    row = scaling._together(TINY, number=2, threads=1)
+    said = []
+    row = scaling._together(TINY, number=2, threads=1, say=said.append)
+    assert said[:2] == ["starting Python …", "building …"]
+    assert said[2].startswith("first step after ")
+    assert said[3].endswith("ms a step, measuring its communication")
+    assert len(said) == 4
     assert row["samples_per_second"] == pytest.approx(2 * 8e3 / row["ms_per_step"])
     assert min(row["gather_ms"], row["average_ms"], row["batchnorm_bytes"]) > 0
 
@@ -60,16 +67,20 @@ def test_one_process_sends_nothing(monkeypatch, capsys):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
     process.main("scaling", scaling._encoded(TINY), "unused")
-    row = json.loads(capsys.readouterr().out)
+    row = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert row["gather_ms"] is row["average_ms"] is None
     assert row["gradient_bytes"] == 0
 
 
 def test_the_start_has_its_parts(monkeypatch, capsys):
-    monkeypatch.setattr(
-        scaling, "_run", lambda arguments, _: [(process.main(*arguments), json.loads(capsys.readouterr().out))[1]]
-    )
-    (row,) = scaling.measure_start(TINY, lambda *_: None).rows
+    def run(arguments, _, say):
+        process.main(*arguments)
+        *said, found = capsys.readouterr().out.splitlines()
+        assert re.fullmatch(r"imported after [\d.]+ s, building …", *said)
+        return [json.loads(found)]
+
+    monkeypatch.setattr(scaling, "_run", run)
+    (row,) = scaling.measure_start(TINY, silent).rows
     parts = row["import_seconds"] + row["build_seconds"] + row["step_seconds"]
     assert row["seconds"] == pytest.approx(parts)
 
@@ -81,5 +92,5 @@ def test_a_process_that_fails_ends_the_others(monkeypatch):
     monkeypatch.setattr(scaling.subprocess, "Popen", lambda _, **k: real([sys.executable, "-c", command], **k))
     started = time.monotonic()
     with pytest.raises(RuntimeError, match="out of luck"):
-        scaling._run([], [{"WHO": "0"}, {"WHO": "1"}])
+        scaling._run([], [{"WHO": "0"}, {"WHO": "1"}], silent)
     assert time.monotonic() - started < 30

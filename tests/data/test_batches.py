@@ -120,7 +120,7 @@ def test_memory_stays_flat_while_streaming(generator):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 class TestOnAGPU:
     """What only a GPU can show."""
 

@@ -214,17 +214,6 @@ def test_all_of_a_model_moves(run, images, what):
     assert {vectors.device.type for vectors in model.embed(images.to("meta")).values()} == {"meta"}
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("what", ["{run}", "timm/test_resnet@random", "{tmp}/means.onnx"])
-def test_a_gpu_gives_the_same(run, images, tmp_path, what):
-    onnx_means(tmp_path / "means.onnx", (2, 3, 32, 32))
-    model = load_pretrained(what.format(run=run, tmp=tmp_path))
-    expected = model.embed(images)
-    for output, vectors in model.to("cuda").embed(images.cuda()).items():
-        assert vectors.is_cuda
-        torch.testing.assert_close(vectors.cpu(), expected[output], rtol=1e-2, atol=1e-3)
-
-
 def test_without_a_hub_it_is_reported_at_once(no_hub):
     from huggingface_hub import constants
 

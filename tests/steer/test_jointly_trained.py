@@ -16,7 +16,6 @@ from care.train import Run, prepare, train
 from care.train.runs import load_trained
 from train.small import small_config, small_data
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 SETTINGS = {"equivariance": "steering", "steering_weight": 2.0, "care_weight": 1.0, "epochs": 1}
 
 
@@ -33,7 +32,7 @@ def test_the_log_has_the_third_term(run):
     assert record["loss"] == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_steer_measures_it_as_it_is_beside_a_refit(device, run, generator):
     """And its file holds the rotation of the loss: both give the same number."""
     result = CliRunner().invoke(app, ["steer", str(run), "--images", "20", "--augmentations", "2", "--device", device])

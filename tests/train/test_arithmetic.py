@@ -9,7 +9,6 @@ from care.train import Interrupted, Progress, prepare, train
 from train.small import same_state, small_config, small_data
 from train.watched import StopAfter
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 METHODS = {
     "care": {"equivariance": "care", "care_weight": 3.0},
     "moco": {"method": "mocov2", "queue": 32},
@@ -35,7 +34,7 @@ def test_what_torch_was_told_before_holds_again_afterwards(tmp_path):
     assert told() == before
 
 
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("graph", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 def test_stopped_and_resumed_equals_never_stopped_on_a_gpu(method, graph, tmp_path):

@@ -8,7 +8,7 @@ from care.train.graph import CALLS_BEFORE_CAPTURE, Graph
 from objective.small import REGISTERED_ONCE
 from train.small import same_state, small_config, small_data
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.gpu
 
 CASES = {
     **REGISTERED_ONCE,
@@ -17,7 +17,6 @@ CASES = {
 }
 
 
-@needs_gpu
 @pytest.mark.parametrize("name", CASES)
 def test_a_captured_step_is_a_plain_one_in_all_tensors(name, tmp_path):
     """Twelve steps, three of them before the graph: every tensor of the last checkpoint, and the log, bit for bit.
@@ -31,7 +30,6 @@ def test_a_captured_step_is_a_plain_one_in_all_tensors(name, tmp_path):
     assert same_state(tmp_path / "True", tmp_path / "False")
 
 
-@needs_gpu
 def test_captured_generators_follow_their_seeds():
     generator, seen = torch.Generator("cuda"), torch.zeros(4, device="cuda")
 
@@ -47,7 +45,6 @@ def test_captured_generators_follow_their_seeds():
     assert graph.graph is not None
 
 
-@needs_gpu
 def test_no_step_makes_the_host_wait(tmp_path, no_waiting):
     from care.data import place
     from care.train.state import build_state

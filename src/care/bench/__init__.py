@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 
 from care.bench.augmenting import measure_augmenting
 from care.bench.loader import measure_loader
-from care.bench.results import Report, Table, Watch
+from care.bench.results import Report, Table, headline
+from care.bench.saying import Say, silent, under
 from care.bench.scaling import measure_scaling, measure_start
 from care.bench.settings import Settings, default_settings
 from care.bench.training import measure_training
 
-PARTS: dict[str, Callable[[Settings, Watch], Table]] = {
+PARTS: dict[str, Callable[[Settings, Say], Table]] = {
     "train": measure_training,
     "augment": measure_augmenting,
     "loader": measure_loader,
@@ -29,6 +30,7 @@ def chosen_parts(names: Sequence[str]) -> list[str]:
     return [part for part in PARTS if not names or ALL in names or part in names]
 
 
-def measure_speed(parts: Sequence[str], settings: Settings, watch: Watch = lambda stage, done, total: None) -> Report:
-    """Measure the named parts one after the other; `watch` is called with how far each is."""
-    return Report(settings, tuple(PARTS[part](settings, watch) for part in chosen_parts(parts)))
+def measure_speed(parts: Sequence[str], settings: Settings, say: Say = silent) -> Report:
+    """Measure the named parts one after the other; `say` is called with every thing that is begun."""
+    say(headline(settings))
+    return Report(settings, tuple(PARTS[part](settings, under(say, part)) for part in chosen_parts(parts)))

@@ -11,17 +11,19 @@ from care.augment import ImagePolicy, apply, can_fuse
 from care.augment.apply import augment_images
 from care.bench.baseline import pictures, torchvision_transform
 from care.bench.clock import time_calls
-from care.bench.results import Row, Table, Watch
+from care.bench.results import Row, Table
+from care.bench.saying import Say, then_measuring, under
 from care.bench.settings import Settings
 from care.objective import policy_for
 from care.train.graph import CALLS_BEFORE_CAPTURE, Graph
 
 VIEWS = 4
 TORCHVISION, KORNIA = "torchvision v2, one by one", "kornia"
+IN_A_STEP = "care, as in a training step"
 NO_KORNIA = "kornia is not installed"
 
 
-def measure_augmenting(settings: Settings, watch: Watch) -> Table:
+def measure_augmenting(settings: Settings, say: Say) -> Table:
     """Each way to draw and apply the same distribution of augmentations, on the same images."""
     device = torch.device(settings.device)
     policy = policy_for("cifar10", settings.size)
@@ -30,10 +32,12 @@ def measure_augmenting(settings: Settings, watch: Watch) -> Table:
     ways = dict(_ways(settings, policy, images))
     rows: list[Row] = []
     for name, way in ways.items():
-        timing = time_calls(way, device, settings.seconds, warmup=CALLS_BEFORE_CAPTURE + 2)
+        say(f"{name}: {len(images):,} views of {settings.size} px")
+        warmup = CALLS_BEFORE_CAPTURE + 2 if name == IN_A_STEP else 2
+        begun = then_measuring(under(say, name), "call", settings.seconds)
+        timing = time_calls(way, device, settings.seconds, warmup, begun=begun)
         milliseconds = 1024e3 * timing.median / len(images)
         rows.append({"name": name, "ms_per_1024": milliseconds, "views": len(images), "calls": timing.calls})
-        watch("augmentations", len(rows), len(ways))
     theirs = next(row for row in rows if row["name"].startswith(TORCHVISION))["ms_per_1024"]
     rows = [{**row, "times_torchvision": theirs / row["ms_per_1024"]} for row in rows]
     notes = ["Drawing the augmentations is part of the time. All have the probabilities and ranges of `cifar10`."]
@@ -55,7 +59,7 @@ def _ways(settings: Settings, policy: ImagePolicy, images: Tensor) -> Iterator[t
     if images.is_cuda and settings.compile:
         fused = torch.compile(lambda x, numbers: apply(x, policy.from_numbers(numbers, source)), dynamic=False)
         graph = Graph(lambda x: fused(x, policy.random_numbers(n, source, generator)), [generator])
-        yield "care, as in a training step", lambda: graph(images)
+        yield IN_A_STEP, lambda: graph(images)
     yield _torchvision(policy, images)
     if importlib.util.find_spec("kornia") is not None:
         network = kornia_transform(policy)

@@ -29,14 +29,16 @@ def time_calls(
     warmup: int = 2,
     multiple: int = 1,
     agree: Callable[[int], int] = lambda calls: calls,
+    begun: Callable[[float], None] = lambda seconds: None,
 ) -> Timing:
     """Time `call` in blocks that take about `seconds` together; the host waits for the device between blocks only.
 
     A block is a multiple of `multiple` calls: what comes in bursts of so many must be timed by whole bursts. `agree`
     turns a number that this process would choose into the one that all processes use. Calls that turn out far slower
-    than expected get fewer blocks.
+    than expected get fewer blocks. `begun` is called with the seconds of the first call, which may have compiled it.
     """
-    for _ in range(warmup):
+    begun(seconds_of(call, 1, device))
+    for _ in range(warmup - 1):
         call()
     once = seconds_of(call, multiple, device) / multiple
     calls = agree(multiple * max(1, round(seconds / BLOCKS / max(once, 1e-9) / multiple)))

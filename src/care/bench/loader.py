@@ -12,42 +12,41 @@ import torch
 from torch import Tensor
 
 from care.bench.clock import synchronize, time_calls
-from care.bench.results import Row, Table, Watch
+from care.bench.results import Row, Table
+from care.bench.saying import Say, then_measuring, under
 from care.bench.settings import CARE_SETTINGS, Settings
-from care.bench.training import build_step, warmup_calls
+from care.bench.training import build_step, building, warmup_calls
 from care.data import Samples, batches, open_store, write_store
 from care.data.readers import Example, Source
 from care.randomness import epoch_order
 from care.train import distributed
 from care.train.arithmetic import cudnn_benchmark
 
-STAGES = 4
+SECONDS_BETWEEN_LINES = 10.0
 NOTES = (
     "MB are 10⁶ bytes of images. Memory growth is that of the process's own memory over all passes after the first;"
     " pages of the mapped file are the system's and not counted.",
 )
 
 
-def measure_loader(settings: Settings, watch: Watch) -> Table:
+def measure_loader(settings: Settings, say: Say) -> Table:
     """A first pass with the file dropped from the system's cache, then passes from the cache, in random order."""
     device, rows = torch.device(settings.device), list[Row]()
     with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
-        _write(settings, Path(folder) / "train")
-        watch("loader", 1, STAGES)
+        _write(settings, Path(folder) / "train", say)
         dropped = _drop_from_cache(Path(folder) / "train" / "images.bin")
         samples = open_store(Path(folder) / "train")
         name = "first pass, cache dropped" if dropped else "first pass"
+        say(name)
         rows.append({"name": name, **_pass(samples, settings, device, passes=1)})
-        watch("loader", 2, STAGES)
         before = own_memory()
         passes = max(1, round(settings.seconds / rows[0]["seconds_of_a_pass"]))
+        say(f"{passes} passes more, after one of {rows[0]['seconds_of_a_pass']:.1f} s")
         rows.append({"name": f"{passes} passes more", **_pass(samples, settings, device, passes)})
         rows[1]["own_memory_growth_mb"] = _growth(before)
-        watch("loader", 3, STAGES)
         if settings.on_gpu:
             with cudnn_benchmark():
-                rows[1]["waiting_share"] = _waiting_share(samples, settings)
-        watch("loader", 4, STAGES)
+                rows[1]["waiting_share"] = _waiting_share(samples, settings, say)
     size = samples.nbytes / 1e6
     title = f"Streaming {len(samples):,} images of {settings.size} px, {size:,.0f} MB"
     waiting = ("Waiting: 1 − (a CARE step on one resident batch) / (a CARE step fed from the store).",)
@@ -69,12 +68,23 @@ def _growth(before: float | None) -> float | None:
     return None if before is None or after is None else after - before
 
 
-def _write(settings: Settings, folder: Path) -> None:
+def _write(settings: Settings, folder: Path, say: Say) -> None:
     """Noise: disks and file systems that compress gain nothing from it."""
     generator, shape = np.random.default_rng(0), (3, settings.size, settings.size)
-    examples = (Example(generator.integers(0, 256, shape, dtype=np.uint8), 0) for _ in range(settings.images))
+    numbers = _counted(settings.images, under(say, f"writing {settings.images:,} images of {settings.size} px"))
+    examples = (Example(generator.integers(0, 256, shape, dtype=np.uint8), 0) for _ in numbers)
     source = Source("noise", ("noise",), settings.size, settings.size, settings.images, examples)
     write_store(folder, "random", "train", source)
+
+
+def _counted(images: int, say: Say) -> Iterator[int]:
+    """The numbers below `images`, saying every few seconds how far they are."""
+    said = time.perf_counter()
+    for number in range(images):
+        if number == 0 or time.perf_counter() - said > SECONDS_BETWEEN_LINES:
+            say(f"{number / images:.0%}")
+            said = time.perf_counter()
+        yield number
 
 
 def _drop_from_cache(file: Path) -> bool:
@@ -105,13 +115,17 @@ def _pass(samples: Samples, settings: Settings, device: torch.device, passes: in
     }
 
 
-def _waiting_share(samples: Samples, settings: Settings) -> float:
+def _waiting_share(samples: Samples, settings: Settings, say: Say) -> float:
     """How much of a CARE step the device waits for data when they are streamed."""
     processes = distributed.start(settings.device)
+    say(f"a CARE step on one batch, then fed from the store: {building(settings)}")
     step = build_step(settings, processes, **CARE_SETTINGS)
     resident = settings.random_images(settings.batch_size).to(processes.device)
-    alone = time_calls(lambda: step([resident], 0), processes.device, settings.seconds, warmup_calls(step))
+    begun = then_measuring(say, "step", settings.seconds)
+    calls = warmup_calls(step)
+    alone = time_calls(lambda: step([resident], 0), processes.device, settings.seconds, calls, begun=begun)
     streamed = batches(samples, _orders(samples, settings.batch_size, None), processes.device, resident=False)
-    fed = time_calls(lambda: step([next(streamed)], 0), processes.device, settings.seconds)
+    begun = then_measuring(say, "fed step", settings.seconds)
+    fed = time_calls(lambda: step([next(streamed)], 0), processes.device, settings.seconds, begun=begun)
     streamed.close()  # type: ignore[attr-defined]
     return max(0.0, 1 - alone.median / fed.median)

@@ -5,32 +5,37 @@ import json
 import os
 import sys
 import time
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from care.bench.clock import synchronize, time_calls
+from care.bench.saying import Say, then_measuring
 from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.traffic import traffic_of
-from care.bench.training import build_step, warmup_calls
+from care.bench.training import build_step, building, warmup_calls
 from care.train import distributed
 from care.train.arithmetic import cudnn_benchmark
 from care.train.distributed import Processes
 from care.train.state import precision
 
 
-def scaling(settings: Settings, meeting: str) -> dict[str, Any]:
+def scaling(settings: Settings, meeting: str, say: Say) -> dict[str, Any]:
     """The step of CARE on all processes, which meet at `meeting`, and its communication alone."""
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if count > 1:
         backend = "nccl" if settings.on_gpu else "gloo"
         dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=count)
     processes = distributed.start(settings.device)
+    say(building(settings))
     step = build_step(settings, processes, **CARE_SETTINGS)
     batch = settings.batch_size * count
     images = settings.random_images(batch)[processes.rows(batch)].to(processes.device)
-    timing = time_calls(lambda: step([images], 0), processes.device, settings.seconds, warmup_calls(step), agree=_agree)
+    begun, calls = then_measuring(say, "step", settings.seconds), warmup_calls(step)
+    timing = time_calls(lambda: step([images], 0), processes.device, settings.seconds, calls, agree=_agree, begun=begun)
+    say(f"{1e3 * timing.median:.1f} ms a step, measuring its communication")
     width = precision(step.config, processes).itemsize
     sent = traffic_of(step.state.objective, count, batch, step.config.embedding_dim, width)
     return {
@@ -76,9 +81,10 @@ def _agree(calls: int) -> int:
     return int(number.item())
 
 
-def start(settings: Settings, started: float) -> dict[str, float]:
+def start(settings: Settings, started: float, say: Say) -> dict[str, float]:
     """Seconds since `started`, when this process was started, at the end of the first step of CARE."""
     imported = time.time()
+    say(f"imported after {imported - started:.1f} s, {building(settings)}")
     processes = distributed.start(settings.device)
     step = build_step(settings, processes, **CARE_SETTINGS)
     images = settings.random_images(settings.batch_size).to(processes.device)
@@ -96,11 +102,12 @@ def start(settings: Settings, started: float) -> dict[str, float]:
 
 
 def main(task: str, encoded: str, argument: str) -> None:
-    """Print what `task` finds, as JSON on the last line."""
+    """Print what `task` does, and on the last line what it finds, as JSON."""
     values = json.loads(encoded)
     settings = Settings(**{**values, "processes": tuple(values["processes"])})
+    say = partial(print, flush=True)
     with cudnn_benchmark():
-        found = scaling(settings, argument) if task == "scaling" else start(settings, float(argument))
+        found = scaling(settings, argument, say) if task == "scaling" else start(settings, float(argument), say)
     print(json.dumps(found), flush=True)
 
 

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import platform
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -16,7 +15,6 @@ from care.bench.settings import Settings
 from care.tables import text_table
 
 Row = dict[str, Any]
-Watch = Callable[[str, int, int], None]
 
 # The quantities of a table: heading, and how a number is written. Others are in the JSON alone.
 SHOWN: dict[str, tuple[str, str]] = {
@@ -80,7 +78,7 @@ class Report:
 
     def text(self) -> str:
         """All tables, below each other."""
-        return "\n\n".join([_headline(self.settings), *(table.text() for table in self.tables)])
+        return "\n\n".join([headline(self.settings), *(table.text() for table in self.tables)])
 
     def to_json(self) -> str:
         """Machine, settings and every number."""
@@ -104,7 +102,8 @@ def machine(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _headline(settings: Settings) -> str:
+def headline(settings: Settings) -> str:
+    """The machine and the settings in one line."""
     found = machine(settings)
     where = found["gpu"] or f"CPU, {found['cpus']} cores, {found['threads']} threads"
     return (

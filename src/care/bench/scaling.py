@@ -7,25 +7,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from care.bench.results import Row, Table, Watch
+from care.bench.results import Row, Table
+from care.bench.saying import Say, under
 from care.bench.settings import Settings
 
 PAUSE = 0.05
 COMPILER_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
-def measure_scaling(settings: Settings, watch: Watch) -> Table:
+def measure_scaling(settings: Settings, say: Say) -> Table:
     """CARE on several processes with the same batch each."""
     numbers = sorted({1, *settings.processes})
     threads = max(1, (os.cpu_count() or 1) // max(numbers))
     rows: list[Row] = []
     for number in numbers:
-        rows.append({"name": "CARE", "processes": number, "threads": threads, **_together(settings, number, threads)})
-        watch("scaling", len(rows), len(numbers))
+        found = _together(settings, number, threads, under(say, f"{number} process{'es' * (number > 1)}"))
+        rows.append({"name": "CARE", "processes": number, "threads": threads, **found})
     alone = rows[0]["samples_per_second"]
     rows = [{**row, "efficiency": row["samples_per_second"] / (row["processes"] * alone)} for row in rows]
     return Table(
@@ -48,7 +49,7 @@ def _notes(settings: Settings, threads: int) -> tuple[str, ...]:
     )
 
 
-def measure_start(settings: Settings, watch: Watch) -> Table:
+def measure_start(settings: Settings, say: Say) -> Table:
     """From starting Python to the end of the first step of CARE, with an empty and with a filled compiler cache."""
     names = ("empty compiler cache", "filled compiler cache") if settings.compile else ("fresh process",)
     rows = list[Row]()
@@ -56,13 +57,13 @@ def measure_start(settings: Settings, watch: Watch) -> Table:
         caches = {name: str(Path(folder) / name) for name in COMPILER_CACHES}
         for name in names:
             started = time.time()
-            (found,) = _run(["start", _encoded(settings), repr(started)], [{**os.environ, **caches}])
+            arguments = ["start", _encoded(settings), repr(started)]
+            (found,) = _run(arguments, [{**os.environ, **caches}], under(say, name))
             rows.append({"name": name, **found})
-            watch("start", len(rows), len(names))
     return Table("start", "From nothing to the first step of CARE", tuple(rows))
 
 
-def _together(settings: Settings, number: int, threads: int) -> Row:
+def _together(settings: Settings, number: int, threads: int, say: Say) -> Row:
     """What the first of `number` processes measures."""
     with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
         environments = [
@@ -75,33 +76,52 @@ def _together(settings: Settings, number: int, threads: int) -> Row:
             }
             for rank in range(number)
         ]
-        return _run(["scaling", _encoded(settings), f"file://{folder}/meeting"], environments)[0]
+        return _run(["scaling", _encoded(settings), f"file://{folder}/meeting"], environments, say)[0]
 
 
 def _encoded(settings: Settings) -> str:
     return json.dumps(dataclasses.asdict(settings))
 
 
-def _run(arguments: list[str], environments: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
-    """Run `care.bench.process` once per environment, at the same time; the JSON that each printed last."""
+def _run(arguments: list[str], environments: Sequence[dict[str, str]], say: Say) -> list[dict[str, Any]]:
+    """Run `care.bench.process` once per environment, at the same time; the JSON that each printed last.
+
+    What the first one prints before is said as it comes.
+    """
     command = [sys.executable, "-m", "care.bench.process", *arguments]
     with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
         files = [(Path(folder) / f"{i}.out", Path(folder) / f"{i}.err") for i in range(len(environments))]
-        running = []
+        running, heard = [], _Heard(files[0][0], say)
+        say("starting Python …")
         for (out, err), environment in zip(files, environments, strict=True):
             with out.open("wb") as stdout, err.open("wb") as stderr:
                 running.append(subprocess.Popen(command, env=environment, stdout=stdout, stderr=stderr))
-        _wait(running)
+        _wait(running, heard)
         for process, (_, err) in zip(running, files, strict=True):
             if process.returncode > 0:
                 raise RuntimeError(f"a measuring process failed: {err.read_text()[-2000:]}")
         return [json.loads(out.read_text().splitlines()[-1]) for out, _ in files]
 
 
-def _wait(running: Sequence["subprocess.Popen[bytes]"]) -> None:
+class _Heard:
+    """Called now and then, it says the lines that a process has printed since; its result, the last line, is JSON."""
+
+    def __init__(self, file: Path, say: Say) -> None:
+        self.file, self.say, self.lines = file, say, 0
+
+    def __call__(self) -> None:
+        whole = self.file.read_text(errors="replace").split("\n")[:-1]
+        for line in whole[self.lines :]:
+            if not line.startswith("{"):
+                self.say(line)
+        self.lines = len(whole)
+
+
+def _wait(running: Sequence["subprocess.Popen[bytes]"], heard: Callable[[], None]) -> None:
     """Until all have ended. One that fails, or an interrupt here, ends the others, which would wait for it for ever."""
     try:
         while any(process.poll() is None for process in running):
+            heard()
             if any(process.poll() for process in running):
                 break
             time.sleep(PAUSE)

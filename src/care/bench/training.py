@@ -13,7 +13,8 @@ from care.bench.baseline import MOST_WORKERS, Baseline
 from care.bench.clock import Timing, synchronize, time_calls
 from care.bench.limit import peak_flops, step_flops
 from care.bench.phases import phase_seconds
-from care.bench.results import Row, Table, Watch
+from care.bench.results import Row, Table
+from care.bench.saying import Say, then_measuring, under
 from care.bench.settings import CARE_SETTINGS, METHODS, Settings
 from care.train import Config, distributed
 from care.train.arithmetic import cudnn_benchmark
@@ -38,19 +39,21 @@ NOTES = (
 )
 
 
-def measure_training(settings: Settings, watch: Watch) -> Table:
+def measure_training(settings: Settings, say: Say) -> Table:
     """Every method's step, then the baselines, in one process on one device."""
     processes = distributed.start(settings.device)
     rows: dict[str, Row] = {}
-    total = len(METHODS) + len(BASELINES)
+    network = f"{settings.model} at {settings.size} px"
     with cudnn_benchmark():
+        say("a large matrix product")
         peak = peak_flops(processes.device, min(settings.seconds, 1.0))
         for name, chosen in METHODS.items():
-            rows[name] = {"name": name, **_ours(settings, processes, peak, chosen)}
-            watch("training steps", len(rows), total)
+            about = under(say, f"{network}, {name}")
+            rows[name] = {"name": name, **_ours(settings, processes, peak, chosen, about)}
         for name, chosen in BASELINES.items():
-            rows[f"{name}, {AUTHORS}"] = {"name": f"{name}, {AUTHORS}", **_theirs(settings, processes, peak, chosen)}
-            watch("training steps", len(rows), total)
+            name = f"{name}, {AUTHORS}"
+            about = under(say, f"{network}, {name}")
+            rows[name] = {"name": name, **_theirs(settings, processes, peak, chosen, about)}
     for ours, theirs in COMPARED_WITH.items():
         rates = (rows[name]["samples_per_second"] for name in (ours, f"{theirs}, {AUTHORS}"))
         rows[ours]["ratio"] = next(rates) / next(rates)
@@ -69,26 +72,37 @@ def warmup_calls(step: Step) -> int:
     return CALLS_BEFORE_CAPTURE + 2 if step.graph else 2
 
 
-def _ours(settings: Settings, processes: Processes, peak: float, chosen: dict[str, Any]) -> Row:
-    device = processes.device
+def building(settings: Settings) -> str:
+    """What happens until the end of the first step, in words."""
+    return f"building{', compiling' if settings.compile else ''} …"
+
+
+def _ours(settings: Settings, processes: Processes, peak: float, chosen: dict[str, Any], say: Say) -> Row:
+    device, begun = processes.device, then_measuring(say, "step", settings.seconds)
+    say(building(settings))
     with _memory(device) as memory:
         step = build_step(settings, processes, **chosen)
         images = settings.random_images(settings.batch_size).to(device)
-        timing = time_calls(lambda: step([images], epoch=0), device, settings.seconds, warmup_calls(step))
+        calls = warmup_calls(step)
+        timing = time_calls(lambda: step([images], epoch=0), device, settings.seconds, calls, begun=begun)
+    say(f"{1e3 * timing.median:.1f} ms a step, measuring its phases")
     phases = phase_seconds(step, images, timing.median, settings.seconds)
     row = _row(step.config, settings.size, timing, peak)
     return row | {f"{name}_ms": 1e3 * value for name, value in phases.items()} | memory
 
 
-def _theirs(settings: Settings, processes: Processes, peak: float, chosen: dict[str, Any]) -> Row:
+def _theirs(settings: Settings, processes: Processes, peak: float, chosen: dict[str, Any], say: Say) -> Row:
     """The best of loading in this process and loading with workers."""
     candidates = []
     for workers, threads in _ways_to_load(processes.device):
+        about = under(say, f"{workers} workers")
+        about("building …")
         with _memory(processes.device) as memory, _threads(threads):
             step = Baseline(settings, processes.device, workers, **chosen)
             # Loaded ahead are two batches per worker, and a worker's batch comes every so many steps.
             warmup, multiple = 2 + 2 * workers, max(1, workers)
-            timing = time_calls(step, processes.device, settings.seconds, warmup, multiple)
+            begun = then_measuring(about, "step", settings.seconds)
+            timing = time_calls(step, processes.device, settings.seconds, warmup, multiple, begun=begun)
             del step
         row = _row(settings.config(**chosen), settings.size, timing, peak)
         candidates.append({"workers": workers, "threads": threads, **row, **memory})

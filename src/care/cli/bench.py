@@ -1,5 +1,7 @@
 """`care bench`: how fast is it here?"""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +9,6 @@ import typer
 
 from care.atomic_files import make_folder, write_atomically
 from care.cli.mistakes import users_input
-from care.cli.progress import progress_bars
 from care.cli.saving import claim_file
 
 
@@ -38,7 +39,7 @@ def bench(
     """Measure training, augmentations, loading, several processes and the start, on random images.
 
     Training is compared with the limit of this machine, and with the same method as people write it: a DataLoader,
-    torchvision on one picture at a time, one forward pass per view.
+    torchvision on one picture at a time, one forward pass per view. What is being done is said on the error stream.
 
     Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold]
     """
@@ -59,11 +60,16 @@ def bench(
         settings.check()
         make_folder(out.absolute().parent)
         claim_file(out)
-    with progress_bars() as watch:
-        report = measure_speed(names, settings, watch)
+    report = measure_speed(names, settings, _with_seconds())
     with users_input():
         write_atomically(out, report.to_json().encode())
     typer.echo(f"{report.text()}\n\n{out}")
+
+
+def _with_seconds() -> Callable[[str], None]:
+    """Print lines on the error stream, each behind the seconds that have passed."""
+    started = time.perf_counter()
+    return lambda line: typer.echo(f"{time.perf_counter() - started:7.1f} s  {line}", err=True)
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

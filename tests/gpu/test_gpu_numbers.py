@@ -1,11 +1,15 @@
-"""What only a GPU can show. Skipped without one."""
+"""Losses, augmentations, rotations and models: a GPU computes what a CPU does, and the host does not wait for it."""
 
 import pytest
 import torch
 
 from care import augment, geometry, losses
+from care.geometry.kabsch import kabsch
+from care.pretrained import load_pretrained
+from cli.world import make_run
+from train.small import small_data
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.gpu
 
 
 def steering(z):
@@ -64,3 +68,28 @@ def test_rotations_on_the_gpu_equal_the_cpu(generator):
     boost = geometry.Minkowski().random_element(64, generator, 0.5)
     solution = geometry.solve_wahba(boosted.cuda(), (boosted @ boost.T).cuda(), "Lorentz")
     torch.testing.assert_close(solution.cpu(), boost, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize(("n", "d"), [(2000, 512), (300, 512), (40, 3)])
+def test_the_nearest_rotation_is_that_of_a_cpu(n, d, special, generator):
+    F = torch.randn(n, d, generator=generator, dtype=torch.float64)
+    M = (F + 0.3 * torch.randn(n, d, generator=generator, dtype=torch.float64)).T @ F
+    close = {"atol": 1e-3 if n < d else 1e-9, "rtol": 0}
+    torch.testing.assert_close(kabsch(M.cuda(), special).cpu(), kabsch(M, special), **close)
+
+
+@pytest.mark.parametrize("what", ["{run}", "timm/test_resnet@random", "{tmp}/means.onnx"])
+def test_models_embed_as_on_a_cpu(what, generator, tmp_path):
+    if what.endswith(".onnx"):
+        pytest.importorskip("onnx")
+        from pretrained.made import onnx_means
+
+        onnx_means(tmp_path / "means.onnx", (2, 3, 32, 32))
+    run = make_run(tmp_path / "run", small_data(tmp_path / "data"))
+    model = load_pretrained(what.format(run=run, tmp=tmp_path))
+    images = torch.rand(5, 3, 32, 32, generator=generator)
+    expected = model.embed(images)
+    for output, vectors in model.to("cuda").embed(images.cuda()).items():
+        assert vectors.is_cuda
+        torch.testing.assert_close(vectors.cpu(), expected[output], rtol=1e-2, atol=1e-3)

@@ -1,0 +1,17 @@
+"""`care train --compile` on a GPU, in a process of its own: from the first step to the end, and as without it."""
+
+import pytest
+
+from gpu.commands import CARE, SMALL, alone, check_run, run
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("chosen", [(), ("--method", "mocov2", "--queue", 64)], ids=["CARE", "MoCo-v2 and CARE"])
+def test_compiled_it_trains_as_without(chosen, gpu, photos, tmp_path):
+    """The same losses but for the rounding: kernels that are fused add in another order."""
+    command = ("train", "--data", photos, *SMALL, *CARE, *chosen, "--precision", "fp32", "--learning-rate", 1e-4)
+    alone(*command, "--compile", "--device", gpu, "--out", tmp_path / "compiled")
+    run(gpu, *command, "--out", tmp_path / "plain")
+    compiled, plain = (check_run(tmp_path / name, gpu) for name in ("compiled", "plain"))
+    assert [record["loss"] for record in compiled] == pytest.approx([record["loss"] for record in plain], rel=1e-2)

@@ -1,0 +1,55 @@
+"""A learned rotation on a GPU: fitted by `care steer`, used by `care retrieve`, shown by `care explore`."""
+
+import json
+import re
+import signal
+import urllib.request
+
+import pytest
+
+from gpu.commands import CARE, QUICK, SMALL, check_record, run, start
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def steered(gpu, photos, tmp_path_factory):
+    """The folder of a run of CARE with a learned rotation."""
+    folder = tmp_path_factory.mktemp("steered") / "care"
+    run(gpu, "train", "--data", photos, *SMALL, *CARE, "--epochs", 1, "--out", folder)
+    run(gpu, "steer", folder, *QUICK, "--rank", 8)
+    return folder
+
+
+def test_steer(steered):
+    record = check_record(steered / "steering" / "steering.json")
+    assert {"all", "crop", "hue"} <= set(record["families"])
+    assert (steered / "steering" / "steering.png").stat().st_size > 3000
+
+
+def test_retrieve(steered, gpu):
+    output = run(gpu, "retrieve", steered, "--make", "hue=+0.1", "--queries", 10, "--k", 3)
+    assert "R(θ) f(q), learned rotation" in output
+    check_record(steered / "retrieval" / "retrieval.json")
+
+
+def ask(address, question):
+    """The answer of the explorer to a question of its page."""
+    headers = {"Content-Type": "application/json", "Origin": address.rstrip("/")}
+    request = urllib.request.Request(f"{address}answer", json.dumps(question).encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return json.load(response)
+
+
+def test_explore_answers_until_it_is_interrupted(steered, gpu):
+    with start("explore", steered, "timm/test_resnet@random", "--k", 3, "--device", gpu) as process:
+        try:
+            address = process.stdout.readline().split()[0]
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+            answer = ask(address, {"image": 3, "changes": {"hue": 0.2}})
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 0, err
+    assert [model["name"] for model in answer["models"]] == ["care", "test_resnet"]
