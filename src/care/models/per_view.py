@@ -107,7 +107,7 @@ def split_batchnorm(network: nn.Module, reduce: Reduce | None = None) -> nn.Modu
     """Make every BatchNorm of `network` a `PerView`, in place: weights, names and state dict stay the same."""
     for module in network.modules():
         if isinstance(module, _BatchNorm) and not isinstance(module, PerView):
-            module.__class__ = _per_view(type(module))
+            module.__class__ = _per_view(type(module))  # type: ignore[arg-type]
         if isinstance(module, PerView):
             module.reduce = reduce
     return network

@@ -16,7 +16,7 @@ from care.evaluate.comparison.quantities import find_quantity
 from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
-HOW = ("device", "compile", "graph", "deterministic")
+HOW = ("device", "compile", "graph", "deterministic", "activation_checkpointing")
 DIGITS = 6  # significant ones, of the numbers that are kept
 
 
@@ -45,8 +45,12 @@ class Trial:
         return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode()).hexdigest()
 
     def record(self) -> dict[str, Any]:
-        """The settings of training, as far as they decide what is learned, and those of measuring, as JSON has them."""
-        settings = {name: value for name, value in self.config.flat().items() if name not in HOW}
+        """The settings of training, as far as they decide what is learned, and those of measuring, as JSON has them.
+
+        A setting that is None stands for nothing, as in TOML: a new one of that kind makes no new trial of an old one.
+        """
+        values = self.config.flat().items()
+        settings = {name: value for name, value in values if name not in HOW and value is not None}
         measures = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self.measures).items()}
         return {"settings": settings, "measures": measures}
 
