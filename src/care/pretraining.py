@@ -52,27 +52,28 @@ def pretrain(
     name = named_data(data)
     if name is not None and (heldout is not None or pixels is not None):
         raise ValueError(f"{data} has held-out pictures, and a size, of its own: leave out heldout and pixels")
-    config = _config(run, name or str(run.folder / "data"), settings, {})  # mistakes are told before pictures are read
+    resumed = run if started else None
+    config = _config(resumed, name or str(run.folder / "data"), settings, {})  # mistakes, before pictures are read
     if name is None:
         splits = given_splits(data, heldout, pixels, workers)
-        distributed.on_rank_0(distributed.start(config.device), _store, splits, run, quiet)
-        config = _config(run, config.data, settings, _usual(config))
+        distributed.on_rank_0(distributed.start(config.device), _store, splits, Path(config.data), started, quiet)
+        config = _config(resumed, config.data, settings, _usual(config))
     job = prepare(config, run.folder, resume)
     train(job, watching(job, log_every, loggers, *([] if quiet else [Terminal()])))
     distributed.on_rank_0(job.processes, _draw, run)
     return load(run.folder)
 
 
-def _config(run: Run, data: str, chosen: dict[str, Any], usual: dict[str, Any]) -> Config:
+def _config(resumed: Run | None, data: str, chosen: dict[str, Any], usual: dict[str, Any]) -> Config:
     """That of the run which is resumed, or a new one, with what was chosen."""
-    if (run.folder / "config.toml").exists():
-        return run.config().replace(data=data, **chosen)
+    if resumed is not None:
+        return resumed.config().replace(data=data, **chosen)
     return recommended_config(data, **{**usual, **chosen})
 
 
-def _store(splits: dict[str, Given], run: Run, quiet: bool) -> None:
+def _store(splits: dict[str, Given], folder: Path, keep: bool, quiet: bool) -> None:
     with _reading(quiet) as tick:
-        store_given(splits, run.folder / "data", (run.folder / "config.toml").exists(), tick)
+        store_given(splits, folder, keep, tick)
 
 
 def _usual(config: Config) -> dict[str, Any]:
@@ -100,4 +101,4 @@ def _reading(quiet: bool) -> Iterator[Callable[[int], object]]:
     console = Console()
     with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("reading pictures", total=None)
-        yield lambda step: bar.advance(task, step)
+        yield lambda _: bar.advance(task)
