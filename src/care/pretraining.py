@@ -1,16 +1,17 @@
 """`care.pretrain`: from pictures to an encoder, in one call."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress as Bar
+from rich.progress import TaskID
 
 from care.data import open_store
-from care.data.given import Given, given_splits, named_data, store_given
+from care.data.given import Given, Watch, given_splits, named_data, store_given
 from care.models import Encoder
 from care.objective import policy_for
 from care.train import Config, Run, Terminal, distributed, load, prepare, recommended_config, train
@@ -72,8 +73,9 @@ def _config(resumed: Run | None, data: str, chosen: dict[str, Any], usual: dict[
 
 
 def _store(splits: dict[str, Given], folder: Path, keep: bool, quiet: bool) -> None:
-    with _reading(quiet) as tick:
-        store_given(splits, folder, keep, tick)
+    terminal = Terminal()
+    with _reading(terminal.console, quiet) as watch:
+        store_given(splits, folder, keep, (lambda _: None) if quiet else terminal.say, watch)
 
 
 def _usual(config: Config) -> dict[str, Any]:
@@ -96,9 +98,14 @@ def _draw(run: Run) -> None:
 
 
 @contextmanager
-def _reading(quiet: bool) -> Iterator[Callable[[int], object]]:
-    """A bar while pictures are read, where there is a terminal."""
-    console = Console()
+def _reading(console: Console, quiet: bool) -> Iterator[Watch]:
+    """A bar for each split while it is read, where there is a terminal."""
+    tasks: dict[str, TaskID] = {}
     with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("reading pictures", total=None)
-        yield lambda _: bar.advance(task)
+
+        def watch(stage: str, total: int, done: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done)
+
+        yield watch

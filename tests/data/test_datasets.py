@@ -47,6 +47,18 @@ def test_gray_has_three_channels(levels):
         np.testing.assert_array_equal(Examples([picture])[0].image, gray.expand(3, -1, -1).numpy())
 
 
+def test_pictures_of_pillow_are_read_as_those_in_files_are(levels, tmp_path):
+    alpha = np.linspace(0, 255, 99).round().astype(np.uint8).reshape(9, 11, 1)
+    transparent = Image.fromarray(np.concatenate([levels, alpha], 2))
+    over_white = levels * (alpha / 255) + 255 * (1 - alpha / 255)
+    np.testing.assert_allclose(Examples([transparent])[0].image.transpose(1, 2, 0), over_white, atol=1)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90° to the right
+    Image.fromarray(levels).save(tmp_path / "turned.png", exif=exif)
+    with Image.open(tmp_path / "turned.png") as turned:
+        np.testing.assert_array_equal(Examples([turned])[0].image.transpose(1, 2, 0), np.rot90(levels, -1))
+
+
 def test_pictures_without_a_common_size_become_squares_as_pillow_makes_them(levels):
     wide, tall = Image.fromarray(levels).resize((40, 20)), Image.fromarray(levels).resize((20, 30))
     assert Examples([wide, tall]).size == (256, 256)
@@ -97,7 +109,7 @@ def test_what_is_no_picture_is_told_in_a_sentence(pictures, message):
 
 
 def store(folder, data, heldout=None, keep=False):
-    store_given(given_splits(data, heldout, None, 0), folder / "data", keep, lambda step: None)
+    store_given(given_splits(data, heldout, None, 0), folder / "data", keep, print, lambda *_: None)
 
 
 def test_what_is_given_again_is_recognized(tmp_path):
@@ -123,14 +135,18 @@ def test_held_out_pictures_have_the_same_classes(tmp_path):
     store(tmp_path, cats, [np.zeros((4, 4, 3), np.uint8)])
 
 
-def test_a_folder_has_its_own_splits(tmp_path, levels):
+def test_a_folder_has_its_own_splits(tmp_path, levels, capsys):
     for part in ("train", "val"):
         for name in ("cat", "dog"):
             (tmp_path / "photos" / part / name).mkdir(parents=True)
             Image.fromarray(levels).save(tmp_path / "photos" / part / name / "1.png")
     splits = given_splits(str(tmp_path / "photos"), None, 8, 0)
     assert list(splits) == ["train", "val"]
-    store_given(splits, tmp_path / "run" / "data", False, lambda step: None)
+    (tmp_path / "photos" / "train" / "cat" / "broken.png").write_bytes(b"no picture")
+    watched = []
+    store_given(splits, tmp_path / "run" / "data", False, print, lambda *read: watched.append(read))
+    assert watched[-1] == ("reading val", 2, 2)
+    assert "broken.png: cannot be read" in capsys.readouterr().out
     assert all(given.is_in(tmp_path / "run" / "data" / split) for split, given in splits.items())
     assert named_data(tmp_path / "run" / "data") == str(tmp_path / "run" / "data")
     assert named_data(tmp_path / "photos") is None

@@ -10,6 +10,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+from care.data.readers.decoding import as_rgb
 from care.data.readers.source import Example, Source
 from care.data.samples import Samples
 from care.randomness import derive
@@ -101,7 +102,7 @@ def _classes(pictures: Any) -> tuple[str, ...]:
 def _uint8(picture: Any) -> UInt8[np.ndarray, "3 h w"]:
     """Any picture in 8 bits and three channels; ValueError says what else it is."""
     if isinstance(picture, Image.Image):
-        return np.asarray(picture.convert("RGB")).transpose(2, 0, 1)
+        return np.asarray(as_rgb(picture)).transpose(2, 0, 1)
     if isinstance(picture, np.ndarray):
         last = picture.ndim == 3 and picture.shape[2] in (1, 3) and picture.shape[0] not in (1, 3)
         picture = torch.from_numpy(picture.transpose(2, 0, 1) if last else picture)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from care.data.readers import Source, folder_splits, read_folder
 from care.data.registry import ANY_FOLDER, DATA_SETS, prepared_names
 from care.data.store import HEADER, open_store, read_header
 from care.data.store_writer import write_store
+
+Watch = Callable[[str, int, int], object]  # (what is read, how many there are, how many are read)
 
 COMPARED = 64  # pictures, out of all that are given again
 
@@ -69,8 +72,8 @@ def given_splits(data: Any, heldout: Any, pixels: int | None, workers: int) -> d
     return splits
 
 
-def store_given(splits: dict[str, Given], folder: Path, keep: bool, tick: Callable[[int], object]) -> None:
-    """Write every split to a store in `folder`, where nothing else stays.
+def store_given(splits: dict[str, Given], folder: Path, keep: bool, say: Callable[[str], object], watch: Watch) -> None:
+    """Write every split to a store in `folder`, where nothing else stays; `say` gets what the user should know.
 
     A store that is there already stays if it is the same. If it is not: ValueError where it is to be kept, for a run
     that was trained on it, and otherwise it is replaced.
@@ -83,7 +86,11 @@ def store_given(splits: dict[str, Given], folder: Path, keep: bool, tick: Callab
                 f"these are not the pictures that the run in {folder.parent} was started with: "
                 "resume with the same, and without random transforms, or choose another out"
             )
-        write_store(folder / split, folder.parent.name, split, given.source(), overwrite=True, tick=tick)
+        source = given.source()
+        tick = partial(watch, f"reading {split}", source.expected)
+        header = write_store(folder / split, folder.parent.name, split, source, overwrite=True, tick=tick, say=say)
+        for line in (*source.notes, *(f"left out: {file}" for file in header.skipped)):
+            say(line)
     for store in [] if keep else folder.glob(f"*/{HEADER}"):
         if store.parent.name not in splits:
             remove_folder(store.parent)

@@ -53,6 +53,11 @@ def decode(path: Path, side: int) -> UInt8[np.ndarray, "3 {side} {side}"]:
     return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
 
 
+def as_rgb(picture: Image.Image) -> Image.Image:
+    """A whole picture as `decode` understands it: upright, in RGB of 8 bits, over white."""
+    return _upright(_over_white(_in_8_bits(picture)), picture)
+
+
 @cache
 def formats() -> tuple[str, ...]:
     """The formats that can be read here."""
