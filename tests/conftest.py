@@ -56,7 +56,7 @@ LONG = (
     "test_processes.py", "test_evaluate_commands.py", "test_loop.py", "test_trials.py", "test_contract.py",
     "test_demo.py", "test_bench_processes.py", "test_steer_command.py", "test_security.py", "test_fused.py",
     "test_per_view.py", "test_compiled_bench.py", "test_compiled_commands.py", "test_train_commands.py",
-    "test_study_commands.py", "test_steering_commands.py", "test_bench_commands.py",
+    "test_study_commands.py", "test_steering_commands.py", "test_bench_commands.py", "test_reproduce_commands.py",
 )  # fmt: skip
 STARTED = pytest.StashKey[float]()
 

@@ -155,6 +155,14 @@ def test_times_are_medians_over_blocks(blocks, kept, monkeypatch):
     assert len(calls) == 3 + 1 + kept
 
 
+def test_calls_that_take_longer_than_planned_are_timed_once(monkeypatch):
+    """A burst of four calls of 2 s where 5 s were planned: no second one."""
+    ticks = iter([0.0, 37.0, 0.0, 8.0])
+    monkeypatch.setattr(clock.time, "perf_counter", lambda: next(ticks))
+    timing = clock.time_calls(lambda: None, CPU, seconds=5.0, multiple=4)
+    assert timing == clock.Timing(2.0, 2.0, 2.0, 4)
+
+
 def test_blocks_are_whole_bursts():
     assert clock.time_calls(lambda: time.sleep(1e-3), CPU, seconds=0.05, multiple=7).calls % 7 == 0
 

@@ -35,12 +35,15 @@ def time_calls(
 
     A block is a multiple of `multiple` calls: what comes in bursts of so many must be timed by whole bursts. `agree`
     turns a number that this process would choose into the one that all processes use. Calls that turn out far slower
-    than expected get fewer blocks. `begun` is called with the seconds of the first call, which may have compiled it.
+    than expected get fewer blocks, and what takes longer than `seconds` is timed once. `begun` is called with the
+    seconds of the first call, which may have compiled it.
     """
     begun(seconds_of(call, 1, device))
     for _ in range(warmup - 1):
         call()
     once = seconds_of(call, multiple, device) / multiple
+    if agree(int(once * multiple > seconds)):
+        return Timing(once, once, once, multiple)
     calls = agree(multiple * max(1, round(seconds / BLOCKS / max(once, 1e-9) / multiple)))
     times = [seconds_of(call, calls, device) / calls]
     while len(times) < BLOCKS and not agree(int(sum(times) * calls > PATIENCE * seconds)):
