@@ -83,7 +83,7 @@ def prepare(config: Config, out: str | Path, resume: bool = False, save_minutes:
     samples, heldout = load_samples(config)
     if len(samples) < config.batch_size:
         raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
-    check_network(config, samples.source)
+    check_network(config, samples.source, begins=not (resume and run.has_checkpoint))
     lock = distributed.on_rank_0(processes, run.begin, config, resume)
     return Job(config, run, resume, processes, samples, heldout, save_minutes, lock)
 
@@ -99,8 +99,8 @@ def train(job: Job, progress: Progress | None = None) -> None:
 
 def _train(job: Job, progress: Progress) -> None:
     config, run, processes = job.config, job.run, job.processes
-    state = build_state(config, job.samples, processes)
     saved = checkpoint.load_latest(run.checkpoints) if job.resume else None
+    state = build_state(config, job.samples, processes, begins=saved is None)
     if saved is not None:
         state.restore(saved, processes)
         progress.say(*saved.skipped, f"resumed after step {saved.step}")

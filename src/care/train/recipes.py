@@ -53,6 +53,8 @@ EQUIVARIANT_DIM = 16
 def default_config(data: str, **chosen: Any) -> Config:
     """The paper's values for a data set, with what was chosen in their place."""
     usual = {**DEFAULTS.get(data, ANY_FOLDER), **(MOCO.get(data, {}) if chosen.get("method") == "mocov2" else {})}
+    if chosen.get("init") is not None:
+        usual.pop("model", None)  # the weights say which
     return Config.of(**{"data": data, **applicable(usual, chosen), **chosen})
 
 

@@ -11,6 +11,7 @@
 | `.lock`             | held while a process trains                                         |
 """
 
+import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.atomic_files import Lock, make_folder, remove_leftovers, write_atomically
-from care.models import Encoder
+from care.models import Encoder, stem_of, stem_of_weights
 from care.objective import build_encoder, policy_for
 from care.train.checkpoint import load_weights, save_weights
 from care.train.config import Config
@@ -38,6 +39,11 @@ class Run:
     def checkpoints(self) -> Path:
         """Where checkpoints are."""
         return self.folder / "checkpoints"
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is one to go on from."""
+        return any(self.checkpoints.glob("step-*"))
 
     @property
     def weights(self) -> Path:
@@ -98,6 +104,7 @@ class Run:
     ) -> None:
         """Write the final weights, what is needed to build the encoder again, and what the equivariance exports."""
         metadata = {"format": "care encoder 2", "config": config.to_toml(), "source": json.dumps(source)}
+        metadata["stem"] = stem_of(encoder.backbone)  # whatever `auto` will mean later
         beside = {EQUIVARIANCE + name: tensor.contiguous() for name, tensor in (exported or {}).items()}
         save_weights(self.weights, encoder.state_dict() | beside, metadata)
 
@@ -138,6 +145,8 @@ def load_trained(path: Path) -> Trained:
     beside = [name for name in tensors if name.startswith(EQUIVARIANCE)]
     exported = {name.removeprefix(EQUIVARIANCE): tensors.pop(name) for name in beside}
     channels = {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
+    backbone = {name.removeprefix("backbone."): tensor for name, tensor in tensors.items()}
+    config = dataclasses.replace(config, stem=stem_of_weights(backbone, metadata))
     encoder = build_encoder(config, source, **channels)
     try:
         encoder.load_state_dict(tensors)
