@@ -64,7 +64,7 @@ def test_a_training_step(name, side):
     teacher, images = copy.deepcopy(encoder), torch.rand(2, 4, 3, side, side)
     (_, a), (_, b) = encoder.encode_views(list(images))
     info_nce(a, b, 0.5).backward()
-    torch.optim.SGD(encoder.parameters(), 0.1).step()
+    torch.optim.SGD(encoder.parameters(), 1e-3).step()
     gradients = [parameter.grad for parameter in encoder.backbone.parameters()]
     assert sum(gradient is not None and bool(gradient.any()) for gradient in gradients) > len(gradients) / 3
     teacher.load_state_dict(encoder.state_dict())

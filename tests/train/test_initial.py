@@ -1,5 +1,6 @@
 """A run that begins with weights: its features at step 0 are those of the model that the weights are of."""
 
+import dataclasses
 import warnings
 
 import pytest
@@ -7,10 +8,14 @@ import timm
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from typer.testing import CliRunner
 
 import care
+from care.cli import app
 from care.export import export
+from care.objective import build_encoder
 from care.train import Config, default_config, prepare, train
+from care.train.checkpoint import save_weights
 from care.train.state import build_state, check_network
 from pretrained.made import publish
 from train.small import same_state, small_data
@@ -129,6 +134,29 @@ def test_model_and_stem_follow(folder):
     other = config.replace(init=f"timm/test_vit@{folder / 'test_vit.safetensors'}")
     assert (other.model, other.stem) == ("test_vit", "imagenet")
     assert other.replace(init=other.init, epochs=3).model == "test_vit"
+
+
+def test_the_command_says_which_stem_and_which_weights(folder, tmp_path):
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items()]
+    command = ["train", "--data", str(folder / "data"), "--size", "32", "--out", str(tmp_path / "run"), *options]
+    result = CliRunner().invoke(app, [*command, "--init", str(folder / "run")])
+    assert result.exit_code == 0, result.output
+    assert "\nstem cifar: a 3×3 convolution of stride 1 and no max-pool leave 4×4 places in the last" in result.output
+    text = (tmp_path / "run" / "config.toml").read_text()
+    assert f'init = "{folder / "run"}"' in text
+    assert 'model = "test_resnet"\nstem = "cifar"' in text
+
+
+def test_a_file_from_before_there_were_stems(tmp_path, generator):
+    """Every ResNet for images of up to 64 px had the one called cifar now, and its file does not say so."""
+    config = Config.of(data="shapes", model="resnet18", size=48, **SMALL)
+    (tmp_path / "old").mkdir()
+    with torch.random.fork_rng():
+        encoder = build_encoder(dataclasses.replace(config, stem="cifar"), (48, 48)).eval()
+    metadata = {"config": config.to_toml().replace('stem = "auto"\n', ""), "source": "[48, 48]"}
+    save_weights(tmp_path / "old" / "model.safetensors", encoder.state_dict(), metadata)
+    images = torch.rand(1, 3, 48, 48, generator=generator)
+    torch.testing.assert_close(care.load(tmp_path / "old").features(images), encoder.features(images))
 
 
 @pytest.mark.parametrize(

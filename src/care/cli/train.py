@@ -25,6 +25,7 @@ from care.train import (
 from care.train import train as run_training
 from care.train.loop import SAVE_MINUTES
 from care.train.recipes import EQUIVARIANT_DIM, KEPT
+from care.train.state import stem_sentence
 
 
 @with_all_settings
@@ -73,6 +74,8 @@ def train(
             watchers.append(TensorBoard(folder / "tensorboard"))
     if job.processes.is_rank_0:
         console.print(settings.to_toml(), highlight=False, markup=False)
+        if sentence := stem_sentence(settings, job.samples.source):
+            console.print(sentence, highlight=False, soft_wrap=True)
     with ending_in_one_line(
         f"`care train --resume --out {folder}` goes on", f"the last checkpoint in {folder} is from before"
     ):
