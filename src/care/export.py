@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from care.atomic_files import writing_atomically
 from care.huggingface import write_huggingface
-from care.models import Encoder, build_backbone
+from care.models import Encoder, build_backbone, stem_of
 from care.train.runs import load_trained
 
 Format = Literal["timm", "huggingface", "onnx", "torchscript"]
@@ -47,7 +47,7 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
     """Write the encoder of a finished run in the format `to`; returns (file, ‖f − f_exported‖ / ‖f‖ on four inputs).
 
     "timm":        the backbone's weights under timm's names, as safetensors; its metadata hold the "mean" and "std"
-                   that normalize images in [0, 1], and the "size" of the training views
+                   that normalize images in [0, 1], the "size" of the training views, and a ResNet's "stem"
     "huggingface": a folder that `timm.create_model("local-dir:FOLDER", pretrained=True)` loads and that can be uploaded
                    to the Hugging Face hub: the same weights, how to use them, and a model card
     "onnx":        the features of images in [0, 1], for any batch size
@@ -89,8 +89,9 @@ def place_for(run: Path, to: str, out: str | Path | None = None) -> Path:
 def _write_timm(encoder: Encoder, file: Path, model: str, source: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
     state = {name: tensor.contiguous() for name, tensor in encoder.backbone.state_dict().items()}
     about = {"model": model, "size": source[0], "mean": encoder.mean.tolist(), "std": encoder.std.tolist()}
-    file.write_bytes(save(state, {name: json.dumps(value) for name, value in about.items()}))
-    backbone, _ = build_backbone(model, source)
+    stem = stem_of(encoder.backbone)
+    file.write_bytes(save(state, {"stem": stem, **{name: json.dumps(value) for name, value in about.items()}}))
+    backbone, _ = build_backbone(model, source, stem)
     timm.models.load_checkpoint(backbone, str(file))
     fresh = Encoder(backbone.eval(), nn.Identity(), tuple(encoder.mean.tolist()), tuple(encoder.std.tolist()))
     return fresh.features

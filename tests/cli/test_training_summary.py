@@ -1,10 +1,8 @@
 """What `care train` says before it begins."""
 
 import timm
-from torch import nn
 
-from care.cli.training_summary import Facts, beginning, stem_of, summary
-from care.models.backbones import small_stem
+from care.cli.training_summary import Facts, beginning, summary
 from care.train import default_config, prepare, recipe, recipes
 from train.small import small_config, small_data
 
@@ -13,11 +11,12 @@ FACTS = Facts(
     source=(32, 32),
     classes=10,
     parameters=11_200_000,
-    stem=", stem 3 × 3 of stride 1",
+    stem="cifar: a 3×3 convolution",
     steps_per_epoch=195,
     processes=1,
     device="cuda:0",
     precision="bfloat16",
+    compiled=False,
     folder="runs/mine",
 )
 
@@ -26,7 +25,8 @@ def test_what_was_chosen_and_what_follows_from_it():
     config = recipe("cifar10-care-simclr").replace(model="resnet18", epochs=100, ema=0.99, care_weight=0.5)
     assert summary(config, FACTS) == {
         "data": "cifar10, train: 50,000 pictures of 32 × 32 pixels, 10 classes",
-        "model": "resnet18, 11,200,000 parameters, stem 3 × 3 of stride 1; embeddings of 128 dimensions",
+        "model": "resnet18, 11,200,000 parameters; embeddings of 128 dimensions",
+        "stem": "cifar: a 3×3 convolution",
         "method": "simclr: temperature 0.5",
         "equivariance": "care: λ 0.5, chunks 16",
         "views": "4 of each sample, 32 × 32 pixels: 2 of cifar10 for simclr, 2 of cifar10 for care",
@@ -39,9 +39,9 @@ def test_what_was_chosen_and_what_follows_from_it():
 
 
 def test_a_split_embedding_of_clouds_on_two_processes():
-    chosen = {"equivariance": "split", "embedding_dim": 32, "accumulate": 2, "compile": True, "warmup_epochs": 3}
+    chosen = {"equivariance": "split", "embedding_dim": 32, "accumulate": 2, "warmup_epochs": 3}
     config = default_config("chains", equivariant_dim=8, **chosen)
-    facts = Facts(20_000, (64,), 0, 59_664, "", 78, 2, "cuda:1", "float32", "x")
+    facts = Facts(20_000, (64,), 0, 59_664, None, 78, 2, "cuda:1", "float32", True, "x")
     found = summary(config, facts)
     assert found["data"] == "chains, train: 20,000 clouds of 64 points, no classes"
     assert found["model"] == "deepset, 59,664 parameters; embeddings of 32 dimensions, of which 8 are equivariant"
@@ -76,15 +76,9 @@ def test_the_facts_are_those_of_the_run(tmp_path):
         job.lock.release()
     network = timm.create_model("test_resnet", num_classes=0)
     count = sum(p.numel() for p in network.parameters()) + network.num_features * 8 + 8
-    assert f" {count:,} parameters, stem 3 × 3 of stride 2;" in lines["model"]
+    assert f" {count:,} parameters; " in lines["model"]
+    assert lines["stem"].startswith("imagenet: a convolution of stride 2")
     assert lines["data"].endswith("data, train: 48 pictures of 12 × 12 pixels, 2 classes")
     assert lines["steps"] == "3 epochs of 3 = 9, 16 samples each"
     assert lines["computed"] == "on cpu in float32, seed 0"
     assert lines["written"] == f"to    {tmp_path / 'run'}; its config.toml has every setting"
-
-
-def test_the_stem_in_words():
-    resnet = timm.create_model("resnet18", num_classes=0)
-    assert stem_of(resnet) == ", stem 7 × 7 of stride 2"
-    assert stem_of(small_stem(resnet)) == ", stem 3 × 3 of stride 1"
-    assert stem_of(nn.Linear(3, 3)) == ""

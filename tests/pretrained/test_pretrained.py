@@ -16,7 +16,7 @@ from care.models import build_backbone
 from care.objective import build_encoder
 from care.pretrained import load_pretrained
 from care.train import Run, prepare, train
-from pretrained.made import onnx_means
+from pretrained.made import onnx_means, publish
 from train.small import small_config, small_data
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -49,15 +49,6 @@ def script(model, file, example):
     with warnings.catch_warnings(action="ignore"):
         torch.jit.trace(model, example).save(str(file))
     return str(file)
-
-
-def publish(cache, name, tensors):
-    """Put weights into a cache of the model hub, as a download would."""
-    folder = cache / f"models--timm--{name}"
-    (folder / "refs").mkdir(parents=True)
-    (folder / "refs" / "main").write_text("0" * 40)
-    (folder / "snapshots" / ("0" * 40)).mkdir(parents=True)
-    save_file(tensors, folder / "snapshots" / ("0" * 40) / "model.safetensors")
 
 
 @pytest.fixture

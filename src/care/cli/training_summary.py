@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
 
+from care.models import describe_stem
 from care.objective import Choice, build_encoder, view_plan
 from care.objective.registry import NONE, Kind, find
 from care.objective.views import ViewPlan
@@ -19,7 +19,7 @@ from care.train.step import compiles
 
 # What the lines below say by themselves; of other settings, those that are not at their default are named.
 SAID = {
-    "data", "split", "method", "equivariance", "policy", "size", "model", "embedding_dim", "epochs", "batch_size",
+    "data", "split", "method", "equivariance", "policy", "size", "model", "stem", "embedding_dim", "epochs", "batch_size",
     "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay", "device", "precision",
     "compile", "graph", "seed",
 }  # fmt: skip
@@ -34,7 +34,7 @@ class Facts:
     source: tuple[int, ...]
     classes: int
     parameters: int
-    stem: str
+    stem: str | None
     steps_per_epoch: int
     processes: int
     device: str
@@ -51,14 +51,15 @@ def beginning(job: Job) -> str:
 def facts_of(job: Job) -> Facts:
     """Look at the data, and build the network without its weights."""
     config, samples = job.config, job.samples
+    view = view_source(config, samples.source)
     with torch.device("meta"):
-        encoder = build_encoder(config, view_source(config, samples.source))
+        encoder = build_encoder(config, view)
     return Facts(
         samples=len(samples),
         source=samples.source,
         classes=len(samples.classes),
         parameters=sum(parameter.numel() for parameter in encoder.parameters()),
-        stem=stem_of(encoder.backbone),
+        stem=describe_stem(encoder.backbone, view[0]),
         steps_per_epoch=job.steps_per_epoch,
         processes=job.processes.world_size,
         device=str(job.processes.device),
@@ -72,7 +73,8 @@ def summary(config: Config, facts: Facts) -> dict[str, str]:
     """At most a dozen lines, by their titles."""
     lines = {
         "data": _data(config, facts),
-        "model": f"{config.model}, {facts.parameters:,} parameters{facts.stem}; embeddings of {_dimensions(config)}",
+        "model": f"{config.model}, {facts.parameters:,} parameters; embeddings of {_dimensions(config)}",
+        "stem": facts.stem,
         "method": _choice("method", config.method),
         "equivariance": _choice("equivariance", config.equivariance),
         "views": _views(config, view_plan(config, config.batch_size // config.accumulate)),
@@ -83,15 +85,6 @@ def summary(config: Config, facts: Facts) -> dict[str, str]:
         "written to": f"{facts.folder}; its config.toml has every setting",
     }
     return {title: words for title, words in lines.items() if words}
-
-
-def stem_of(backbone: nn.Module) -> str:
-    """The first convolution in words; nothing where there is none, as in a DeepSet."""
-    first = next((module for module in backbone.modules() if isinstance(module, nn.Conv2d)), None)
-    if first is None:
-        return ""
-    height, width = first.kernel_size
-    return f", stem {height} × {width} of stride {first.stride[0]}"
 
 
 def _data(config: Config, facts: Facts) -> str:

@@ -38,9 +38,10 @@ class Encoder(nn.Module):
         head_batchnorm: bool = True,
         mean: tuple[float, ...] = (0.0, 0.0, 0.0),
         std: tuple[float, ...] = (1.0, 1.0, 1.0),
+        stem: str = "auto",
     ) -> "Encoder":
         """A new encoder, with weights from torch's global random state."""
-        backbone, features = build_backbone(model, source)
+        backbone, features = build_backbone(model, source, stem)
         head = projection_head(features, head_width, embedding_dim, head_depth, head_batchnorm)
         return cls(backbone, head, mean, std)
 

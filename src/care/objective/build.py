@@ -55,6 +55,9 @@ class ObjectiveSettings(Settings):
     )
     size: int | None = setting(None, "Side of the views in pixels, if not the policy's own.", at_least=8, at_most=4096)
     model: str = setting("resnet18", "Any timm model, small_resnet for small pictures, or deepset for point clouds.")
+    stem: Literal["auto", "cifar", "tiny_imagenet", "imagenet"] = setting(
+        "auto", "The stem of a ResNet, from fine to coarse; auto is cifar up to 32 px and tiny_imagenet up to 64 px."
+    )
     embedding_dim: int = setting(
         128, "Dimension of the embedding, with the equivariant part of a split one; 2 is the circle.",
         at_least=2, at_most=1 << 16,
@@ -168,6 +171,7 @@ def build_encoder(settings: ObjectiveSettings, source: tuple[int, ...], **normal
         settings.head_width,
         settings.head_depth,
         settings.head_batchnorm,
+        stem=settings.stem,
         **normalization,
     )
 

@@ -1,13 +1,10 @@
 """Load a pretrained model by its name."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-from torch import nn
-
+from care.models.weights import read_torchscript
 from care.pretrained.model import Channels, PretrainedModel, frozen_model
 from care.pretrained.onnx_model import OnnxModel
 from care.pretrained.timm_model import timm_pretrained
@@ -39,7 +36,7 @@ def load_pretrained(
     if path.is_dir() or path.suffix == ".safetensors":
         return _trained_run(path, channels)
     if path.suffix in (".pt", ".ts", ".torchscript"):
-        return frozen_model(path.stem, _read_torchscript(path), None, channels)
+        return frozen_model(path.stem, read_torchscript(path), None, channels)
     if path.suffix == ".onnx":
         model = OnnxModel(path)
         return frozen_model(path.stem, model, model.size, channels)
@@ -68,14 +65,3 @@ def _trained_run(path: Path, channels: Channels | None) -> PretrainedModel:
     size = trained.source[0] if len(trained.source) == 2 else None
     name, equivariant_dim = visible(file.resolve().parent.name), trained.config.equivariant_dim
     return PretrainedModel(name, trained.encoder, size, has_head=True, equivariant_dim=equivariant_dim)
-
-
-def _read_torchscript(file: Path) -> nn.Module:
-    with warnings.catch_warnings(action="ignore"):  # TorchScript is deprecated in torch, and still in use
-        try:
-            return torch.jit.load(str(file), map_location="cpu")
-        except RuntimeError as error:
-            raise ValueError(
-                f"{file} is not TorchScript; a pickled checkpoint is not read, for it can run code: save the model by "
-                "torch.jit.trace(model, images).save(FILE), or the weights of a timm model as .safetensors"
-            ) from error

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from care.geometry import Euclidean
 from care.models import Encoder
+from care.models.timm_models import in_one_line
 from care.tables import visible
 
 Channels = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation
@@ -106,8 +107,3 @@ def frozen_model(name: str, model: nn.Module, size: int | None, channels: Channe
     mean, std = channels or ((0.0,) * 3, (1.0,) * 3)
     encoder = Encoder(model, nn.Identity(), tuple(map(float, mean)), tuple(map(float, std)))
     return PretrainedModel(visible(name), encoder.eval().requires_grad_(False), size)
-
-
-def in_one_line(error: Exception) -> str:
-    """The first line of an error's message, to be part of a sentence."""
-    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__

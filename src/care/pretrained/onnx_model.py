@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from care.pretrained.model import in_one_line
+from care.models.timm_models import in_one_line
 
 PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from care.objective import Choice, ObjectiveSettings, choose, setting
 from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
+from care.train.initial import follow
 
 DEFAULT_CHOICE: dict[Kind, str] = {"method": "simclr", "equivariance": NONE}
 # How a run is carried out and watched, not what it learns: a run may go on with others.
@@ -33,6 +34,10 @@ class Config(ObjectiveSettings):
         "Cut this many samples per class from train (of all where there are no classes) and watch those instead of the "
         "test split.",
         at_least=0,
+    )
+    init: str | None = setting(
+        None,
+        "Begin with the backbone of timm/NAME, timm/NAME@FILE.safetensors, a run, a .safetensors or TorchScript file.",
     )
     epochs: int = setting(400, "Epochs.", at_least=1)
     batch_size: int = setting(256, "Samples per step, over all processes.", at_least=2, at_most=1 << 20)
@@ -114,7 +119,7 @@ class Config(ObjectiveSettings):
         for name in set(values) - general:
             raise ValueError(_unknown(name, chosen, general))
         _require("data" in values, "say what to train on: data is missing")
-        return cls(**values, **choices)  # type: ignore[arg-type]
+        return cls(**follow(values), **choices)  # type: ignore[arg-type]
 
     def flat(self) -> dict[str, Any]:
         """All values by name, with the settings of the method and of the equivariance beside the others."""
@@ -126,8 +131,13 @@ class Config(ObjectiveSettings):
         return {name: getattr(self, name) for name in ("data", *names)}
 
     def replace(self, **changes: Any) -> "Config":
-        """The configuration with some values changed; another method or equivariance begins with its own defaults."""
+        """The configuration with some values changed; another method or equivariance begins with its own defaults.
+
+        Another `init` brings its model and its stem, where these are not among the changes.
+        """
         values = self.flat()
+        if changes.get("init") not in (None, self.init):
+            del values["model"], values["stem"]
         for kind, choice in (("method", self.method), ("equivariance", self.equivariance)):
             if changes.get(kind, choice.name) != choice.name:
                 values = {name: value for name, value in values.items() if name not in choice.flat()}

@@ -114,7 +114,7 @@ def prepare(config: Config, out: str | Path, resume: bool = False, saving: Savin
         raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
     if resume:
         distributed.on_rank_0(processes, check_unchanged, run, samples)
-    check_network(config, samples.source)
+    check_network(config, samples.source, begins=not (resume and run.has_checkpoint))
     lock = distributed.on_rank_0(processes, run.begin, config, resume)
     return Job(config, run, resume, processes, samples, heldout, samples.digest(), lock, saving or Saving())
 
@@ -131,8 +131,8 @@ def train(job: Job, progress: Progress | None = None) -> None:
 
 def _train(job: Job, progress: Progress) -> None:
     config, run, processes, saving = job.config, job.run, job.processes, job.saving
-    state = build_state(config, job.samples, processes)
     saved = _last_checkpoint(job) if job.resume else None
+    state = build_state(config, job.samples, processes, begins=saved is None)
     if saved is not None:
         state.restore(saved, processes)
         progress.say(*saved.skipped, f"resumed after step {saved.step}")

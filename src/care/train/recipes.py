@@ -53,6 +53,8 @@ EQUIVARIANT_DIM = 16
 def default_config(data: str, **chosen: Any) -> Config:
     """The paper's values for a data set, with what was chosen in their place."""
     usual = {**DEFAULTS.get(data, ANY_FOLDER), **(MOCO.get(data, {}) if chosen.get("method") == "mocov2" else {})}
+    if chosen.get("init") is not None:
+        usual.pop("model", None)  # the weights say which
     return Config.of(**{"data": data, **applicable(usual, chosen), **chosen})
 
 
@@ -62,8 +64,8 @@ def recommended_config(data: str, **chosen: Any) -> Config:
     A method or an equivariance that is named is trained as it is, at the paper's values.
     """
     ours: dict[str, Any] = {} if {"method", "equivariance"} & chosen.keys() else {"equivariance": "care"}
-    small = {"model": "resnet18"} if DEFAULTS.get(data, {}).get("model") == "resnet50" else {}
-    return default_config(data, **{**small, **ours, **chosen})
+    small = DEFAULTS.get(data, {}).get("model") == "resnet50" and chosen.get("init") is None
+    return default_config(data, **{**({"model": "resnet18"} if small else {}), **ours, **chosen})
 
 
 def applicable(values: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:

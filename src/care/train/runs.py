@@ -12,7 +12,9 @@
 | `.lock`             | held while a process trains                                         |
 """
 
+import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.atomic_files import Lock, append_lines, make_folder, remove_leftovers, write_atomically
-from care.models import Encoder
+from care.models import Encoder, stem_of, stem_of_weights
 from care.objective import build_encoder, policy_for
 from care.objective.registry import find
 from care.train.checkpoint import STATE, load_weights, save_weights
@@ -44,6 +46,11 @@ class Run:
     def checkpoints(self) -> Path:
         """Where checkpoints are."""
         return self.folder / "checkpoints"
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is one to go on from."""
+        return any(self.checkpoints.glob("step-*"))
 
     @property
     def weights(self) -> Path:
@@ -121,6 +128,7 @@ class Run:
     ) -> None:
         """Write the final weights, what is needed to build the encoder again, and what the equivariance exports."""
         metadata = {"format": "care encoder 2", "config": config.to_toml(), "source": json.dumps(source)}
+        metadata["stem"] = stem_of(encoder.backbone)  # whatever `auto` will mean later
         beside = {EQUIVARIANCE + name: tensor.contiguous() for name, tensor in (exported or {}).items()}
         save_weights(self.weights, encoder.state_dict() | beside, metadata)
 
@@ -166,7 +174,13 @@ def load_trained(path: Path) -> Trained:
     beside = [name for name in tensors if name.startswith(EQUIVARIANCE)]
     exported = {name.removeprefix(EQUIVARIANCE): tensors.pop(name) for name in beside}
     channels = {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
+    config = _with_stem_of(config, tensors, metadata)
     return Trained(_filled(build_encoder(config, source, **channels), tensors, file), config, source, exported)
+
+
+def _with_stem_of(config: Config, tensors: dict[str, Tensor], about: Mapping[str, str]) -> Config:
+    """The configuration with the stem that the weights of its encoder have, whatever `auto` would choose today."""
+    return dataclasses.replace(config, stem=stem_of_weights(_below("backbone.", tensors), about))
 
 
 def _of_checkpoint(folder: Path) -> Trained:

@@ -18,6 +18,7 @@ from care.randomness import derive
 from care.train import checkpoint, distributed
 from care.train.config import Config
 from care.train.distributed import Processes
+from care.train.initial import initial_encoder
 from care.train.optimizers import build_optimizer, load_optimizer_state
 from care.train.runs import Run, view_source
 from care.train.state_tree import flatten_state, unflatten_state
@@ -109,10 +110,17 @@ def kept_of(objective: Objective) -> nn.ModuleDict:
     return nn.ModuleDict({"encoder": objective.encoder, **beside})
 
 
-def build_state(config: Config, samples: Samples, processes: Processes) -> State:
-    """A new objective, its optimizer, and everything else at step 0, the same on every process."""
+def build_state(config: Config, samples: Samples, processes: Processes, begins: bool = True) -> State:
+    """A new objective, its optimizer, and everything else at step 0, the same on every process.
+
+    Where the run does not begin here, what `init` names is not read: its weights are in the checkpoint.
+    """
     torch.manual_seed(derive(config.seed, "weights"))
-    encoder = build_encoder(config, view_source(config, samples.source), **channel_statistics(samples))
+    source = view_source(config, samples.source)
+    if config.init is not None and begins:
+        encoder = initial_encoder(config, config.init, source)
+    else:
+        encoder = build_encoder(config, source, **channel_statistics(samples))
     if config.activation_checkpointing:
         checkpoint_activations(encoder.backbone)
     objective = build_objective(config, encoder, config.batch_size // config.accumulate, processes.world_size)
@@ -146,8 +154,11 @@ def check_unchanged(run: Run, samples: Samples) -> None:
         raise ValueError(f"{samples.name} is not what {run.folder} was trained on: begin a new run with another --out")
 
 
-def check_network(config: Config, source: tuple[int, ...]) -> None:
-    """ValueError if there is no such network, or it does not fit the data. Its weights are not made."""
+def check_network(config: Config, source: tuple[int, ...], begins: bool = True) -> None:
+    """ValueError if there is no such network, or it does not fit the data. Its weights are not made.
+
+    Nor does what `init` names fit the network, where the run begins with it.
+    """
     clouds = len(source) == 1
     for name in ("policy", "equivariance_policy", "measured_policy"):
         if (getattr(config, name) == ROTATIONS) != clouds:
@@ -157,6 +168,8 @@ def check_network(config: Config, source: tuple[int, ...]) -> None:
         encoder = build_encoder(config, view_source(config, source))
     if config.activation_checkpointing:
         checkpoint_activations(encoder.backbone)
+    if config.init is not None and begins:
+        initial_encoder(config, config.init, view_source(config, source))
 
 
 def _share(values: Tensor, processes: Processes) -> Tensor:

@@ -1,0 +1,106 @@
+"""The models of timm at any size of images, and how many features they have."""
+
+import difflib
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+# Patches and windows of models: sizes that are a multiple of one of these are tried, to say which ones a model takes.
+STEPS = (14, 16, 32)
+
+# What models raise for images of a size that they do not take.
+MISFITS = (RuntimeError, AssertionError, ValueError, IndexError, TypeError, ZeroDivisionError)
+
+
+def check_timm_name(name: str) -> None:
+    """ValueError suggests names where timm has no such model."""
+    import timm
+
+    if not timm.is_model(name):
+        bare, known = name.partition(".")[0], timm.list_models()
+        close = difflib.get_close_matches(bare, known, 3) or timm.list_models(f"*{bare.split('_')[0]}*")[:3]
+        hint = f"; did you mean {' or '.join(close)}?" if close else ": timm.list_models() has all of them"
+        raise ValueError(f"timm has no model {name!r}{hint}")
+
+
+def build_timm(name: str, source: tuple[int, ...]) -> tuple[nn.Module, int]:
+    """(the model, d of its features [n, d]); ValueError says which sizes it takes if that of `source` is none."""
+    check_timm_name(name)
+    try:
+        model = create_timm(name, source)
+        return model, output_width(model, source)
+    except MISFITS as error:
+        if "meta tensors" in str(error):
+            raise ValueError(f"{name} is not supported: its shapes depend on numbers; choose another model") from error
+        # An assertion is what the model says of the size; all else is how it failed on it.
+        reason = f" ({in_one_line(error)})" if isinstance(error, AssertionError) and str(error) else ""
+        pixels = " × ".join(map(str, source))
+        raise ValueError(f"{name} does not take images of {pixels} pixels{reason}: {_advice(name, source)}") from error
+
+
+def create_timm(name: str, source: tuple[int, ...] | None, **options: Any) -> nn.Module:
+    """The model without its classifier, for images of shape `source`, which some constructors want to know."""
+    sizes: list[Any] = [] if source is None else [source, source[0]] if len({*source}) == 1 else [source]
+    for size in sizes:  # most take (height, width), one takes the side of a square
+        try:
+            return _without_classifier(name, img_size=size, **options)
+        except TypeError:
+            continue
+    return _without_classifier(name, **options)
+
+
+def output_width(model: nn.Module, source: tuple[int, ...]) -> int:
+    """d of the features [n, d] of images of shape `source`, by one pass that computes shapes and no numbers."""
+    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    shapes = {name: tensor.to("meta") for name, tensor in tensors.items()}
+    training = model.training
+    try:
+        with torch.no_grad(), torch.device("meta"):
+            features: Any = torch.func.functional_call(model.eval(), shapes, torch.empty(2, 3, *source))
+    finally:
+        model.train(training)
+    shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
+    if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2:
+        raise AssertionError(f"it gives {shape} for 2 images, not a vector each")
+    return shape[1]
+
+
+def in_one_line(error: Exception) -> str:
+    """The first line of an error's message, to be part of a sentence."""
+    return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+
+
+def _without_classifier(name: str, **options: Any) -> nn.Module:
+    import timm
+
+    with warnings.catch_warnings(action="ignore"):  # of classifiers for no classes
+        model = timm.create_model(name, num_classes=0, **options)
+    if any(parameter.numel() == 0 for parameter in model.parameters()):  # where a classifier for no classes is left
+        model.reset_classifier(0)
+    return model
+
+
+def _advice(name: str, source: tuple[int, ...]) -> str:
+    """Which sizes would work: one below and one above, of the nearest multiples of `STEPS` and the model's own."""
+    import timm.models
+
+    side, own = min(source), getattr(timm.models.get_pretrained_cfg(name), "input_size", (3, 224, 224))[-1]
+    near = {own, *(step * (side // step + offset) for step in STEPS for offset in (-1, 0, 1))}
+    below = _first_taken(name, sorted((size for size in near if 0 < size < side), reverse=True))
+    above = _first_taken(name, sorted(size for size in near if size > side))
+    taken = [str(size) for size in (below, above) if size is not None]
+    return f"choose a size such as {' or '.join(taken)}" if taken else "choose another model"
+
+
+def _first_taken(name: str, sizes: Iterable[int]) -> int | None:
+    for size in sizes:
+        try:
+            with torch.device("meta"):
+                output_width(create_timm(name, (size, size)), (size, size))
+        except MISFITS:
+            continue
+        return size
+    return None

@@ -1,0 +1,100 @@
+"""Weights of a backbone in a file, and how they get into one: by their names, all of them, or not at all."""
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from care.models.timm_models import create_timm, in_one_line
+
+Weights = dict[str, Tensor]
+SHOWN = 3  # how many of the weights that do not fit a sentence names
+
+
+def read_safetensors(file: Path) -> tuple[Weights, dict[str, str]]:
+    """(the weights, what the file says about them); ValueError if it is none, or damaged."""
+    if file.suffix != ".safetensors" or not file.is_file():
+        raise ValueError(f"{file} is no .safetensors file with weights")
+    try:
+        with safe_open(str(file), "pt") as opened:
+            about = dict(opened.metadata() or {})
+        return safetensors.torch.load_file(file), about
+    except SafetensorError as error:
+        raise ValueError(f"{file} is damaged: {in_one_line(error)}") from error
+
+
+def read_torchscript(file: Path) -> torch.jit.ScriptModule:
+    """A TorchScript file on the CPU; ValueError if it is a pickle."""
+    with warnings.catch_warnings(action="ignore"):  # TorchScript is deprecated in torch, and still in use
+        try:
+            return torch.jit.load(str(file), map_location="cpu")
+        except RuntimeError as error:
+            raise ValueError(
+                f"{file} is not TorchScript; a pickled checkpoint is not read, for it can run code: save the model by "
+                "torch.jit.trace(model, images).save(FILE), or the weights of a timm model as .safetensors"
+            ) from error
+
+
+def fill(
+    model: nn.Module, name: str, source: tuple[int, ...] | None, weights: Mapping[str, Tensor], where: str
+) -> None:
+    """Load all weights of the model called `name`, built for `source`, but the classifier's, which it does not have.
+
+    Where shapes differ, and names, timm adapts them as it does published weights: embeddings of positions are
+    resampled to another size of the images. ValueError, one sentence, if after that any is missing or left over.
+    """
+    classifier = _of_classifier(model, name)
+    given = {key: tensor for key, tensor in weights.items() if key not in classifier}
+    misfits = _misfits(model, given)
+    if misfits:
+        adapted = _adapted(name, source, given)
+        if adapted is None or _misfits(model, adapted):
+            more = f" and {len(misfits) - SHOWN} more" if len(misfits) > SHOWN else ""
+            raise ValueError(
+                f"{where} does not fit {name}, by {len(misfits)} weights: {'; '.join(misfits[:SHOWN])}{more}"
+            )
+        given = adapted
+    model.load_state_dict(given)
+
+
+def _misfits(model: nn.Module, given: Mapping[str, Tensor]) -> list[str]:
+    """What is wrong with weights, in words: those of another shape, missing ones, and those that are left over."""
+    wanted = model.state_dict()
+    shapes = {key: [*tensor.shape] for key, tensor in given.items()}
+    wrong = [
+        f"{key} should be {[*tensor.shape]} and is {shapes.get(key, 'missing')}"
+        for key, tensor in wanted.items()
+        if shapes.get(key) != [*tensor.shape]
+    ]
+    return wrong + [f"{key} is not in the model" for key in given if key not in wanted]
+
+
+def _of_classifier(model: nn.Module, name: str) -> set[str]:
+    """The names of the weights that only a model with classes has."""
+    import timm
+
+    if not timm.is_model(name):
+        return set()
+    with torch.device("meta"):
+        return {*timm.create_model(name).state_dict()} - {*model.state_dict()}
+
+
+def _adapted(name: str, source: tuple[int, ...] | None, weights: Mapping[str, Tensor]) -> Weights | None:
+    """The weights as timm makes them fit its model for images of shape `source`; None if it cannot."""
+    import timm
+
+    if not timm.is_model(name):
+        return None
+    # As if they were published ones, for a model of no classes: then timm leaves nothing out, and nothing at random.
+    overlay: dict[str, Any] = {"state_dict": dict(weights), "num_classes": 0}
+    try:
+        with torch.random.fork_rng(devices=[]):
+            adapted = create_timm(name, source, pretrained=True, pretrained_cfg_overlay=overlay, pretrained_strict=True)
+    except (RuntimeError, TypeError, KeyError, ValueError, AttributeError, IndexError):
+        return None
+    return adapted.state_dict()

@@ -1,0 +1,135 @@
+"""Where a run begins: with the weights of a backbone that was trained before, by this program or another."""
+
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from care.models import Encoder, stem_of_weights
+from care.models.hub import check_published, published_model
+from care.models.weights import Weights, fill, read_safetensors, read_torchscript
+from care.objective import ObjectiveSettings, build_encoder
+from care.train.checkpoint import load_weights
+
+FORMS = "timm/NAME, timm/NAME@FILE.safetensors, a run folder, a .safetensors file, or a TorchScript file"
+BACKBONE, FEATURES = "backbone.", "encoder."  # what names begin with in a run, and in a TorchScript file of a run
+
+
+@dataclass(frozen=True, eq=False)
+class Initial:
+    """Weights of a backbone under the names that its model has, and what they say about themselves.
+
+    `model` is None where the weights do not say; `channels` are the mean and the standard deviation that images are
+    normalized by, those of timm for the model where there are none.
+    """
+
+    weights: Weights
+    model: str | None = None
+    stem: str = "imagenet"
+    channels: dict[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+def follow(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a configuration with the model and the stem of `init`, where these are left open.
+
+    What a saved configuration holds is not open, so that nothing is read for it: the file may be gone.
+    """
+    init, stem = values.get("init"), values.get("stem", "auto")
+    if not isinstance(init, str) or ("model" in values and stem != "auto"):
+        return values
+    name = _published_name(init)
+    found = Initial({}, name) if name is not None else read_initial(init)
+    theirs, model = found.model, values.get("model", found.model)
+    if model is None:
+        raise ValueError(f"{init} does not say which model its weights are of: say it, such as --model resnet18")
+    if theirs is not None and isinstance(model, str) and _bare(theirs) != _bare(model):
+        raise ValueError(f"{init} holds the weights of {theirs}, not of {model}: leave out model, or change init")
+    return {**values, "model": model, "stem": found.stem if stem == "auto" else stem}
+
+
+def initial_encoder(settings: ObjectiveSettings, init: str, source: tuple[int, ...]) -> Encoder:
+    """The encoder that `settings` describe, for views of shape `source`, with a new head and the backbone of `init`.
+
+    Images are normalized as the backbone was trained with. ValueError, one sentence, if a weight is missing.
+    """
+    name = _published_name(init)
+    found = read_initial(init) if name is None else Initial(_published(name, source), name)
+    encoder = build_encoder(settings, source, **(found.channels or _usual_channels(settings.model)))
+    fill(encoder.backbone, settings.model, source, found.weights, init)
+    return encoder
+
+
+def read_initial(init: str) -> Initial:
+    """The weights in a file, whatever wrote it; ValueError says what can be read."""
+    model, path = None, Path(init)
+    if init.startswith("timm/"):
+        model, _, file = init.removeprefix("timm/").partition("@")
+        path = Path(file)
+        if ":" in model or file in ("", "random"):
+            raise ValueError(f"a run cannot begin with {init}: init is {FORMS}")
+    elif not path.exists():
+        raise ValueError(f"{init} does not exist: init is {FORMS}")
+    if path.suffix in (".pt", ".ts", ".torchscript") and model is None:
+        return _of_torchscript(path)
+    file = path / "model.safetensors" if path.is_dir() else path
+    weights, about = read_safetensors(file)
+    return _of_run(file, model) if "config" in about else _of_file(weights, about, model)
+
+
+def _published_name(init: str) -> str | None:
+    """NAME of timm/NAME, checked; None for anything else."""
+    name = init.removeprefix("timm/")
+    if name == init or "@" in name or ":" in name:
+        return None
+    check_published(name)
+    return name
+
+
+def _published(name: str, source: tuple[int, ...]) -> Weights:
+    with torch.random.fork_rng(devices=[]):
+        return dict(published_model(name, source).state_dict())
+
+
+def _of_run(file: Path, model: str | None) -> Initial:
+    tensors, about = load_weights(file)
+    weights = {name.removeprefix(BACKBONE): x for name, x in tensors.items() if name.startswith(BACKBONE)}
+    model = model or tomllib.loads(about["config"])["model"]
+    return Initial(weights, model, stem_of_weights(weights, about), _channels(tensors))
+
+
+def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Initial:
+    """Of a plain file; `care export` writes more about the weights than others do."""
+    model = model or (json.loads(about["model"]) if "model" in about else None)
+    channels = {name: tuple(json.loads(about[name])) for name in ("mean", "std") if name in about}
+    return Initial(weights, model, stem_of_weights(weights, about), channels)
+
+
+def _of_torchscript(file: Path) -> Initial:
+    """Of a traced or scripted model; one that `care export` wrote normalizes images itself, and says by what."""
+    tensors = dict(read_torchscript(file).state_dict())
+    if not tensors:
+        raise ValueError(f"{file} has no weights by name, for it was frozen: save it without torch.jit.freeze")
+    ours = {name.removeprefix(FEATURES): x for name, x in tensors.items() if name.startswith(FEATURES)}
+    backbone = {name.removeprefix(BACKBONE): x for name, x in ours.items() if name.startswith(BACKBONE)}
+    weights = backbone or tensors
+    return Initial(weights, None, stem_of_weights(weights, {}), _channels(ours))
+
+
+def _channels(tensors: Weights) -> dict[str, tuple[float, ...]]:
+    return {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
+
+
+def _usual_channels(model: str) -> dict[str, tuple[float, ...]]:
+    """The mean and the standard deviation that timm has for the model."""
+    import timm.models
+
+    config = timm.models.get_pretrained_cfg(model) if timm.is_model(model) else None
+    return {} if config is None else {"mean": tuple(config.mean), "std": tuple(config.std)}
+
+
+def _bare(model: str) -> str:
+    """The name of the architecture, without that of the weights."""
+    return model.partition(".")[0]
