@@ -20,7 +20,7 @@ def test_the_cheapest_that_leaves_three_places(side, stem, places):
         model, _ = build_backbone("resnet18", (side, side))
         assert model.forward_features(torch.empty(1, 3, side, side)).shape[2:] == (places, places)
     assert stem_of(model) == stem
-    assert describe_stem(model, side).startswith(f"stem {stem}: ")
+    assert describe_stem(model, side).startswith(f"{stem}: ")
     assert f" leave {places}×{places} places in the last map of {side} px" in describe_stem(model, side)
 
 

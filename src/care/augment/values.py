@@ -105,5 +105,5 @@ class Parameters(ABC):
 def device_of(generator: torch.Generator | None) -> torch.device:
     """Where a generator draws; TypeError where there is none: from torch's own, nobody could draw the same again."""
     if not isinstance(generator, torch.Generator):
-        raise TypeError(f"sample takes a generator, torch.Generator().manual_seed(0), and got {generator!r}")
+        raise TypeError(f"sample takes a generator, such as torch.Generator(), and got {generator!r}")
     return generator.device

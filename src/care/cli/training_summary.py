@@ -19,8 +19,8 @@ from care.train.step import compiles
 
 # What the lines below say by themselves; of other settings, those that are not at their default are named.
 SAID = {
-    "data", "split", "method", "equivariance", "policy", "size", "model", "stem", "embedding_dim", "epochs", "batch_size",
-    "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay", "device", "precision",
+    "data", "split", "method", "equivariance", "policy", "size", "model", "stem", "embedding_dim", "epochs",
+    "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay", "device", "precision",
     "compile", "graph", "seed",
 }  # fmt: skip
 WEIGHTS = {"care_weight": "λ", "equivariant_weight": "κ", "orbit_weight": "ω", "steering_weight": "μ"}

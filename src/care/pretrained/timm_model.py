@@ -40,10 +40,9 @@ def _with_weights(name: str, file: Path, channels: Channels | None) -> Pretraine
     fill(model, name, own and (own, own), weights, str(file))
     usual, size = _usual(model)
     if exported:
-        usual, size = (json.loads(about["mean"]), json.loads(about["std"])), own
-    elif stem_of(model) != "imagenet":
-        size = None
-    return frozen_model(f"{name}@{file.stem}", model, size, channels or usual)
+        usual = json.loads(about["mean"]), json.loads(about["std"])
+    known = own if exported or stem_of(model) != "imagenet" else size
+    return frozen_model(f"{name}@{file.stem}", model, known, channels or usual)
 
 
 def _usual(model: nn.Module) -> tuple[Channels, int]:

@@ -66,9 +66,9 @@ def read_initial(init: str) -> Initial:
     """The weights in a file, whatever wrote it; ValueError says what can be read."""
     model, path = None, Path(init)
     if init.startswith("timm/"):
-        model, _, file = init.removeprefix("timm/").partition("@")
-        path = Path(file)
-        if ":" in model or file in ("", "random"):
+        model, _, given = init.removeprefix("timm/").partition("@")
+        path = Path(given)
+        if ":" in model or given in ("", "random"):
             raise ValueError(f"a run cannot begin with {init}: init is {FORMS}")
     elif not path.exists():
         raise ValueError(f"{init} does not exist: init is {FORMS}")
@@ -103,7 +103,7 @@ def _of_run(file: Path, model: str | None) -> Initial:
 def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Initial:
     """Of a plain file; `care export` writes more about the weights than others do."""
     model = model or (json.loads(about["model"]) if "model" in about else None)
-    channels = {name: tuple(json.loads(about[name])) for name in ("mean", "std") if name in about}
+    channels = {str(name): tuple(json.loads(about[name])) for name in ("mean", "std") if name in about}
     return Initial(weights, model, stem_of_weights(weights, about), channels)
 
 

@@ -55,7 +55,21 @@ def default_config(data: str, **chosen: Any) -> Config:
     usual = {**DEFAULTS.get(data, ANY_FOLDER), **(MOCO.get(data, {}) if chosen.get("method") == "mocov2" else {})}
     if chosen.get("init") is not None:
         usual.pop("model", None)  # the weights say which
+    if "chunks" in usual:
+        usual["chunks"] = fitting_chunks(usual["chunks"], chosen)
     return Config.of(**{"data": data, **applicable(usual, chosen), **chosen})
+
+
+def fitting_chunks(chunks: int, chosen: dict[str, Any]) -> int:
+    """The usual number of chunks or, for another batch, the largest below it that leaves four images in each, or two.
+
+    A batch that cannot be parted so is left to the check that says which can.
+    """
+    if "batch_size" not in chosen:
+        return chunks
+    batch = int(chosen["batch_size"]) // int(chosen.get("accumulate", 1))
+    possible = [c for least in (4, 2) for c in range(chunks, 0, -1) if batch % c == 0 and batch // c >= least]
+    return possible[0] if possible else chunks
 
 
 def recommended_config(data: str, **chosen: Any) -> Config:

@@ -180,7 +180,8 @@ def load_trained(path: Path) -> Trained:
 
 def _with_stem_of(config: Config, tensors: dict[str, Tensor], about: Mapping[str, str]) -> Config:
     """The configuration with the stem that the weights of its encoder have, whatever `auto` would choose today."""
-    return dataclasses.replace(config, stem=stem_of_weights(_below("backbone.", tensors), about))
+    stem = stem_of_weights(_below("backbone.", tensors), about)
+    return dataclasses.replace(config, stem=stem)  # type: ignore[arg-type]
 
 
 def _of_checkpoint(folder: Path) -> Trained:
