@@ -52,4 +52,4 @@ def test_explore_answers_until_it_is_interrupted(steered, gpu):
         finally:
             process.kill()
     assert process.returncode == 0, err
-    assert [model["name"] for model in answer["models"]] == ["care", "test_resnet"]
+    assert [model["name"] for model in answer["models"]] == ["care", "test_resnet@random"]

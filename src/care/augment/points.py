@@ -91,7 +91,7 @@ def rotation_from_quaternion(quaternion: Float[Tensor, "n 4"]) -> Float[Tensor, 
     w, x, y, z = torch.nn.functional.normalize(quaternion, dim=1).unbind(1)
     zero = torch.zeros_like(w)
     cross = torch.stack([zero, -z, y, z, zero, -x, -y, x, zero], dim=1).view(-1, 3, 3)
-    return torch.eye(3).to(cross) + 2 * w[:, None, None] * cross + 2 * cross @ cross
+    return torch.eye(3, dtype=cross.dtype, device=cross.device) + 2 * w[:, None, None] * cross + 2 * cross @ cross
 
 
 def augment_points(clouds: Float[Tensor, "n p 3"], parameters: PointParameters) -> Float[Tensor, "n p 3"]:
