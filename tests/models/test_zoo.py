@@ -60,7 +60,7 @@ def test_a_training_step(name, side):
         return
     torch.manual_seed(0)
     encoder = split_batchnorm(Encoder.build(name, (side, side), embedding_dim=8, head_width=16))
-    encoder = encoder.to(memory_format=torch.channels_last)
+    encoder = encoder.to(memory_format=encoder.memory_format)
     teacher, images = copy.deepcopy(encoder), torch.rand(2, 4, 3, side, side)
     (_, a), (_, b) = encoder.encode_views(list(images))
     info_nce(a, b, 0.5).backward()
