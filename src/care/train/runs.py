@@ -146,7 +146,7 @@ def load_trained(path: Path) -> Trained:
     exported = {name.removeprefix(EQUIVARIANCE): tensors.pop(name) for name in beside}
     channels = {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
     backbone = {name.removeprefix("backbone."): tensor for name, tensor in tensors.items()}
-    config = dataclasses.replace(config, stem=stem_of_weights(backbone, metadata))
+    config = dataclasses.replace(config, stem=stem_of_weights(backbone, metadata))  # type: ignore[arg-type]
     encoder = build_encoder(config, source, **channels)
     try:
         encoder.load_state_dict(tensors)
