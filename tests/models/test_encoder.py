@@ -39,6 +39,16 @@ def test_models_that_do_not_fit_are_refused(name, source, message):
         build_backbone(name, source)
 
 
+@pytest.mark.parametrize(("name", "fastest"), [("resnet18", True), ("fastvit_t8", False), ("lambda_resnet26t", False)])
+def test_channels_are_last_where_torch_can_do_it(name, fastest):
+    """A 1×1 convolution of stride 2 on images of 96 px, channels last, ends in a crash of torch on a CPU."""
+    with torch.device("meta"):
+        encoder = Encoder.build(name, (96, 96))
+    encoder.mean = torch.zeros(3)
+    assert (encoder.memory_format == torch.channels_last) == fastest
+    encoder.to(memory_format=encoder.memory_format)
+
+
 def test_the_papers_head():
     head = projection_head(2048, 512, 128)
     assert [type(layer) for layer in head] == [nn.Linear, nn.BatchNorm1d, nn.ReLU, nn.Linear]

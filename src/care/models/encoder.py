@@ -67,6 +67,17 @@ class Encoder(nn.Module):
             features, embeddings = self.encode(torch.cat(list(views)))
         return list(zip(features.chunk(len(views)), embeddings.chunk(len(views)), strict=True))
 
+    @property
+    def memory_format(self) -> torch.memory_format:
+        """What its convolutions are fastest in: channels last, unless torch cannot do that."""
+        modules = list(self.modules())
+        if any(isinstance(module, nn.Conv3d) for module in modules):
+            return torch.contiguous_format
+        on_images = [module for module in modules if isinstance(module, nn.Conv2d) and module.in_channels == 3]
+        # On a CPU, the gradient of such a convolution writes past its memory where the channels are last.
+        unsafe = any(module.kernel_size == (1, 1) and module.stride != (1, 1) for module in on_images)
+        return torch.contiguous_format if unsafe and self.mean.device.type == "cpu" else torch.channels_last
+
     def compile_encode(self) -> None:
         """Compile the network for batches of one shape: block by block, or `encode` as a whole if it has no blocks."""
         if compile_blocks(self.backbone):

@@ -1,6 +1,8 @@
 """The models of timm at any size of images, and how many features they have."""
 
+import copy
 import difflib
+import itertools
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -53,19 +55,26 @@ def create_timm(name: str, source: tuple[int, ...] | None, **options: Any) -> nn
 
 
 def output_width(model: nn.Module, source: tuple[int, ...]) -> int:
-    """d of the features [n, d] of images of shape `source`, by one pass that computes shapes and no numbers."""
-    tensors = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    shapes = {name: tensor.to("meta") for name, tensor in tensors.items()}
-    training = model.training
-    try:
-        with torch.no_grad(), torch.device("meta"):
-            features: Any = torch.func.functional_call(model.eval(), shapes, torch.empty(2, 3, *source))
-    finally:
-        model.train(training)
+    """d of the features [n, d] of images of shape `source`, by one pass that computes shapes and no numbers.
+
+    Of a copy, for some models keep what they compute for a size.
+    """
+    twin = copy.deepcopy(model, {id(tensor): _without_numbers(tensor) for tensor in _tensors(model)})
+    with torch.no_grad(), torch.device("meta"):
+        features: Any = twin.eval()(torch.empty(2, 3, *source))
     shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
     if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2:
         raise AssertionError(f"it gives {shape} for 2 images, not a vector each")
     return shape[1]
+
+
+def _tensors(model: nn.Module) -> Iterable[Tensor]:
+    return itertools.chain(model.parameters(), model.buffers())
+
+
+def _without_numbers(tensor: Tensor) -> Tensor:
+    meta = tensor.detach().to("meta")
+    return nn.Parameter(meta, requires_grad=False) if isinstance(tensor, nn.Parameter) else meta
 
 
 def in_one_line(error: Exception) -> str:
@@ -79,7 +88,7 @@ def _without_classifier(name: str, **options: Any) -> nn.Module:
     with warnings.catch_warnings(action="ignore"):  # of classifiers for no classes
         model = timm.create_model(name, num_classes=0, **options)
     if any(parameter.numel() == 0 for parameter in model.parameters()):  # where a classifier for no classes is left
-        model.reset_classifier(0)
+        model.reset_classifier(0)  # type: ignore[operator]
     return model
 
 

@@ -75,7 +75,7 @@ class PretrainedModel:
         """Move the model to where the inputs will be, in place as torch does. What runs an ONNX file stays."""
         self.encoder.to(device)
         if not isinstance(self.encoder.backbone, torch.jit.ScriptModule):
-            self.encoder.to(memory_format=torch.channels_last)  # convolutions are fastest in this format
+            self.encoder.to(memory_format=self.encoder.memory_format)
         return self
 
     @property

@@ -45,7 +45,7 @@ def _with_weights(name: str, file: Path, channels: Channels | None) -> Pretraine
     return frozen_model(f"{name}@{file.stem}", model, known, channels or usual)
 
 
-def _usual(model: nn.Module) -> tuple[Channels, int]:
+def _usual(model: nn.Module) -> tuple[Channels, int | None]:
     """((mean, standard deviation) of the images, their size) that timm has for a model."""
     from timm.data.config import resolve_model_data_config
 

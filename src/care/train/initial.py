@@ -74,9 +74,9 @@ def read_initial(init: str) -> Initial:
         raise ValueError(f"{init} does not exist: init is {FORMS}")
     if path.suffix in (".pt", ".ts", ".torchscript") and model is None:
         return _of_torchscript(path)
-    file = path / "model.safetensors" if path.is_dir() else path
-    weights, about = read_safetensors(file)
-    return _of_run(file, model) if "config" in about else _of_file(weights, about, model)
+    path = path / "model.safetensors" if path.is_dir() else path
+    weights, about = read_safetensors(path)
+    return _of_run(path, model) if "config" in about else _of_file(weights, about, model)
 
 
 def _published_name(init: str) -> str | None:
@@ -103,7 +103,9 @@ def _of_run(file: Path, model: str | None) -> Initial:
 def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Initial:
     """Of a plain file; `care export` writes more about the weights than others do."""
     model = model or (json.loads(about["model"]) if "model" in about else None)
-    channels = {str(name): tuple(json.loads(about[name])) for name in ("mean", "std") if name in about}
+    channels: dict[str, tuple[float, ...]] = {
+        name: tuple(json.loads(about[name])) for name in ("mean", "std") if name in about
+    }
     return Initial(weights, model, stem_of_weights(weights, about), channels)
 
 

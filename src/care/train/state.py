@@ -128,7 +128,7 @@ def build_state(config: Config, samples: Samples, processes: Processes, begins: 
     split_batchnorm(objective, distributed.all_reduce if processes.world_size > 1 else None)
     objective = objective.to(processes.device)
     if len(samples.source) == 2:
-        objective = objective.to(memory_format=torch.channels_last)  # what convolutions are fastest in, on a CPU too
+        objective = objective.to(memory_format=encoder.memory_format)
     # On a GPU the learning rate lives there, where a CUDA graph finds it.
     on_gpu = processes.device.type == "cuda"
     rate = torch.tensor(config.learning_rate, device=processes.device) if on_gpu else config.learning_rate
