@@ -120,6 +120,6 @@ def test_a_fault_of_ours_while_a_model_is_loaded_is_not_the_users(what, monkeypa
         raise TypeError("our fault")
 
     monkeypatch.setattr("timm.create_model", broken)
-    monkeypatch.setattr("care.pretrained.timm_model._ask_hub", lambda _: None)  # it has an answer
+    monkeypatch.setattr("care.models.hub._ask_hub", lambda _: None)  # it has an answer
     with pytest.raises(TypeError, match="our fault"):
         load_pretrained(what)

@@ -55,6 +55,8 @@ def test_a_split_embedding_of_clouds_on_two_processes():
 def test_views_that_serve_both_are_counted_once():
     shared = default_config("shapes", equivariance="care", equivariance_views="shared")
     assert summary(shared, FACTS)["views"].startswith("2 of each sample")
+    byol = default_config("shapes", method="byol", policy="byol", second_policy="byol_second", size=32)
+    assert summary(byol, FACTS)["views"] == "2 of each sample, 32 × 32 pixels: 2 of byol and byol_second for byol"
     alone = summary(recipe("cifar10-ablation-equivariance"), FACTS)
     assert alone["views"] == "2 of each sample, 32 × 32 pixels: 2 of cifar10 for care"
 

@@ -19,9 +19,9 @@ from care.train.step import compiles
 
 # What the lines below say by themselves; of other settings, those that are not at their default are named.
 SAID = {
-    "data", "split", "method", "equivariance", "policy", "size", "model", "stem", "embedding_dim", "epochs",
-    "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay", "device", "precision",
-    "compile", "graph", "seed",
+    "data", "split", "method", "equivariance", "policy", "second_policy", "size", "model", "stem", "embedding_dim",
+    "epochs", "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay",
+    "device", "precision", "compile", "graph", "seed",
 }  # fmt: skip
 WEIGHTS = {"care_weight": "λ", "equivariant_weight": "κ", "orbit_weight": "ω", "steering_weight": "μ"}
 
@@ -113,7 +113,7 @@ def _views(config: Config, plan: ViewPlan) -> str:
     size = getattr(plan.views[0].policy, "size", None)
     parts = []
     for choice, positions, policy in (
-        (config.method, plan.method, config.policy),
+        (config.method, plan.method, " and ".join(filter(None, (config.policy, config.second_policy)))),
         (config.equivariance, plan.equivariance, config.equivariance_policy),
     ):
         if choice.name != NONE:
@@ -136,7 +136,8 @@ def _optimizer(config: Config) -> str:
 
 
 def _computed(config: Config, facts: Facts) -> str:
-    graph = config.graph and facts.device.startswith("cuda") and facts.processes == 1
+    one_gpu = facts.device.startswith("cuda") and facts.processes == 1
+    graph = config.graph and one_gpu and facts.precision != "float16" and not config.activation_checkpointing
     ways = [word for word, used in (("compiled", facts.compiled), ("as a CUDA graph", graph)) if used]
     return ", ".join([f"on {facts.device} in {facts.precision}", *ways, f"seed {config.seed}"])
 

@@ -67,7 +67,7 @@ def fitting_chunks(chunks: int, chosen: dict[str, Any]) -> int:
     """
     if "batch_size" not in chosen:
         return chunks
-    batch = int(chosen["batch_size"]) // int(chosen.get("accumulate", 1))
+    batch = int(chosen["batch_size"]) // max(1, int(chosen.get("accumulate", 1)))
     possible = [c for least in (4, 2) for c in range(chunks, 0, -1) if batch % c == 0 and batch // c >= least]
     return possible[0] if possible else chunks
 
