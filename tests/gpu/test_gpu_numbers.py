@@ -1,11 +1,15 @@
 """Losses, augmentations, rotations and models: a GPU computes what a CPU does, and the host does not wait for it."""
 
+import threading
+
 import pytest
 import torch
 
 from care import augment, geometry, losses
 from care.geometry.kabsch import kabsch
 from care.pretrained import load_pretrained
+from care.train.graph import CALLS_BEFORE_CAPTURE, Graph
+from care.train.optimizers import build_optimizer
 from cli.world import make_run
 from train.small import small_data
 
@@ -93,3 +97,40 @@ def test_models_embed_as_on_a_cpu(what, generator, tmp_path):
     for output, vectors in model.to("cuda").embed(images.cuda()).items():
         assert vectors.is_cuda
         torch.testing.assert_close(vectors.cpu(), expected[output], rtol=1e-2, atol=1e-3)
+
+
+def test_another_thread_may_allocate_pinned_memory_while_a_step_is_captured():
+    """As the thread does that streams batches: in the global mode of capturing, that would end the capture."""
+    asked, done, total = threading.Event(), threading.Event(), torch.zeros(3, device="cuda")
+
+    def allocate():
+        asked.wait(30)
+        torch.empty(12_345_678, pin_memory=True)
+        done.set()
+
+    def function(x):
+        total.add_(x)
+        if torch.cuda.is_current_stream_capturing():
+            asked.set()
+            assert done.wait(30)
+
+    thread = threading.Thread(target=allocate)
+    thread.start()
+    graph, one = Graph(function, []), torch.ones(3, device="cuda")
+    for _ in range(CALLS_BEFORE_CAPTURE + 2):
+        graph(one)
+    thread.join()
+    assert total.tolist() == [CALLS_BEFORE_CAPTURE + 2] * 3
+
+
+def test_a_first_step_that_overflows_leaves_no_momentum_behind():
+    """torch's fused SGD allocates momentum at its first step and does not write to it where fp16 overflowed."""
+    weight = torch.nn.Parameter(torch.ones(1 << 20, device="cuda"))
+    torch.full((1 << 20,), torch.nan, device="cuda")  # what the memory that is taken next would hold
+    optimizer, scaler = build_optimizer([("w", weight)], "sgd", 0.1, 0.0), torch.amp.GradScaler("cuda")
+    for factor in (torch.inf, 1.0):
+        optimizer.zero_grad()
+        scaler.scale((factor * weight).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    torch.testing.assert_close(weight.detach(), torch.full_like(weight, 0.9))
