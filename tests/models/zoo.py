@@ -39,5 +39,5 @@ REFUSED = {
         "crossvit_tiny_240", "efficientformer_l1", "gemma4_vit_167m", "halonet_h1", "inception_resnet_v2",
         "inception_v3", "inception_v4",
     },
-    96: {"crossvit_tiny_240", "efficientformer_l1", "gemma4_vit_167m", "halonet_h1"},
+    96: {"crossvit_tiny_240", "efficientformer_l1", "gemma4_vit_167m", "halonet_h1", "swinv2_tiny_window8_256"},
 }  # fmt: skip

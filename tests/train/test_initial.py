@@ -48,7 +48,7 @@ def trained(model):
 
 @pytest.fixture
 def images(generator):
-    return torch.rand(3, 3, 32, 32, generator=generator)
+    return torch.rand(3, 3, 32, 32, generator=generator, dtype=torch.float64)
 
 
 def normalized(images, mean, std):
@@ -56,11 +56,11 @@ def normalized(images, mean, std):
 
 
 def at_step_0(tmp_path, folder, **settings):
-    """The encoder that a run begins with, in evaluation mode."""
+    """The encoder that a run begins with, in evaluation mode, in a precision where the order of sums is little."""
     config = Config.of(data=str(folder / "data"), **SMALL, **settings)
     job = prepare(config, tmp_path / "begun")
     job.lock.release()
-    return build_state(config, job.samples, job.processes).encoder.eval()
+    return build_state(config, job.samples, job.processes).encoder.eval().double()
 
 
 @pytest.mark.parametrize("name", ["test_resnet", "test_vit"])
@@ -69,9 +69,13 @@ def test_it_begins_with_the_features_of_timms_model(folder, tmp_path, images, na
     """The Vision Transformer is for 160 px: timm itself resamples its positions to 32 px here."""
     file = folder / f"{name}.safetensors"
     size = {"img_size": 32} if name == "test_vit" else {}
-    theirs = timm.create_model(
-        name, pretrained=True, num_classes=0, pretrained_cfg_overlay={"file": str(file), "num_classes": 7}, **size
-    ).eval()
+    theirs = (
+        timm.create_model(
+            name, pretrained=True, num_classes=0, pretrained_cfg_overlay={"file": str(file), "num_classes": 7}, **size
+        )
+        .eval()
+        .double()
+    )
     model = {} if form.startswith("timm/") else {"model": name}
     encoder = at_step_0(tmp_path, folder, init=form.format(name=name, file=file), **model)
     mean, std = theirs.pretrained_cfg["mean"], theirs.pretrained_cfg["std"]
@@ -87,13 +91,15 @@ def test_published_weights(folder, tmp_path, images, monkeypatch):
     publish(tmp_path / "hub", "test_efficientnet.r160_in1k", network.state_dict())
     encoder = at_step_0(tmp_path, folder, init="timm/test_efficientnet.r160_in1k")
     network.reset_classifier(0)
-    torch.testing.assert_close(encoder.features(images), network(normalized(images, *IMAGENET)), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(
+        encoder.features(images), network.double()(normalized(images, *IMAGENET)), rtol=1e-6, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("form", ["run", "run/model.safetensors", "timm", "torchscript"])
 def test_a_run_and_what_was_exported_from_it(folder, tmp_path, images, form):
     """With the stem, and the normalization, that the run was trained with; the head is new."""
-    before = care.load(folder / "run")
+    before = care.load(folder / "run").double()
     model = {"model": "test_resnet", "stem": "cifar"} if form == "torchscript" else {}
     init = export(folder / "run", form)[0] if "run" not in form else folder / form
     encoder = at_step_0(tmp_path, folder, init=str(init), **model)
@@ -104,9 +110,9 @@ def test_a_run_and_what_was_exported_from_it(folder, tmp_path, images, form):
 def test_torchscript_of_others(folder, tmp_path, images):
     network = trained(timm.create_model("test_resnet", num_classes=0))
     with warnings.catch_warnings(action="ignore"):
-        torch.jit.trace(network, images).save(str(tmp_path / "theirs.pt"))
+        torch.jit.trace(network, images.float()).save(str(tmp_path / "theirs.pt"))
     encoder = at_step_0(tmp_path, folder, init=str(tmp_path / "theirs.pt"), model="test_resnet")
-    expected = network(normalized(images, *(torch.full((3,), 0.5), torch.full((3,), 0.5))))
+    expected = network.double()(normalized(images, *(torch.full((3,), 0.5), torch.full((3,), 0.5))))
     torch.testing.assert_close(encoder.features(images), expected, rtol=1e-6, atol=1e-6)
 
 
