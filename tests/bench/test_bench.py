@@ -253,7 +253,7 @@ def test_chunks_divide_any_batch(batch):
         (["--model", "resnet19"], "timm has no model 'resnet19'"),
         (["--size", "2"], "size must be at least 8"),
         (["--images", "10"], "does not fill one batch of 64"),
-        (["--device", "gpu0"], "device must be auto, cpu, cuda or cuda:1, got 'gpu0'"),
+        (["--device", "gpu0"], "device must be auto, cpu, cuda, cuda:1 or mps, got 'gpu0'"),
     ],
 )
 def test_mistakes_are_told_in_one_line(args, message, tmp_path, monkeypatch):

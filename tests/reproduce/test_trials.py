@@ -25,7 +25,7 @@ MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1)
 
 def trial(label="CARE", **chosen):
     care = {"equivariance": "care", "care_weight": 3.0, "chunks": 4}
-    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "head_width": 16}
+    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "head_width": 16, "evaluate_every": 1}
     values = {**tiny, **({} if "equivariance" in chosen else care), **chosen}
     return Trial(label, default_config("chains", **values), MEASURES)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from care.models import describe_stem
 from care.objective import Choice, build_encoder, view_plan
 from care.objective.registry import NONE, Kind, find
 from care.objective.views import ViewPlan
@@ -14,7 +13,7 @@ from care.tables import visible
 from care.train import Config
 from care.train.loop import Job
 from care.train.runs import view_source
-from care.train.state import precision
+from care.train.state import precision, stem_sentence
 from care.train.step import compiles
 
 # What the lines below say by themselves; of other settings, those that are not at their default are named.
@@ -51,15 +50,14 @@ def beginning(job: Job) -> str:
 def facts_of(job: Job) -> Facts:
     """Look at the data, and build the network without its weights."""
     config, samples = job.config, job.samples
-    view = view_source(config, samples.source)
     with torch.device("meta"):
-        encoder = build_encoder(config, view)
+        encoder = build_encoder(config, view_source(config, samples.source))
     return Facts(
         samples=len(samples),
         source=samples.source,
         classes=len(samples.classes),
         parameters=sum(parameter.numel() for parameter in encoder.parameters()),
-        stem=describe_stem(encoder.backbone, view[0]),
+        stem=stem_sentence(config, samples.source),
         steps_per_epoch=job.steps_per_epoch,
         processes=job.processes.world_size,
         device=str(job.processes.device),

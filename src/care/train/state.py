@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from care.data import Samples, batches
-from care.models import Encoder, checkpoint_activations, split_batchnorm
+from care.models import Encoder, checkpoint_activations, describe_stem, split_batchnorm
 from care.objective import Objective, build_encoder, build_objective
 from care.objective.build import ROTATIONS
 from care.randomness import derive
@@ -170,6 +170,13 @@ def check_network(config: Config, source: tuple[int, ...], begins: bool = True) 
         checkpoint_activations(encoder.backbone)
     if config.init is not None and begins:
         initial_encoder(config, config.init, view_source(config, source))
+
+
+def stem_sentence(config: Config, source: tuple[int, ...]) -> str | None:
+    """What to say of the stem that the views of a data set of shape `source` get; None if the model is no ResNet."""
+    view = view_source(config, source)
+    with torch.device("meta"):
+        return describe_stem(build_encoder(config, view).backbone, view[0])
 
 
 def _share(values: Tensor, processes: Processes) -> Tensor:
