@@ -35,3 +35,10 @@ def number(value: float, digits: int = 3) -> str:
         return f"{value:.0f}"
     exponent = math.floor(math.log10(abs(value)))
     return f"{value:.{max(0, digits - 1 - exponent)}f}" if -4 < exponent < 5 else f"{value:.{digits - 1}e}"
+
+
+def duration(seconds: float) -> str:
+    """1:02:03, or 2:03 where there are no hours."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

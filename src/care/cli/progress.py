@@ -15,6 +15,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from care.tables import duration
+
 Watch = Callable[[str, int, int], None]  # stage, done, total
 
 SECONDS_BETWEEN_LINES = 60
@@ -70,10 +72,3 @@ def _pace(done: int, seconds: float, left: int) -> str:
     pace = done / seconds
     unit, length = next((unit for unit in UNITS.items() if pace * unit[1] >= 1), ("an hour", 3600))
     return f", {pace * length:,.1f} {unit}, {duration(left / pace)} left"
-
-
-def duration(seconds: float) -> str:
-    """1:02:03, or 2:03 where there are no hours."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

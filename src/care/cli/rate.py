@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from care.tables import visible
+from care.tables import duration, visible
 
 SECONDS_BETWEEN_LINES = 60.0
 
@@ -38,21 +38,13 @@ def showing_rate(
 
 
 def in_words(done: int, total: int | None, unit: str, recent: int, seconds: float) -> str:
-    """`12,000 of 130,000 pictures, 310/s, 6 min left`, where `recent` of them took so many `seconds`."""
+    """`12,000 of 130,000 pictures, 310/s, 6:21 left`, where `recent` of them took so many `seconds`."""
     words = f"{done:,} {unit}" if total is None else f"{done:,} of {total:,} {unit}"
     if recent <= 0 or seconds <= 0:
         return words
     rate = recent / seconds
     left = "" if total is None else f", {duration((total - done) / rate)} left"
     return f"{words}, {rate:,.0f}/s{left}" if rate >= 10 else f"{words}, {rate:.1f}/s{left}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds up to 90, minutes up to 90, or hours and minutes."""
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def say(console: Console, line: str) -> None:

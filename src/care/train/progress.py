@@ -12,7 +12,7 @@ from rich.text import Text
 from torch import Tensor
 
 from care.evaluate.effects.families import Watch
-from care.tables import visible
+from care.tables import duration, visible
 from care.train.config import Config
 
 # How often a bar is drawn again and, where there is no terminal, how often a line is printed within an epoch.
@@ -78,7 +78,7 @@ class Terminal(Progress):
             return
         self.shown = now
         pace = (done - self.first_step) / max(now - self.started, 1e-9)
-        left = f"  {_duration((config.epochs * steps - done) / pace)} left" if pace else ""
+        left = f"  {duration((config.epochs * steps - done) / pace)} left" if pace else ""
         terms = "  ".join(f"{name} {value.item() / step:.3f}" for name, value in sums.items())
         rest = f"{left}  {pace * config.batch_size:,.0f} samples/s  {terms}"
         if self.console.is_terminal:
@@ -149,9 +149,3 @@ class Several(Progress):
         """Pass it on."""
         for other in self.others:
             other.finish(complete)
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
