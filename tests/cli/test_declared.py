@@ -11,7 +11,7 @@ from care.cli.declared import NotPlain, Setting, constant, fields_of, keys, sett
 from care.cli.train_options import imported_fields, run_settings, settings_named
 from care.data import registry as data_sets
 from care.objective import registry
-from care.train import Config, loop
+from care.train import Config
 from care.train.loggers import LOGGERS
 from care.train.recipes import EQUIVARIANT_DIM, KEPT
 from care.train.step_means import LOG_EVERY
@@ -38,8 +38,8 @@ def test_names_and_constants_are_those_of_their_modules():
     assert keys("care.data.registry", "DATA_SETS") == tuple(data_sets.DATA_SETS)
     assert keys("care.train.recipes", "KEPT") == tuple(KEPT)
     assert constant("care.train.recipes", "EQUIVARIANT_DIM") == EQUIVARIANT_DIM
-    assert constant("care.train.loop", "Saving.minutes") == loop.Saving().minutes
-    assert constant("care.train.loop", "Saving.every") == loop.Saving().every
+    assert constant("care.train.job", "Saving.minutes") == Saving().minutes
+    assert constant("care.train.job", "Saving.every") == Saving().every
     assert keys("care.train.loggers", "LOGGERS") == tuple(LOGGERS)
     assert constant("care.train.step_means", "LOG_EVERY") == LOG_EVERY
     assert constant("care.objective.registry", "REGISTERED") == registry.REGISTERED

@@ -12,9 +12,8 @@ import care
 from care.augment import mocov2, simclr
 from care.data import Samples
 from care.geometry import Euclidean
-from care.train import Interrupted, Run, prepare, train
+from care.train import Interrupted, Run, Saving, prepare, train
 from care.train.checkpoint import load_latest
-from care.train.loop import Saving
 from care.train.monitor import AUGMENTATIONS, Monitor
 from train.small import same_state, small_config, small_data
 from train.watched import StopAfter

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from care.train import checkpoint, distributed
-from care.train.loop import prepare
+from care.train.job import prepare
 from care.train.state import build_state
 from care.train.writer import Writer
 from train.small import small_config, small_data

@@ -44,7 +44,7 @@ def reproduce(
     from care.cli.trials import Only, list_studies, list_trials
     from care.reproduce import Workshop, carry_out_all, scale_named, study_named
     from care.reproduce import write_reproduction as write
-    from care.train.loop import load_samples
+    from care.train.job import load_samples
 
     if not names:
         list_studies()

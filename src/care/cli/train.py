@@ -12,7 +12,7 @@ from care.cli.train_options import with_all_settings
 
 KEPT = " or ".join(keys("care.train.recipes", "KEPT"))
 EQUIVARIANT_DIM = constant("care.train.recipes", "EQUIVARIANT_DIM")
-SAVE_MINUTES, SAVE_EVERY = (constant("care.train.loop", f"Saving.{name}") for name in ("minutes", "every"))
+SAVE_MINUTES, SAVE_EVERY = (constant("care.train.job", f"Saving.{name}") for name in ("minutes", "every"))
 LOGGERS, LOG_EVERY = ", ".join(keys("care.train.loggers", "LOGGERS")), constant("care.train.step_means", "LOG_EVERY")
 
 
@@ -65,10 +65,9 @@ def train(
             raise ValueError("say what to train on: --data shapes, or another of `care data list`")
         from care.cli.training import Counted, configuration, run_folder
         from care.cli.training_summary import beginning
-        from care.train import Terminal, prepare
+        from care.train import Saving, Terminal, prepare
         from care.train import train as run_training
         from care.train.loggers import check_loggers, watching
-        from care.train.loop import Saving
 
         settings = configuration(chosen, keep, config, recipe_name, out if resume else None)
         check_loggers(logger or ())

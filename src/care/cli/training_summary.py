@@ -11,7 +11,7 @@ from care.objective.registry import NONE, Kind, find
 from care.objective.views import ViewPlan
 from care.tables import visible
 from care.train import Config
-from care.train.loop import Job
+from care.train.job import Job
 from care.train.runs import view_source
 from care.train.state import precision, stem_sentence
 from care.train.step import compiles

@@ -21,7 +21,7 @@ from care.reproduce.provenance import provenance
 from care.reproduce.trial import Outcome, Trial, find_outcome
 from care.train import CallbackProgress, Config, Run, prepare, train
 from care.train.distributed import resolve_device
-from care.train.loop import load_samples
+from care.train.job import load_samples
 
 SECONDS_BETWEEN_LOOKS = 5.0
 

@@ -1,7 +1,8 @@
 """Training: configurations and recipes, the loop, run folders."""
 
 from care.train.config import Config
-from care.train.loop import Interrupted, prepare, train
+from care.train.job import Saving, prepare
+from care.train.loop import Interrupted, train
 from care.train.progress import CallbackProgress, Progress, Several, Terminal
 from care.train.recipes import default_config, keeping, recipe, recipes, recommended_config
 from care.train.runs import Run, load
@@ -12,6 +13,7 @@ __all__ = [
     "Interrupted",
     "Progress",
     "Run",
+    "Saving",
     "Several",
     "Terminal",
     "default_config",

@@ -18,7 +18,7 @@ from torch import Tensor
 from care.atomic_files import write_atomically
 from care.tables import visible
 from care.train.config import Config
-from care.train.loop import Job
+from care.train.job import Job
 from care.train.progress import Progress, Several
 from care.train.runs import Run
 from care.train.step_means import StepMeans

@@ -4,28 +4,23 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NoReturn
 
 from torch import Tensor
 
-from care import data
-from care.atomic_files import Lock
-from care.data import Samples, batches, place
-from care.data.registry import heldout_split
+from care.data import batches, place
 from care.data.samples import shortage
 from care.geometry import form_named
 from care.objective import policy_for
 from care.randomness import epoch_order
 from care.train import checkpoint, distributed
-from care.train.arithmetic import cudnn_benchmark, deterministic_algorithms, set_cublas_workspace
-from care.train.config import Config
+from care.train.arithmetic import cudnn_benchmark, deterministic_algorithms
 from care.train.distributed import Processes
+from care.train.job import Job
 from care.train.monitor import WITH_GRADIENT, Monitor, Stopped
 from care.train.progress import Progress
 from care.train.runs import Run, view_source
-from care.train.state import State, build_state, check_network, check_unchanged
+from care.train.state import State, build_state
 from care.train.step import Step
 from care.train.writer import Writer
 
@@ -35,88 +30,6 @@ GO_ON, SAVE, STOP = range(3)
 
 class Interrupted(Exception):
     """A signal asked to stop. The state has been saved."""
-
-
-@dataclass(frozen=True)
-class Saving:
-    """When the state is saved: after every `every` epochs, and when `minutes` have passed since the last time.
-
-    The newest checkpoints are kept and, for good, that of every epoch that is a multiple of `keep_every`.
-    """
-
-    minutes: float = 15.0
-    every: int = 1
-    keep_every: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.keep_every is not None and self.keep_every % self.every:
-            raise ValueError(f"of every {self.every} epochs saved, every {self.keep_every} cannot be kept: a multiple")
-
-
-@dataclass(frozen=True)
-class Job:
-    """What does not change while training. `data` is the digest of the data set."""
-
-    config: Config
-    run: Run
-    resume: bool
-    processes: Processes
-    samples: Samples
-    heldout: Samples
-    data: str
-    lock: Lock | None
-    saving: Saving = field(default_factory=Saving)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Full batches only: what is left over comes up in another epoch's order."""
-        return len(self.samples) // self.config.batch_size
-
-    @property
-    def total_steps(self) -> int:
-        """The steps of the whole run."""
-        return self.config.epochs * self.steps_per_epoch
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What a checkpoint says of where it comes from."""
-        source = view_source(self.config, self.samples.source)
-        return {"config": self.config.to_toml(), "source": list(source), "data": self.data}
-
-    def wanted_after(self, step: int) -> int:
-        """Whether the state is saved after this step, as the last of an epoch."""
-        epoch, rest = divmod(step, self.steps_per_epoch)
-        return SAVE if rest == 0 and (epoch % self.saving.every == 0 or epoch == self.config.epochs) else GO_ON
-
-    @property
-    def keep_every(self) -> int | None:
-        """The checkpoints of steps that are a multiple of this are kept for good."""
-        return self.saving.keep_every and self.saving.keep_every * self.steps_per_epoch
-
-    @property
-    def micro_batch(self) -> int:
-        """How many samples, over all processes, go through the network at once."""
-        return self.config.batch_size // self.config.accumulate
-
-
-def prepare(config: Config, out: str | Path, resume: bool = False, saving: Saving | None = None) -> Job:
-    """Check everything that can be wrong with what the user asked for, and make or find the run folder.
-
-    `resume` goes on with the run in `out`, if there is one. The folder is this run's until `train` has ended.
-    """
-    run = Run(Path(out))
-    if config.deterministic:
-        set_cublas_workspace()
-    processes = distributed.start(config.device)
-    config.check(config.batch_size // config.accumulate, processes.world_size)
-    samples, heldout = load_samples(config)
-    if len(samples) < config.batch_size:
-        raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
-    if resume:
-        distributed.on_rank_0(processes, check_unchanged, run, samples)
-    check_network(config, samples.source, begins=not (resume and run.has_checkpoint))
-    lock = distributed.on_rank_0(processes, run.begin, config, resume)
-    return Job(config, run, resume, processes, samples, heldout, samples.digest(), lock, saving or Saving())
 
 
 def train(job: Job, progress: Progress | None = None) -> None:
@@ -157,7 +70,7 @@ def _train(job: Job, progress: Progress) -> None:
                 step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
                 asked = distributed.all_reduce_max(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
-                wanted = max(asked, job.wanted_after(state.step))
+                wanted = max(asked, SAVE if job.saves_after(state.step) else GO_ON)
                 if wanted != GO_ON or state.step == end:
                     step.finite.wait(state.sums, state.step)  # before anything is made of them; and the clock is right
                     seconds = time.perf_counter() - started
@@ -206,16 +119,6 @@ def _passes(job: Job, state: State) -> float:
     objective = state.objective
     teacher = 0 if objective.method is None else objective.method.teacher_views
     return (len(objective.seen) + teacher / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
-
-
-def load_samples(config: Config) -> tuple[Samples, Samples]:
-    """(what to train on, what to watch): the test or val split, or `validation` samples per class cut from train."""
-    samples = data.load(config.data, config.split)
-    if config.validation:
-        samples, heldout = samples.split(config.validation)
-    else:
-        heldout = data.load(config.data, heldout_split(config.data))
-    return (samples if config.limit is None else samples.limit(config.limit)), heldout
 
 
 def _indices(job: Job, epoch: int, step: int) -> Iterator[Tensor]:

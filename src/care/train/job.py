@@ -1,0 +1,108 @@
+"""What is to be trained: checked before anything is computed, and the same from the first step to the last."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from care import data
+from care.atomic_files import Lock
+from care.data import Samples
+from care.data.registry import heldout_split
+from care.train import distributed
+from care.train.arithmetic import set_cublas_workspace
+from care.train.config import Config
+from care.train.distributed import Processes
+from care.train.runs import Run, view_source
+from care.train.state import check_network, check_unchanged
+
+
+@dataclass(frozen=True)
+class Saving:
+    """When the state is saved: after every `every` epochs, and when `minutes` have passed since the last time.
+
+    The newest checkpoints are kept and, for good, that of every epoch that is a multiple of `keep_every`.
+    """
+
+    minutes: float = 15.0
+    every: int = 1
+    keep_every: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.keep_every is not None and self.keep_every % self.every:
+            raise ValueError(f"of every {self.every} epochs saved, every {self.keep_every} cannot be kept: a multiple")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What does not change while training. `data` is the digest of the data set."""
+
+    config: Config
+    run: Run
+    resume: bool
+    processes: Processes
+    samples: Samples
+    heldout: Samples
+    data: str
+    lock: Lock | None
+    saving: Saving = field(default_factory=Saving)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Full batches only: what is left over comes up in another epoch's order."""
+        return len(self.samples) // self.config.batch_size
+
+    @property
+    def total_steps(self) -> int:
+        """The steps of the whole run."""
+        return self.config.epochs * self.steps_per_epoch
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint says of where it comes from."""
+        source = view_source(self.config, self.samples.source)
+        return {"config": self.config.to_toml(), "source": list(source), "data": self.data}
+
+    def saves_after(self, step: int) -> bool:
+        """Whether the state is saved after this step, as the last of an epoch."""
+        epoch, rest = divmod(step, self.steps_per_epoch)
+        return rest == 0 and (epoch % self.saving.every == 0 or epoch == self.config.epochs)
+
+    @property
+    def keep_every(self) -> int | None:
+        """The checkpoints of steps that are a multiple of this are kept for good."""
+        return self.saving.keep_every and self.saving.keep_every * self.steps_per_epoch
+
+    @property
+    def micro_batch(self) -> int:
+        """How many samples, over all processes, go through the network at once."""
+        return self.config.batch_size // self.config.accumulate
+
+
+def prepare(config: Config, out: str | Path, resume: bool = False, saving: Saving | None = None) -> Job:
+    """Check everything that can be wrong with what the user asked for, and make or find the run folder.
+
+    `resume` goes on with the run in `out`, if there is one. The folder is this run's until `train` has ended.
+    """
+    run = Run(Path(out))
+    if config.deterministic:
+        set_cublas_workspace()
+    processes = distributed.start(config.device)
+    config.check(config.batch_size // config.accumulate, processes.world_size)
+    samples, heldout = load_samples(config)
+    if len(samples) < config.batch_size:
+        raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
+    if resume:
+        distributed.on_rank_0(processes, check_unchanged, run, samples)
+    check_network(config, samples.source, begins=not (resume and run.has_checkpoint))
+    lock = distributed.on_rank_0(processes, run.begin, config, resume)
+    return Job(config, run, resume, processes, samples, heldout, samples.digest(), lock, saving or Saving())
+
+
+def load_samples(config: Config) -> tuple[Samples, Samples]:
+    """(what to train on, what to watch): the test or val split, or `validation` samples per class cut from train."""
+    samples = data.load(config.data, config.split)
+    if config.validation:
+        samples, heldout = samples.split(config.validation)
+    else:
+        heldout = data.load(config.data, heldout_split(config.data))
+    return (samples if config.limit is None else samples.limit(config.limit)), heldout
