@@ -11,7 +11,7 @@ from care.cli.declared import NotPlain, Setting, constant, fields_of, keys, sett
 from care.cli.train_options import imported_fields, run_settings, settings_named
 from care.data import registry as data_sets
 from care.objective import registry
-from care.train import Config
+from care.train import Config, Saving
 from care.train.loggers import LOGGERS
 from care.train.recipes import EQUIVARIANT_DIM, KEPT
 from care.train.step_means import LOG_EVERY
