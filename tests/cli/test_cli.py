@@ -37,7 +37,7 @@ def test_the_command_starts(tmp_path):
     assert done.stdout == f"care {care.__version__}\n"
 
 
-HEAVY = {"torch", "numpy", "matplotlib", "timm", "torchvision", "scipy", "sklearn", "PIL"}
+HEAVY = {"torch._dynamo", "torch", "numpy", "matplotlib", "timm", "torchvision", "scipy", "sklearn", "PIL"}
 MISSPELT = """
 import contextlib, io, sys
 from care.cli import COMMANDS, main

@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import torch._dynamo.config
 from torch import nn
 
 from care.models.per_view import PerView
@@ -23,7 +22,9 @@ def compile_blocks(network: nn.Module, **options: Any) -> bool:
     kinds = _repeated(network)
     if not kinds:
         return False
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES_OF_A_BLOCK)
+    from torch._dynamo import config  # which takes seconds to load
+
+    config.recompile_limit = max(config.recompile_limit, SHAPES_OF_A_BLOCK)
     for region in _regions(network, kinds):
         region.compile(dynamic=False, **options)
     return True

@@ -1,7 +1,9 @@
 """What is measured after an epoch: does it learn, and do augmentations act as rotations?"""
 
 import math
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -53,8 +55,7 @@ class Monitor:
     @torch.no_grad()
     def measure(self, encoder: Encoder, device: torch.device) -> dict[str, float | None]:
         """The measures by name; None where there is nothing to measure (no labels, an invariant encoder)."""
-        # As it is: for other batches and other modes, what is compiled would be compiled again.
-        with frozen(encoder), torch.compiler.set_stance("force_eager"):
+        with frozen(encoder), _as_it_is():
             F, views = self._views(encoder, device)
             knn = self._knn(encoder, device)
         group = rotation_group(self.form)
@@ -114,6 +115,12 @@ class Monitor:
             return embed(x)
 
         return Observer(or_stop, samples, self.policy, "", device, forms={EMBEDDING: self.form})
+
+
+def _as_it_is() -> AbstractContextManager[object]:
+    """Inside, what is compiled runs uncompiled: for other batches and other modes it would be compiled again."""
+    has_compiler = "torch._dynamo" in sys.modules  # which takes seconds to load
+    return torch.compiler.set_stance("force_eager") if has_compiler else nullcontext()
 
 
 def _number(value: Tensor | None) -> float | None:

@@ -5,7 +5,6 @@ from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 
 import torch
-import torch._functorch.config
 from torch import Tensor
 
 from care.objective import Terms, View, teacher_update, total
@@ -149,4 +148,6 @@ def _keep_what_is_compiled() -> None:
 
     torch leaves them out by default. The formulas of BatchNorm are traced, so they are part of the cache's key.
     """
-    torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True
+    from torch._functorch import config
+
+    config.autograd_cache_allow_custom_autograd_functions = True
