@@ -1,4 +1,4 @@
-"""Compile a network block by block. What it repeats is compiled once, which takes half the time of compiling it whole,
+"""Compile a network block by block. What it repeats is compiled once, so the wait is shorter than for the whole,
 and the step is as fast: little could be fused across blocks."""
 
 from collections import Counter

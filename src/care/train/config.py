@@ -67,11 +67,11 @@ class Config(ObjectiveSettings):
     )
     compile: bool | None = setting(
         None,
-        "Compile the network with torch.compile: a minute or two at the first start, then twice as fast. Default: on a "
-        "GPU, for two million samples or more.",
+        "Compile the network with torch.compile: a minute or two at the first start, then almost twice as fast. "
+        "Default: on a GPU, for two million samples or more.",
     )
     activation_checkpointing: bool = setting(
-        False, "Compute activations twice instead of keeping them: less memory, a third slower. Models of timm only."
+        False, "Compute activations twice instead of keeping them: less memory, more time. Models of timm only."
     )
     graph: bool = setting(True, "On one GPU, replay the whole step as a CUDA graph.")
     deterministic: bool = setting(False, "On a GPU, too, the same seed gives the same bits; slower.")
