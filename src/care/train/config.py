@@ -67,7 +67,7 @@ class Config(ObjectiveSettings):
     )
     compile: bool | None = setting(
         None,
-        "Compile the network with torch.compile: a minute or two at the first start, then almost twice as fast. "
+        "Compile the network with torch.compile: about a minute at the first start, then almost twice as fast. "
         "Default: on a GPU, for two million samples or more.",
     )
     activation_checkpointing: bool = setting(

@@ -10,6 +10,7 @@ from care.data import Samples
 from care.data.registry import heldout_split
 from care.train import distributed
 from care.train.arithmetic import set_cublas_workspace
+from care.train.compiling import compiles, start_compilers
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.runs import Run, view_source
@@ -91,6 +92,8 @@ def prepare(config: Config, out: str | Path, resume: bool = False, saving: Savin
     samples, heldout = load_samples(config)
     if len(samples) < config.batch_size:
         raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
+    if compiles(config, processes, config.epochs * len(samples)):
+        start_compilers()
     if resume:
         distributed.on_rank_0(processes, check_unchanged, run, samples)
     check_network(config, samples.source, begins=not (resume and run.has_checkpoint))

@@ -55,7 +55,7 @@ def _train(job: Job, progress: Progress) -> None:
         progress.say(line)
     step = Step(state, config, processes, job.steps_per_epoch)
     if step.compiled:
-        progress.say("compiling the network and the augmentations: a minute or two at the first start")
+        progress.say("compiling the network and the augmentations: about a minute at the first start")
     samples, steps = place(job.samples, processes.device), job.steps_per_epoch
     save_due = _clock(saving.minutes)
 

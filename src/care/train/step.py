@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -11,6 +10,7 @@ from care.objective import Terms, View, teacher_update, total
 from care.objective.views import make_view
 from care.randomness import derive
 from care.train import distributed
+from care.train.compiling import compiles, keep_what_is_compiled
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.finite import FiniteCheck
@@ -19,8 +19,6 @@ from care.train.optimizers import set_learning_rate
 from care.train.schedule import learning_rate
 from care.train.state import State, kept_of, precise, precision
 
-# Compiling takes a minute or two and saves about 40 µs a sample (ResNet-18 at 32 px on an H200).
-SAMPLES_WORTH_COMPILING = 2_000_000
 # How often a GPU is asked whether the loss is still finite.
 STEPS_BETWEEN_CHECKS = 20
 # With fp16, a step that overflows is left out and the next one is scaled by half as much, from 2¹⁶ on. What still
@@ -41,7 +39,7 @@ class Step:
         self.total_steps, self.warmup_steps = config.epochs * steps_per_epoch, config.warmup_epochs * steps_per_epoch
         self.compiled = compiles(config, processes, self.total_steps * config.batch_size)
         if self.compiled:
-            _keep_what_is_compiled()
+            keep_what_is_compiled()
             state.objective.encoder.compile_encode()
         self.parallel = distributed.parallel(state.objective, processes)
         self.make = torch.compile(make_view, dynamic=False) if self.compiled else make_view
@@ -128,26 +126,8 @@ class Step:
             yield
 
 
-def compiles(config: Config, processes: Processes, samples: int) -> bool:
-    """As chosen, or where it saves more time than it takes: on a GPU, unless the run is short."""
-    if config.compile is not None:
-        return config.compile
-    possible = processes.device.type == "cuda" and find_spec("triton") is not None
-    return possible and not config.activation_checkpointing and samples >= SAMPLES_WORTH_COMPILING
-
-
 def _can_capture(state: State, config: Config, processes: Processes) -> bool:
     """On one GPU, unless the host has a part in every step: it looks whether a scaled loss overflowed, and keeps the
     random state of activations that are computed again."""
     one_gpu = processes.device.type == "cuda" and processes.world_size == 1
     return config.graph and one_gpu and not state.scaler.is_enabled() and not config.activation_checkpointing
-
-
-def _keep_what_is_compiled() -> None:
-    """Let torch's cache on disk hold networks with a gradient of our own: the second start is some seconds shorter.
-
-    torch leaves them out by default. The formulas of BatchNorm are traced, so they are part of the cache's key.
-    """
-    from torch._functorch import config
-
-    config.autograd_cache_allow_custom_autograd_functions = True

@@ -1,0 +1,34 @@
+"""When a run is compiled, and that the compilers are started before the network is made."""
+
+from importlib.util import find_spec
+
+import pytest
+
+from care.train import compiling, default_config, distributed, job
+from care.train.compiling import SAMPLES_WORTH_COMPILING, compiles, start_compilers
+
+
+def test_on_a_cpu_only_what_was_chosen_is_compiled():
+    processes = distributed.start("cpu")
+    assert not compiles(default_config("x"), processes, SAMPLES_WORTH_COMPILING)
+    assert compiles(default_config("x", compile=True), processes, 1)
+
+
+def test_torchs_pool_is_where_it_is_looked_for(monkeypatch):
+    """Importing it takes seconds and starts processes: here it is only looked for."""
+    monkeypatch.setattr(compiling, "import_module", lambda name: found.append(find_spec(name)))
+    found: list = []
+    start_compilers()
+    assert found[0] is not None
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_compilers_start_before_the_network_is_made(monkeypatch, tmp_path, compiled):
+    said = []
+    monkeypatch.setattr(job, "start_compilers", lambda: said.append("compilers"))
+    monkeypatch.setattr(job, "check_network", lambda *_, **__: said.append("network"))
+    config = default_config("shapes", model="test_resnet", limit=64, batch_size=64, compile=compiled)
+    prepared = job.prepare(config, tmp_path / "run")
+    if prepared.lock is not None:
+        prepared.lock.release()
+    assert said == (["compilers", "network"] if compiled else ["network"])
