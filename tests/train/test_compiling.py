@@ -1,11 +1,12 @@
 """When a run is compiled, and that the compilers are started before the network is made."""
 
+import sys
 from importlib.util import find_spec
 
 import pytest
 
 from care.train import compiling, default_config, distributed, job
-from care.train.compiling import SAMPLES_WORTH_COMPILING, compiles, start_compilers
+from care.train.compiling import SAMPLES_WORTH_COMPILING, compiles, forget_compiled, start_compilers
 
 
 def test_on_a_cpu_only_what_was_chosen_is_compiled():
@@ -32,3 +33,14 @@ def test_compilers_start_before_the_network_is_made(monkeypatch, tmp_path, compi
     if prepared.lock is not None:
         prepared.lock.release()
     assert said == (["compilers", "network"] if compiled else ["network"])
+
+
+def test_where_nothing_was_compiled_nothing_is_loaded_to_forget_it(monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(compiling.torch.compiler, "reset", lambda: forgotten.append(1))
+    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+    forget_compiled()
+    assert not forgotten
+    monkeypatch.setitem(sys.modules, "torch._dynamo", None)
+    forget_compiled()
+    assert forgotten

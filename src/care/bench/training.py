@@ -18,6 +18,7 @@ from care.bench.saying import Say, then_measuring, under
 from care.bench.settings import CARE_SETTINGS, METHODS, Settings
 from care.train import Config, distributed
 from care.train.arithmetic import cudnn_benchmark
+from care.train.compiling import forget_compiled
 from care.train.distributed import Processes
 from care.train.graph import CALLS_BEFORE_CAPTURE
 from care.train.state import build_state
@@ -148,7 +149,7 @@ def _memory(device: torch.device) -> Iterator[dict[str, float | None]]:
     """What the block allocates at most, in MB, on a GPU; nothing of an earlier row is left there."""
     found: dict[str, float | None] = {"memory_mb": None}
     gc.collect()
-    torch.compiler.reset()
+    forget_compiled()
     if device.type != "cuda":
         yield found
         return

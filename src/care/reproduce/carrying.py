@@ -11,8 +11,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
-
 from care.atomic_files import Lock, make_folder
 from care.evaluate import Evaluation, Study, evaluate_model
 from care.evaluate.effects.families import Watch
@@ -20,6 +18,7 @@ from care.pretrained import run_study
 from care.reproduce.provenance import provenance
 from care.reproduce.trial import Outcome, Trial, find_outcome
 from care.train import CallbackProgress, Config, Run, prepare, train
+from care.train.compiling import forget_compiled
 from care.train.distributed import resolve_device
 from care.train.job import load_samples
 
@@ -85,7 +84,7 @@ def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
     config = workshop.how(trial.config)
     if not run.weights.exists():
         _go_on_from_a_shorter(run, config, workshop)
-        torch.compiler.reset()  # what was compiled for another trial is of no use for this one
+        forget_compiled()
         train(prepare(config, run.folder, resume=True), CallbackProgress(f"training {trial.slug}", watch))
 
     def measuring(stage: str, done: int, total: int) -> None:

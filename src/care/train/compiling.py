@@ -1,7 +1,10 @@
 """Whether to compile, and what makes the wait for it shorter."""
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
+
+import torch
 
 from care.train.config import Config
 from care.train.distributed import Processes
@@ -35,3 +38,9 @@ def keep_what_is_compiled() -> None:
     from torch._functorch import config
 
     config.autograd_cache_allow_custom_autograd_functions = True
+
+
+def forget_compiled() -> None:
+    """Let go of what was compiled for another network. Where nothing was, torch's compiler is not loaded for it."""
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
