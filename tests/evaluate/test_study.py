@@ -35,7 +35,7 @@ def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
     ("measure", "name"),
     [
         ("heldout_ratio", "held-out ratio"),
-        ("one_minus_r2", "1 − R²"),
+        ("unexplained", "unexplained variance"),
         ("composition_error", "composition error"),
     ],
 )

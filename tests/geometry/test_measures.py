@@ -6,17 +6,21 @@ from care.geometry import (
     Euclidean,
     Minkowski,
     Symplectic,
+    best_alignment,
     composition_error,
     displacement,
     gram_error,
     heldout_ratio,
     measures,
-    one_minus_r2,
     relative_equivariance,
+    relative_error,
     skew,
+    solve_wahba,
+    source_of,
     symplectic_strength,
+    unexplained,
 )
-from care.geometry.crossfit import crossfit_rotations, halves
+from care.geometry.crossfit import halves
 from care.geometry.forms import boost
 
 RELATIVE = [relative_equivariance, heldout_ratio, lambda F, F_a: composition_error(F, F_a, F, F_a)]
@@ -44,16 +48,18 @@ def literal_gamma(F, F_a):
     return total / count
 
 
-def test_one_minus_r2_is_that_of_the_cross_fitted_rotations(generator):
-    F = sphere(40, 5, generator)
+def unexplained_variance(F, F_a):
+    source = source_of(F)
+    return unexplained(source, F_a, best_alignment(source, F_a).rotation)
+
+
+def test_unexplained_variance_is_that_of_the_fitted_rotation_where_there_are_many_points(generator):
+    F = sphere(20_000, 5, generator)
     F_a = displaced(F @ Euclidean().random_element(5, generator).mT, 0.5, generator)
-    R, predicted = crossfit_rotations(F, F_a, "SO"), torch.empty_like(F)
-    for rows, fitted in zip(reversed(halves(F)), R, strict=True):
-        predicted[rows] = F[rows] @ fitted.mT
+    predicted = F @ solve_wahba(F, F_a).mT
     expected = 1 - r2_score(F_a.numpy(), predicted.numpy(), multioutput="variance_weighted")
-    assert one_minus_r2(F, F_a).item() == pytest.approx(expected)
-    assert one_minus_r2(F, F_a, R).item() == pytest.approx(expected)
-    assert one_minus_r2(F, F[:1].expand_as(F)).isnan()
+    assert unexplained_variance(F, F_a).item() == pytest.approx(expected, abs=1e-3)
+    assert unexplained_variance(F, F[:1].expand_as(F)).isnan()
 
 
 def test_an_encoder_of_the_augmentation_alone_is_told_from_a_rotation(generator):
@@ -61,9 +67,9 @@ def test_an_encoder_of_the_augmentation_alone_is_told_from_a_rotation(generator)
     point, other = sphere(2, 8, generator)
     F, F_a = displaced(point.expand(500, 8), 0.1, generator), displaced(other.expand(500, 8), 0.1, generator)
     assert heldout_ratio(F, F_a).item() < 0.05
-    assert one_minus_r2(F, F_a).item() > 0.95
+    assert unexplained_variance(F, F_a).item() > 0.95
     rotated = F @ torch.linalg.matrix_exp(skew(torch.randn(8, 8, generator=generator, dtype=torch.float64))).mT
-    assert one_minus_r2(F, rotated).item() < 1e-9
+    assert unexplained_variance(F, rotated).item() < 1e-9
 
 
 def test_relative_equivariance_is_the_papers_formula(generator):
@@ -93,18 +99,15 @@ def test_invariance_is_the_mean_displacement(generator):
     torch.testing.assert_close(displacement(F, F_a), literal)
 
 
-@pytest.mark.parametrize("group", ["SO", "O"])
-def test_heldout_ratio_is_the_literal_cross_fit(group, generator):
-    F = sphere(31, 4, generator)
-    F_a = displaced(F, 0.5, generator)
+@pytest.mark.parametrize(("form", "group"), [(Minkowski(), "Lorentz"), (Symplectic(), "Sp")])
+def test_in_other_groups_the_heldout_ratio_is_the_literal_cross_fit(form, group, generator):
+    F = form.embed(torch.randn(60, 4, generator=generator, dtype=torch.float64))
+    F_a = form.embed(F + 0.1 * torch.randn(F.shape, generator=generator, dtype=F.dtype))
     error = 0.0
-    first, second = (half.tolist() for half in halves(F))
+    first, second = halves(F)
     for fit, score in ((first, second), (second, first)):
-        U, _, Vh = torch.linalg.svd(sum(torch.outer(F_a[i], F[i]) for i in fit))
-        D = torch.eye(4, dtype=torch.float64)
-        D[3, 3] = torch.linalg.det(U) * torch.linalg.det(Vh) if group == "SO" else 1
-        error += sum((U @ D @ Vh @ F[i] - F_a[i]).square().sum() for i in score)
-    torch.testing.assert_close(heldout_ratio(F, F_a, group), error / (F_a - F).square().sum())
+        error += form.squared_distance(F[score] @ solve_wahba(F[fit], F_a[fit], group).mT, F_a[score]).sum()
+    torch.testing.assert_close(heldout_ratio(F, F_a, group), error / form.squared_distance(F, F_a).sum())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -112,7 +115,7 @@ def test_an_equivariant_encoder_scores_zero(dtype, generator):
     F = sphere(200, 8, generator).to(dtype)
     R_a, R_b = (Euclidean().random_element(8, generator).to(dtype) for _ in range(2))
     F_a, F_b, F_ba = F @ R_a.T, F @ R_b.T, F @ (R_b @ R_a).T
-    zero = 1e-9 if dtype == torch.float32 else 1e-20
+    zero = 1e-8 if dtype == torch.float32 else 1e-11  # maps are shrunk by a millionth
     assert gram_error(F, F_a) < zero
     assert relative_equivariance(F, F_a) < zero
     assert heldout_ratio(F, F_a, "O") < zero
@@ -140,8 +143,7 @@ def embedded(form, n, d, generator):
 @each_form
 def test_the_identity_has_ratio_one_in_every_group(form, generator):
     F, F_a = embedded(form, 40, 6, generator), embedded(form, 40, 6, generator)
-    identity = torch.eye(6, dtype=torch.float64).expand(2, 6, 6)
-    assert heldout_ratio(F, F_a, form.group, identity).item() == pytest.approx(1, abs=1e-12)
+    assert relative_error(F, F, F_a, form.group).item() == pytest.approx(1, abs=1e-12)
 
 
 @each_form

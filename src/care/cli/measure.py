@@ -30,6 +30,12 @@ def measure(
     augmentations: Annotated[
         int, typer.Option(min=1, max=100_000, help="How many augmentations to draw, per family.")
     ] = 20,
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Fit rotations of the so many leading directions. Default: all, or a quarter of the images."
+        ),
+    ] = None,
     families: Annotated[bool, typer.Option(help="Also each family of augmentations alone.")] = True,
     mean: Mean = None,
     std: Std = None,
@@ -40,9 +46,9 @@ def measure(
 ) -> None:
     """Measure whether augmentations rotate a model's embeddings, change them otherwise, or leave them invariant.
 
-    Every augmentation is drawn once and applied to all images. Then the best rotation between the embeddings before and
-    after is fitted on one half of the images and tested on the other: a held-out ratio of 0 is exactly a rotation, 1 is
-    no better than no rotation at all.
+    Every augmentation is drawn once and applied to all images. The held-out ratio is what the best rotation leaves of
+    the effect on images that it was not fitted to: 0 is exactly a rotation, 1 is no better than no rotation at all.
+    With fewer than four images per dimension, rotations are those of the leading directions, as many as that allows.
 
     Examples: [bold]care measure timm/resnet50.a1_in1k --data flowers102[/bold], [bold]care measure runs/mine[/bold]
     """
@@ -57,7 +63,7 @@ def measure(
         folder = out or Path("measure-" + _word(model, title))
         claim_folder(folder)
     with progress_bars() as watch:
-        found = measure_observed(observer, augmentations, families, seed=seed, watch=watch)
+        found = measure_observed(observer, augmentations, families, seed=seed, watch=watch, rank=rank)
         record = {output: measured.to_json() for output, measured in found.items()}
         write_atomically(folder / "measurement.json", json.dumps(record, indent=1, allow_nan=False).encode())
         save_figures({f"responses-{output}": measured.figure() for output, measured in found.items()}, folder, watch)

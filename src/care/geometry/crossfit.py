@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from care.geometry.forms import Group
+from care.geometry.forms import Group, form_of
+from care.geometry.kabsch import kabsch
 from care.geometry.wahba import checked_points, solve_wahba
 
 # Penalties of `crossfit_linear`, as multiples of the mean eigenvalue of FᵀF: from next to none to "leave F as it is".
@@ -14,10 +15,10 @@ PENALTIES = tuple(10.0**exponent for exponent in range(-6, 4))
 
 
 class Principal(NamedTuple):
-    """FᵀF = V diag(s) Vᵀ of each half of the rows of F, in float64."""
+    """FᵀF = V diag(s) Vᵀ of each half of the rows of F and of all rows, in float64."""
 
-    s: Float[Tensor, "*batch 2 d"]
-    V: Float[Tensor, "*batch 2 d d"]
+    s: Float[Tensor, "*batch 3 d"]
+    V: Float[Tensor, "*batch 3 d d"]
 
 
 def halves(F: Float[Tensor, "*batch n d"]) -> tuple[Int[Tensor, " a"], Int[Tensor, " b"]]:
@@ -25,20 +26,36 @@ def halves(F: Float[Tensor, "*batch n d"]) -> tuple[Int[Tensor, " a"], Int[Tenso
 
     Rows can be sorted by class, or their classes can go round: every other row would then be half of the classes.
     """
-    number = torch.arange(F.shape[-2], device=F.device) + 1
-    for factor in (0x45D9F3B, 0x119DE1F3):
-        number = (number ^ (number >> 16)) * factor & 0xFFFFFFFF
-    order = (number ^ (number >> 16)).argsort(stable=True)
+    order = scrambled(torch.arange(F.shape[-2], device=F.device)).argsort(stable=True)
     return order[: (len(order) + 1) // 2], order[(len(order) + 1) // 2 :]
 
 
+def scrambled(number: Int[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """A hash of each number, in 32 bits."""
+    number = number + 1
+    for factor in (0x45D9F3B, 0x119DE1F3):
+        number = (number ^ (number >> 16)) * factor & 0xFFFFFFFF
+    return number ^ (number >> 16)
+
+
 def crossfit_rotations(
-    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], group: Group = "SO"
+    F: Float[Tensor, "*#batch n d"],
+    F_a: Float[Tensor, "*#batch n d"],
+    group: Group = "SO",
+    principal: Principal | None = None,
 ) -> Float[Tensor, "*#batch 2 d d"]:
-    """The rotations R̂ that carry F to F_a, fitted on one half of the rows and on the other: each for use elsewhere."""
+    """The rotations R̂ that carry F to F_a, fitted on one half of the rows and on the other: each for use elsewhere.
+
+    In SO(d) and O(d), R̂ is the rotation nearest to M̂ FᵀF with the linear map M̂ of `crossfit_linear`, which is shrunk
+    towards the identity as far as the noise in the half makes it wise. Without noise that is Wahba's solution.
+    """
     F, F_a = checked_points(F, F_a, at_least=2)
-    fits = [solve_wahba(F[..., rows, :], F_a[..., rows, :], group) for rows in halves(F)]
-    return torch.stack(fits, dim=-3)
+    if form_of(group).group != "O":
+        return torch.stack([solve_wahba(F[..., rows, :], F_a[..., rows, :], group) for rows in halves(F)], dim=-3)
+    s, V = (
+        part[..., :2, :] if i == 0 else part[..., :2, :, :] for i, part in enumerate(principal or principal_axes(F))
+    )
+    return kabsch(crossfit_linear(F, F_a, principal) @ (V * s[..., None, :]) @ V.mT, group == "SO").to(F.dtype)
 
 
 def crossfit_linear(
@@ -58,9 +75,9 @@ def crossfit_linear(
 
 
 def principal_axes(F: Float[Tensor, "*batch n d"]) -> Principal:
-    """The principal axes of both halves of the rows, which is the expensive part of `crossfit_linear`."""
-    grams = [part.mT @ part for part in (F[..., rows, :].double() for rows in halves(F))]
-    s, V = torch.linalg.eigh(torch.stack(grams, dim=-3))
+    """The principal axes of both halves of the rows and of all, which is the expensive part of a linear fit."""
+    one, other = (part.mT @ part for part in (F[..., rows, :].double() for rows in halves(F)))
+    s, V = torch.linalg.eigh(torch.stack([one, other, one + other], dim=-3))
     return Principal(s.clamp_min(0), V)
 
 

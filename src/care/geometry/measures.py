@@ -15,8 +15,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from care.geometry.crossfit import Principal, crossfit_linear, crossfit_predictions, crossfit_rotations
+from care.geometry.crossfit import crossfit_predictions, crossfit_rotations
 from care.geometry.forms import BilinearForm, Euclidean, Group, Symplectic, form_of
+from care.geometry.population import best_alignment
+from care.geometry.source import Source, source_of
 from care.geometry.wahba import checked_points
 
 # Pair matrices are made in blocks of at most this many entries (64 MiB in float32), so 10,000 points fit anywhere.
@@ -87,49 +89,62 @@ def symplectic_strength(F: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch
 
 
 def heldout_ratio(
-    F: Float[Tensor, "*#batch n d"],
-    F_a: Float[Tensor, "*#batch n d"],
-    group: Group = "SO",
-    R: Float[Tensor, "*#batch 2 d d"] | None = None,
+    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], group: Group = "SO", rank: int | None = None
 ) -> Float[Tensor, "*#batch"]:
-    """‖R̂F − F_a‖² / ‖F_a − F‖² with R̂ fitted on other images: 0 = exactly one rotation, 1 = no better than none.
+    """E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² with the best R of all: 0 = exactly one rotation, 1 = none is better
+    than the identity.
 
-    It is Σ d²(R̂ f(x_i), f(a(x_i))) / Σ d²(f(x_i), f(a(x_i))) in the distance of the group's form. R̂ is that of
-    `crossfit_rotations`, or R, if it was fitted before.
+    In SO(d) and O(d) it is estimated for the population that the n rows are drawn from, so it can be compared between
+    dimensions and numbers of images (see `best_alignment`); R acts on the `rank` leading directions of both, as many as
+    n allows. In the other groups it is Σ d²(R̂ f(x_i), f(a(x_i))) / Σ d²(f(x_i), f(a(x_i))) in the distance of the
+    group's form, R̂ fitted on other rows (`crossfit_rotations`), which is too high by about d/n.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
-    R = crossfit_rotations(F, F_a, group) if R is None else R
-    return _relative(crossfit_predictions(F, R), F, F_a, group)
+    if form_of(group).group != "O":
+        return relative_error(crossfit_predictions(F, crossfit_rotations(F, F_a, group)), F, F_a, group)
+    return torch.stack([_single(x, y, group, rank) for x, y in zip(_flat(F), _flat(F_a), strict=True)]).view(
+        F.shape[:-2]
+    )
 
 
-def one_minus_r2(
-    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], R: Float[Tensor, "*#batch 2 d d"] | None = None
-) -> Float[Tensor, "*#batch"]:
-    """‖R̂F − F_a‖² / ‖F_a − mean F_a‖² with R̂ ∈ SO(d) fitted on other images: 1 − R² of R̂ f(x) as a prediction.
+def _single(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"], group: Group, rank: int | None) -> Float[Tensor, ""]:
+    source = source_of(F, F_a, rank)
+    return ratio_left(source, F_a, best_alignment(source, F_a, group).rotation)
+
+
+def _flat(X: Float[Tensor, "*batch n d"]) -> Float[Tensor, "b n d"]:
+    return X.reshape(-1, *X.shape[-2:])
+
+
+def ratio_left(source: Source, F_a: Float[Tensor, "n d"], alignment: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """E‖M f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² for a map M that keeps lengths and has this alignment, E⟨M f, f_a⟩.
+
+    NaN where nothing moved.
+    """
+    F = source.F
+    moved = (F_a - F).square().sum(-1)
+    return torch.where(_moved(F, moved), squared_error(source, F_a, alignment) / moved.sum(-1), torch.nan)
+
+
+def squared_error(source: Source, F_a: Float[Tensor, "n d"], alignment: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """Σ ‖M f(x_i) − f(a(x_i))‖²: in the span of `source` by M's alignment, and outside, where M is the identity."""
+    Y, Y_a = source.coordinates(source.F).double(), source.coordinates(F_a).double()
+    within = _squared(Y) + _squared(Y_a) - 2 * Y.shape[-2] * alignment
+    outside = _squared((F_a - source.F).double()) - _squared(Y_a - Y)
+    return (within.clamp_min(0) + outside.clamp_min(0)).to(F_a.dtype)
+
+
+def unexplained(source: Source, F_a: Float[Tensor, "n d"], alignment: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − E f(a(x))‖² for the best rotation R, of this alignment: the unexplained
+    variance, 1 − R².
 
     0 = exactly one rotation, 1 = no better than predicting the mean for every image. Read it beside `heldout_ratio`,
     which is 0 for an encoder that encodes the augmentation and nothing of the image: one rotation carries its one point
     to the other.
     """
-    F, F_a = checked_points(F, F_a, at_least=2)
-    R = crossfit_rotations(F, F_a, "SO") if R is None else R
     spread = _squared(F_a - F_a.mean(-2, keepdim=True))
-    varies = spread > torch.finfo(F.dtype).eps * _squared(F_a)
-    return torch.where(varies, _squared(crossfit_predictions(F, R) - F_a) / spread, torch.nan)
-
-
-def heldout_linear_ratio(
-    F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], principal: Principal | None = None
-) -> Float[Tensor, "*#batch"]:
-    """`heldout_ratio` for any linear map M̂ in place of R̂: how low the ratio of a rotation could be expected to get.
-
-    M̂ f(x_i) is given the length of f(x_i) again, as a rotation would leave it. Without that, M̂ could win by shrinking
-    alone: (1 + cos∠(f, f_a))/2 is left by the best multiple of f(x), which says nothing of where it went.
-    """
-    F, F_a = checked_points(F, F_a, at_least=2)
-    predicted = crossfit_predictions(F, crossfit_linear(F, F_a, principal))
-    length = F.norm(dim=-1, keepdim=True) / predicted.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(F.dtype).tiny)
-    return _relative(predicted * length, F, F_a, "O")
+    varies = spread > torch.finfo(F_a.dtype).eps * _squared(F_a)
+    return torch.where(varies, squared_error(source, F_a, alignment) / spread, torch.nan)
 
 
 def composition_error(
@@ -138,25 +153,23 @@ def composition_error(
     F_b: Float[Tensor, "*#batch n d"],
     F_ba: Float[Tensor, "*#batch n d"],
     group: Group = "SO",
-    R_a: Float[Tensor, "*#batch 2 d d"] | None = None,
 ) -> Float[Tensor, "*#batch"]:
     """‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖²: whether rotations compose as the augmentations do (Corollary 1).
 
-    R_a is fitted to F → F_a, if it was not before, and R_b to F → F_b, both on the half of the rows that is not scored.
-    F_ba has rows f(b(a(x_i))).
+    R_a is fitted to F → F_a and R_b to F → F_b, both on the half of the rows that is not scored. F_ba has rows
+    f(b(a(x_i))).
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     F_b, F_ba = checked_points(F_b, F_ba, at_least=2)
-    R_a = crossfit_rotations(F, F_a, group) if R_a is None else R_a
-    R_ba = crossfit_rotations(F, F_b, group) @ R_a
-    return _relative(crossfit_predictions(F, R_ba), F, F_ba, group)
+    R_ba = crossfit_rotations(F, F_b, group) @ crossfit_rotations(F, F_a, group)
+    return relative_error(crossfit_predictions(F, R_ba), F, F_ba, group)
 
 
 def _squared(X: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:
     return X.square().sum((-2, -1))
 
 
-def _relative(predicted: Tensor, F: Tensor, F_moved: Tensor, group: Group) -> Tensor:
+def relative_error(predicted: Tensor, F: Tensor, F_moved: Tensor, group: Group) -> Tensor:
     """Σ d²(predicted, F_moved) / Σ d²(F, F_moved), or NaN where nothing moved."""
     form = form_of(group)
     error, moved = form.squared_distance(predicted, F_moved), form.squared_distance(F, F_moved)

@@ -69,7 +69,7 @@ def test_an_encoder_that_sees_the_augmentation_and_not_the_image_is_called_that(
     pictures = torch.rand(400, 3, 12, 12, generator=torch.Generator().manual_seed(0))
     gray = care.measure(is_gray, pictures, policy, augmentations=2).families["gray"]
     assert gray.heldout_ratio.mean < 0.05
-    assert gray.one_minus_r2.mean > 0.95
+    assert gray.unexplained.mean > 0.95
     assert gray.in_words() == "the same for all images"
 
 
@@ -100,18 +100,36 @@ def test_what_hardly_moves_has_no_ratio_and_outweighs_nothing():
 
 def test_few_images_and_the_size_of_views_are_told():
     few, many = (care.measure(flatten, pictures(n), FLIPS, augmentations=1, families=False) for n in (400, 432))
-    assert "Few images for d = 108: with fewer than 432, held-out ratios are too high" in str(few)
-    assert "Few images" not in str(many)
+    assert "d = 108, rotations of the 100 leading directions" in str(few)
+    assert "leading directions" not in str(many)
     assert "views of 6 pixels" in str(many)
 
 
-def test_a_reflection_is_in_o_and_not_in_so():
+def test_a_reflection_is_no_rotation():
     """Flipping 3×3 pixels of 3 channels swaps 9 pairs: an odd permutation, of determinant −1."""
     policy = ImagePolicy(size=3, kernel_size=1).only("flip").certain()
     m = care.measure(flatten, pictures(size=3), policy, augmentations=2)
-    flip = m.families["flip"]
-    assert flip.heldout_ratio_o.mean < 1e-9
-    assert flip.heldout_ratio.mean > 0.01
+    assert m.families["flip"].heldout_ratio.mean > 0.01
+
+
+def test_too_few_images_are_no_verdict():
+    """20 images can tell 5 of 108 directions, which do not hold nine tenths of the pictures; 40 times as many can."""
+    few = care.measure(flatten, pictures(20), FLIPS, augmentations=1, families=False)
+    assert few.rank == 5
+    assert few.images_needed == 432
+    assert "too few images to tell, 432 are needed" in str(few)
+    assert "20 images can tell rotations of 5 directions" in str(few)
+    assert few.to_json()["families"]["all"]["in_words"].startswith("too few")
+    many = care.measure(flatten, pictures(800), FLIPS, augmentations=1, families=False)
+    assert many.images_needed is None
+    assert "too few" not in str(many)
+
+
+def test_the_rank_can_be_chosen():
+    m = care.measure(flatten, pictures(800), FLIPS, augmentations=1, families=False, rank=30)
+    assert (m.rank, m.dimension) == (30, 108)
+    whole = care.measure(flatten, pictures(800), FLIPS, augmentations=1, families=False)
+    assert whole.heldout_ratio.mean < m.heldout_ratio.mean
 
 
 def test_what_an_earlier_version_did_not_measure_is_not_known():

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,7 +18,10 @@ from care.tables import number
 # Embeddings with a smaller displacement, relative to their length, count as invariant: there is no rotation to fit.
 HARDLY = 0.01
 # Measures that divide by the displacement. Where that is next to nothing, one augmentation would outweigh all others.
-RATIOS = ("heldout_ratio", "heldout_ratio_o", "heldout_linear", "gamma")
+RATIOS = ("heldout_ratio", "heldout_linear", "gamma")
+
+# What measures are called in records of earlier versions.
+BEFORE = {"one_minus_r2": "unexplained"}
 
 
 @dataclass(frozen=True)
@@ -56,14 +60,14 @@ class Spread:
 class Response:
     """How embeddings respond to a family of augmentations a, of which `augmentations` were drawn.
 
-    An augmentation with a displacement below 1 % of the embeddings' length has no held-out ratio and no γ_f.
+    An augmentation with a displacement below 1 % of the embeddings' length has no held-out ratio and no γ_f, and a
+    composition b∘a with such a displacement no composition error.
 
     With another form than the Euclidean, rotations are elements of its group, and distances ‖·‖ are those of its space.
 
-    heldout_ratio      ‖R̂F − F_a‖² / ‖F_a − F‖², R̂ ∈ SO(d) fitted on other images: 0 exact, 1 no better than none
-    one_minus_r2       ‖R̂F − F_a‖² / ‖F_a − mean F_a‖², the same R̂: 1 no better than the mean. Euclidean only
-    heldout_ratio_o    the held-out ratio for O(d)
-    heldout_linear     the same for any linear map, put back on the sphere: how low a rotation could get. Euclidean only
+    heldout_ratio      E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² of the best rotation R: 0 exact, 1 no better than none
+    unexplained        E‖R f(x) − f(a(x))‖² / Var f(a(x)), the same R: 1 no better than the mean. Euclidean only
+    heldout_linear     the ratio of the best linear map that keeps the mean length: the bound of all R. Euclidean only
     composition_error  ‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖², fitted on other images
     displacement       E ‖f(a(x)) − f(x)‖
     gamma              γ_f, the paper's relative rotational equivariance
@@ -75,8 +79,7 @@ class Response:
 
     augmentations: tuple[str, ...]
     heldout_ratio: Spread
-    one_minus_r2: Spread
-    heldout_ratio_o: Spread
+    unexplained: Spread
     heldout_linear: Spread
     composition_error: Spread
     displacement: Spread
@@ -88,12 +91,12 @@ class Response:
 
     def in_words(self) -> str:
         """What share of the augmentation's effect one rotation explains, by the worse of two measures of it."""
-        ratio, one_minus_r2 = self.heldout_ratio.mean, self.one_minus_r2.mean
+        ratio, unexplained = self.heldout_ratio.mean, self.unexplained.mean
         if math.isnan(ratio) or self.displacement.mean < HARDLY:
             return "invariant"
         if ratio > 0.95:
             return "no rotation"
-        left = ratio if math.isnan(one_minus_r2) else max(ratio, one_minus_r2)
+        left = ratio if math.isnan(unexplained) else max(ratio, unexplained)
         if left > 0.95:
             return "the same for all images"
         return "a rotation" if left < 0.05 else f"{100 * (1 - left):.0f} % a rotation"
@@ -107,6 +110,7 @@ class Response:
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Response":
         """Undoes `to_json`. What an earlier version did not measure has no values."""
+        record = {BEFORE.get(name, name): values for name, values in record.items()}
         values = {name: [math.nan if v is None else v for v in record.get(name, ())] for name in MEASURES}
         return cls(tuple(record["augmentations"]), **_spreads(values))
 
@@ -116,42 +120,72 @@ MEASURES = tuple(field.name for field in dataclasses.fields(Response) if field.n
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """The effect of one augmentation: augmented embeddings F_a, cross-fitted rotations R, and the measures of both."""
+    """The effect F → F_a of one augmentation, and its measures. `source` is None in other geometries than the sphere's.
 
+    R are the cross-fitted rotations, in the coordinates of the source's span: fitted when first asked for.
+    """
+
+    F: Float[Tensor, "n d"]
     F_a: Float[Tensor, "n d"]
-    R: Float[Tensor, "2 d d"]
+    form: BilinearForm
+    source: geometry.Source | None
     measures: dict[str, Float[Tensor, ""]]
+
+    @cached_property
+    def R(self) -> Float[Tensor, "2 r r"]:  # noqa: D102
+        return self.fit(self.F_a)
+
+    def fit(self, F_b: Float[Tensor, "n d"]) -> Float[Tensor, "2 r r"]:
+        """The rotations from F to other points, each fitted on one half of the rows."""
+        group, source = rotation_group(self.form), self.source
+        if source is None:
+            return geometry.crossfit_rotations(self.F, F_b, group)
+        return geometry.crossfit_rotations(source.coordinates(self.F), source.coordinates(F_b), group, source.principal)
+
+    def rotated(self, R: Float[Tensor, "2 r r"]) -> Float[Tensor, "n d"]:
+        """R f(x_i) for every row, with the one of two rotations that was not fitted on it."""
+        if self.source is None:
+            return geometry.crossfit_predictions(self.F, R)
+        return self.source.moved(self.F, geometry.crossfit_predictions(self.source.coordinates(self.F), R))
+
+    def composition_error(self, F_b: Float[Tensor, "n d"], F_ba: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        """‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖², NaN where b∘a leaves the embeddings nearly invariant."""
+        moved = geometry.displacement(self.F, F_ba, self.form)
+        predicted = self.rotated(self.fit(F_b) @ self.R)
+        error = geometry.relative_error(predicted, self.F, F_ba, rotation_group(self.form))
+        return torch.where(moved < HARDLY, torch.nan, error)
 
 
 def effect_of(
-    F: Float[Tensor, "n d"],
-    F_a: Float[Tensor, "n d"],
-    form: BilinearForm,
-    principal: geometry.Principal | None = None,
+    F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"], form: BilinearForm, source: geometry.Source | None = None
 ) -> Effect:
-    """The effect F → F_a of one augmentation. Rotations are fitted in O(d), and in SO(d) where that gives a reflection.
-
-    `principal` are the principal axes of F, if they are known: they are the same for every augmentation.
-    """
-    group = rotation_group(form)
-    R_o = geometry.crossfit_rotations(F, F_a, form.group)
-    again = group != form.group and bool((torch.linalg.det(R_o) < 0).any())
-    R = geometry.crossfit_rotations(F, F_a, group) if again else R_o
+    """The effect F → F_a of one augmentation. `source` is F with what all fits share, if it was made before."""
     cosine = torch.nn.functional.cosine_similarity(F, F_a)
     measures = {
-        "heldout_ratio": geometry.heldout_ratio(F, F_a, group, R),
-        "heldout_ratio_o": geometry.heldout_ratio(F, F_a, form.group, R_o),
         "displacement": geometry.displacement(F, F_a, form),
         "gamma": geometry.relative_equivariance(F, F_a, form=form),
-        "wahba": geometry.wahba_error(F, F_a, group),
         "gram_error": geometry.gram_error(F, F_a, form),
         "cosine": cosine.mean(),
         "cosine_variance": cosine.var(correction=0),
     }
     if isinstance(form, geometry.Euclidean):
-        measures["one_minus_r2"] = geometry.one_minus_r2(F, F_a, R)
-        measures["heldout_linear"] = geometry.heldout_linear_ratio(F, F_a, principal)
-    return Effect(F_a, R, measures)
+        source = geometry.source_of(F, F_a) if source is None else source
+        return Effect(F, F_a, form, source, measures | _rotation_measures(source, F_a))
+    group = rotation_group(form)
+    measures["heldout_ratio"] = geometry.heldout_ratio(F, F_a, group)
+    measures["wahba"] = geometry.wahba_error(F, F_a, group)
+    return Effect(F, F_a, form, None, measures)
+
+
+def _rotation_measures(source: geometry.Source, F_a: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """What the best rotation leaves, and the best linear map, and the rotation that was fitted to the points."""
+    best = geometry.best_alignment(source, F_a)
+    return {
+        "heldout_ratio": geometry.ratio_left(source, F_a, best.rotation),
+        "unexplained": geometry.unexplained(source, F_a, best.rotation),
+        "heldout_linear": geometry.ratio_left(source, F_a, best.linear),
+        "wahba": geometry.squared_error(source, F_a, best.fitted).sqrt(),
+    }
 
 
 def rotation_group(form: BilinearForm) -> geometry.Group:

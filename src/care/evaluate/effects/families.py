@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import ImagePolicy, Parameters
-from care.evaluate.effects.effect import Effect, Response, effect_of, respond, rotation_group
+from care.evaluate.effects.effect import Effect, Response, effect_of, respond
 from care.evaluate.observer import Embeddings, Observer, Policy
-from care.geometry import Euclidean, Principal, composition_error, principal_axes
+from care.geometry import POINTS_PER_DIRECTION, Euclidean, Source, source_of
 from care.randomness import generator_for
 
 ALL = "all"
@@ -68,24 +68,41 @@ def respond_to_families(
     seed: int = 0,
     watch: Watch | None = None,
     cache: CacheEffect | None = None,
-) -> dict[str, dict[str, Response]]:
-    """Output → family → response, where F holds f(x) of every output, as points of its space."""
+    rank: int | None = None,
+) -> tuple[dict[str, dict[str, Response]], dict[str, Source]]:
+    """Output → family → response, where F holds f(x) of every output, as points of its space; and what was fitted from.
+
+    On the sphere, rotations are those of the `rank` leading directions, as many as the number of images allows.
+    """
     if augmentations < 1:
         raise ValueError(f"at least one augmentation must be drawn, got {augmentations}")
     parts = families_of(observer.policy, augmentations, apart)
-    axes = {output: principal_axes(z) for output, z in F.items() if isinstance(observer.form(output), Euclidean)}
+    sources = sources_of(observer, F, rank, seed)
     steps = _Steps(watch, sum(part.count + part.pairs for part in parts))
     found: dict[str, dict[str, Response]] = {output: {} for output in F}
     for part in parts:
-        for output, response in _respond(observer, F, axes, part, seed, steps, cache).items():
+        for output, response in _respond(observer, F, sources, part, seed, steps, cache).items():
             found[output][part.name] = response
-    return found
+    return found, sources
+
+
+def sources_of(observer: Observer, F: Embeddings, rank: int | None, seed: int) -> dict[str, Source]:
+    """What rotations of each output on the sphere are fitted from.
+
+    Where not all directions can be kept, the leading ones are those of clean and of augmented embeddings together.
+    """
+    on_sphere = {output: z for output, z in F.items() if isinstance(observer.form(output), Euclidean)}
+    if all(rank is None and len(z) >= POINTS_PER_DIRECTION * z.shape[1] for z in on_sphere.values()):
+        return {output: source_of(z) for output, z in on_sphere.items()}
+    drawn = observer.policy.sample(len(observer.samples), observer.samples.source, generator_for("cpu", seed, "span"))  # type: ignore[arg-type]
+    augmented = observer.points(observer.augmented_each(drawn))
+    return {output: source_of(z, augmented[output], rank) for output, z in on_sphere.items()}
 
 
 def _respond(
     observer: Observer,
     F: Embeddings,
-    axes: Mapping[str, Principal],
+    sources: Mapping[str, Source],
     part: Family,
     seed: int,
     steps: "_Steps",
@@ -98,14 +115,14 @@ def _respond(
     errors: dict[str, list[Tensor]] = {output: [] for output in F}
     for i in range(part.count):
         augmented = observer.points(observer.augmented(a[i]))
-        effects = {o: effect_of(F[o], F_a, observer.form(o), axes.get(o)) for o, F_a in augmented.items()}
+        effects = {o: effect_of(F[o], F_a, observer.form(o), sources.get(o)) for o, F_a in augmented.items()}
         for output, effect in effects.items():
             measures[output].append(effect.measures)
             if cache is not None:
                 cache(output, part.name, i, effect)
         steps.done()
         if i < part.pairs:
-            for output, error in _composition_errors(observer, F, effects, a[i], b[i]).items():
+            for output, error in _composition_errors(observer, effects, a[i], b[i]).items():
                 errors[output].append(error)
             steps.done()
     names = [a.describe(i) for i in range(part.count)]
@@ -113,17 +130,12 @@ def _respond(
 
 
 def _composition_errors(
-    observer: Observer, F: Embeddings, effects: dict[str, Effect], a: Parameters, b: Parameters
+    observer: Observer, effects: dict[str, Effect], a: Parameters, b: Parameters
 ) -> dict[str, Float[Tensor, ""]]:
     """The composition error of (a, b, b∘a). b is applied to views, as a gives them, so b(x) is b of the clean view."""
     clean = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
     F_b, F_ba = (observer.points(observer.augmented(first, b)) for first in (clean, a))
-    return {
-        output: composition_error(
-            F[output], effect.F_a, F_b[output], F_ba[output], rotation_group(observer.form(output)), effect.R
-        )
-        for output, effect in effects.items()
-    }
+    return {output: effect.composition_error(F_b[output], F_ba[output]) for output, effect in effects.items()}
 
 
 def spectrum(F: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:

@@ -13,16 +13,19 @@ from care.data import Samples, place
 from care.evaluate.effects.effect import Response, Spread
 from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families, spectrum
 from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, frozen
-from care.geometry import BilinearForm, Euclidean, Symplectic, symplectic_strength
+from care.geometry import POINTS_PER_DIRECTION, BilinearForm, Euclidean, Source, Symplectic, symplectic_strength
 from care.tables import text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# The share of the variance of embeddings that rotations must have been fitted in for a verdict in words.
+ENOUGH = 0.9
+
 COLUMNS = {
     "displacement": "displacement",
     "held-out ratio": "heldout_ratio",
-    "1 − R²": "one_minus_r2",
+    "unexplained": "unexplained",
     "any linear map": "heldout_linear",
     "composition error": "composition_error",
     "γ_f": "gamma",
@@ -39,7 +42,8 @@ class Measurement:
     families are in `m.families["color"]`, each drawn alone and with probability 1. `Response` says what each measure
     is. `spectrum` holds the singular values of the centered embeddings, divided by √n. Where
     embeddings are not on the sphere, `length` is the mean of ‖f(x)‖, and `strength` that of the symplectic form.
-    `size` is the side of the views, of images.
+    `size` is the side of the views, of images. On the sphere, rotations were fitted in the `rank` leading directions,
+    which hold a `share` of the variance of the embeddings.
     """
 
     model: str
@@ -51,10 +55,12 @@ class Measurement:
     length: float | None = None
     strength: float | None = None
     size: int | None = None
+    rank: int | None = None
+    share: float | None = None
 
     @property
     def heldout_ratio(self) -> Spread:
-        """The error of one rotation on images it was not fitted on: 0 exact, 1 no better than none."""
+        """The error that the best rotation leaves on all images there could be: 0 exact, 1 no better than none."""
         return self.families[ALL].heldout_ratio
 
     @property
@@ -85,20 +91,44 @@ class Measurement:
     def table(self) -> str:
         """The measures by family, mean ± standard deviation over augmentations, as text."""
         rows = [
-            (name, *(str(getattr(response, column)) for column in COLUMNS.values()), response.in_words())
+            (name, *(str(getattr(response, column)) for column in COLUMNS.values()), self.in_words(name))
             for name, response in self.families.items()
         ]
         count = len(self.families[ALL].augmentations)
         views = f"views of {self.size} pixels, " if self.size else ""
-        about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, d = {self.dimension}"
+        about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, {self.directions}"
         return text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows) + self._caution()
 
+    @property
+    def directions(self) -> str:
+        """d and, where not all were used, in how many directions rotations were fitted."""
+        within = "" if self.rank in (None, self.dimension) else f", rotations of the {self.rank} leading directions"
+        return f"d = {self.dimension}{within}"
+
+    @property
+    def images_needed(self) -> int | None:
+        """How many images it would take to fit rotations of the directions that hold most of what embeddings are.
+
+        None where the images were enough.
+        """
+        if self.share is None or self.share >= ENOUGH:
+            return None
+        return POINTS_PER_DIRECTION * self.dimension
+
     def _caution(self) -> str:
-        """A warning where there are too few images to fit a rotation on half of them."""
-        wanted = 4 * self.dimension
-        if self.images >= wanted:
+        """What is missing, where there are too few images for a verdict."""
+        if self.images_needed is None:
             return ""
-        return f"\nFew images for d = {self.dimension}: with fewer than {wanted:,}, held-out ratios are too high.\n"
+        return (
+            f"\n{self.images:,} images can tell rotations of {self.rank} directions, which hold "
+            f"{100 * (self.share or 0):.0f} % of their variance: {self.images_needed:,} images are enough for all.\n"
+        )
+
+    def in_words(self, family: str) -> str:
+        """What the response to a family is, or that there are too few images to tell."""
+        words = self.families[family].in_words()
+        few = self.images_needed is not None and words != "invariant"
+        return f"too few images to tell, {self.images_needed:,} are needed" if few else words
 
     def __str__(self) -> str:
         return self.table()
@@ -119,8 +149,11 @@ class Measurement:
         """Everything, ready for `json.dump`."""
         families = {name: response.to_json() for name, response in self.families.items()}
         about = {"model": self.model, "policy": self.policy, "images": self.images, "dimension": self.dimension}
+        for name, record in families.items():
+            record["in_words"] = self.in_words(name)
         collapse = {"length": self.length, "strength": self.strength, "size": self.size}
-        return {**about, "families": families, "spectrum": list(self.spectrum), **collapse}
+        fitted = {"rank": self.rank, "share": self.share}
+        return {**about, "families": families, "spectrum": list(self.spectrum), **collapse, **fitted}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Measurement":
@@ -142,13 +175,15 @@ def measure(
     batch_size: int | None = None,
     device: torch.device | str | None = None,
     watch: Watch | None = None,
+    rank: int | None = None,
 ) -> Measurement:
     """How the embeddings `model(images)` respond to augmentations of `policy`.
 
     `model` is any function of images [n, 3, size, size] in [0, 1] (or of point clouds) that returns embeddings [n, d];
     a module is put into evaluation mode meanwhile. Embeddings are put on the unit sphere, or in the space of `form`.
     `images` are uint8 or in [0, 1]; the policy makes views of its own size of them. The same seed draws the same
-    augmentations for every model: measurements are paired. It runs where the model is, or on `device`.
+    augmentations for every model: measurements are paired. It runs where the model is, or on `device`. Rotations are
+    those of the `rank` leading directions: by default of all, or of a quarter as many as there are images.
     """
     samples = images if isinstance(images, Samples) else _samples(images)
     words = policy if isinstance(policy, str) else "a custom policy"
@@ -157,7 +192,7 @@ def measure(
     embed, placed = (lambda x: {name: model(x)}), place(samples, where)
     observer = Observer(embed, placed, policy, words, where, batch_size, {name: form})
     with frozen(model):
-        return measure_observed(observer, augmentations, families, seed, watch)[name]
+        return measure_observed(observer, augmentations, families, seed, watch, rank)[name]
 
 
 def measure_observed(
@@ -166,10 +201,11 @@ def measure_observed(
     families: bool = True,
     seed: int = 0,
     watch: Watch | None = None,
+    rank: int | None = None,
 ) -> dict[str, Measurement]:
     """`measure` for every output of an observed model at once."""
     F = observer.points(observer.clean())
-    return measure_outputs(observer, F, augmentations, families, seed, watch)
+    return measure_outputs(observer, F, augmentations, families, seed, watch, rank=rank)
 
 
 def measure_outputs(
@@ -180,23 +216,27 @@ def measure_outputs(
     seed: int = 0,
     watch: Watch | None = None,
     cache: CacheEffect | None = None,
+    rank: int | None = None,
 ) -> dict[str, Measurement]:
     """`measure_observed` where F holds f(x) of every output, as points of its space.
 
     `cache` is called with the effect of every augmentation as soon as it is measured.
     """
-    found = respond_to_families(observer, F, augmentations, families, seed, watch, cache)
-    return {output: _measurement(output, observer, z, found[output]) for output, z in F.items()}
+    found, sources = respond_to_families(observer, F, augmentations, families, seed, watch, cache, rank)
+    return {output: _measurement(output, observer, z, found[output], sources.get(output)) for output, z in F.items()}
 
 
-def _measurement(name: str, observer: Observer, F: Tensor, families: Mapping[str, Response]) -> Measurement:
+def _measurement(
+    name: str, observer: Observer, F: Tensor, families: Mapping[str, Response], source: Source | None
+) -> Measurement:
     n, d = F.shape
     form, values = observer.form(name), tuple(spectrum(F).tolist())
     length = None if isinstance(form, Euclidean) else F.norm(dim=1).mean().item()
     strength = symplectic_strength(F).item() if isinstance(form, Symplectic) else math.nan
     known = None if math.isnan(strength) else strength
     size = getattr(observer.policy, "size", None)
-    return Measurement(name, observer.policy_name, n, d, families, values, length, known, size)
+    fitted = (None, None) if source is None else (source.dimension, source.share)
+    return Measurement(name, observer.policy_name, n, d, families, values, length, known, size, *fitted)
 
 
 def _device_of(model: object, samples: Samples) -> torch.device:

@@ -50,10 +50,7 @@ class Prediction:
 def predict_by_rotation(
     F: Float[Tensor, "n d"], F_a: Float[Tensor, "V n d"], group: Group = "SO"
 ) -> Float[Tensor, "V n d"]:
-    """R_v f(x_i) with R_v fitted to F → F_a[v] on other images, as in `heldout_ratio`.
-
-    That ratio is ‖predictions − F_a‖² / ‖F_a − F‖².
-    """
+    """R_v f(x_i) with R_v fitted to F → F_a[v] on other images."""
     return crossfit_predictions(F, crossfit_rotations(F, F_a, group))
 
 

@@ -14,7 +14,6 @@ from care.evaluate.effects.families import ALL, Watch, families_of
 from care.evaluate.effects.measure import measure_outputs
 from care.evaluate.effects.prediction import Prediction, chance, predict_by_identity, prediction_measures
 from care.evaluate.observer import EMBEDDING, Embeddings, Observer, output_in_form
-from care.geometry import crossfit_predictions
 
 PREDICTED = (ALL, "color")  # the families whose views are ranked
 IMAGES = 500  # whose views are ranked: every view is compared with every view of every image
@@ -39,7 +38,7 @@ class Cache:
                 self.positives[output].append(_cosine(self.before[output], effect.F_a))
             self.before[output] = effect.F_a
         if family in PREDICTED:
-            predicted = crossfit_predictions(F, effect.R)
+            predicted = effect.rotated(effect.R)
             self.views[output, family].append((predicted[:IMAGES], effect.F_a[:IMAGES]))
 
 

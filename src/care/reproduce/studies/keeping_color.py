@@ -27,7 +27,7 @@ from care.reproduce.presentation import (
 )
 from care.reproduce.scales import Scale
 from care.reproduce.studies.decoding import r2_by_output
-from care.reproduce.studies.split_sweep import BACKBONE_RATIO, COLOR_RATIO, MRR, ONE_MINUS_R2
+from care.reproduce.studies.split_sweep import BACKBONE_RATIO, COLOR_RATIO, MRR, UNEXPLAINED
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 
@@ -42,7 +42,7 @@ COLUMNS = {
     "any linear map": ANY_LINEAR,
     "composition error": COMPOSITION,
     "held-out ratio, color": COLOR_RATIO,
-    "1 − R², color": ONE_MINUS_R2,
+    "unexplained variance, color": UNEXPLAINED,
     "composition error, color": COLOR_COMPOSITION,
     "MRR, color": MRR,
     "backbone's held-out ratio, color": BACKBONE_RATIO,

@@ -29,13 +29,13 @@ BASE = "SimCLR"
 KAPPAS = (0.03, 0.1, 0.3, 1.0)
 EVERYTHING = "split: all augmentations, κ = 1"
 COLOR_RATIO, BACKBONE_RATIO = (EQUIVARIANT, "held-out ratio, color"), ("backbone", "held-out ratio, color")
-ONE_MINUS_R2, MRR = (EQUIVARIANT, "1 − R², color"), (EQUIVARIANT, "MRR by rotation, color")
+UNEXPLAINED, MRR = (EQUIVARIANT, "unexplained variance, color"), (EQUIVARIANT, "MRR by rotation, color")
 COLUMNS: dict[str, Quantity] = {
     "probe %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
     "held-out ratio, color": COLOR_RATIO,
-    "1 − R², color": ONE_MINUS_R2,
+    "unexplained variance, color": UNEXPLAINED,
     "backbone's held-out ratio, color": BACKBONE_RATIO,
     "MRR, color": MRR,
     "R² of hue": HUE,

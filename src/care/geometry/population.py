@@ -1,0 +1,72 @@
+"""What the best rotation, and the best linear map, leave of an augmentation's effect on all images, from n of them.
+
+A rotation that was fitted to n points explains these too well and others too badly, by about d/n each. Both come from
+the noise in C = Σ f(a(x_i)) f(x_i)ᵀ / n. How much that matters can be seen by adding as much noise again, and what is
+seen can be taken back: simulation and extrapolation, SIMEX (Cook and Stefanski 1994).
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.geometry.crossfit import scrambled
+from care.geometry.forms import Group
+from care.geometry.kabsch import LARGE, kabsch
+from care.geometry.source import Source
+
+# N^p is taken to grow in proportion to the noise: see `best_alignment`.
+POWER = 1.5
+# Noise is added to so many coordinates in all: one draw is enough for a large d, which averages by itself.
+NOISY_COORDINATES = 1024
+
+
+class Alignment(NamedTuple):
+    """max_M E⟨M f(x), f(a(x))⟩ over rotations M, and over linear maps that keep the mean length.
+
+    `fitted` is that of the rotation fitted to the points, on the same points: the paper's W_f is made of it.
+    """
+
+    rotation: Float[Tensor, ""]
+    linear: Float[Tensor, ""]
+    fitted: Float[Tensor, ""]
+
+
+def best_alignment(source: Source, F_a: Float[Tensor, "n d"], group: Group = "SO") -> Alignment:
+    """The alignments in the population, estimated from the rows of `source` and F_a, in the span of `source`.
+
+    The best rotation has the alignment ‖E C‖_*, the nuclear norm. With N₁ = ‖C‖_* and N₂ that of C with as much noise
+    again, it is about (2 N₁^p − N₂^p)^(1/p), as if N^p grew in proportion to the noise. It does with p = 1 where the
+    noise is weak, and about with p = 2 where singular values are alike and weaker than the noise: p = 3/2. It is at
+    most the alignment of the best linear map M, √(E‖f(x)‖² E‖M f(x)‖²), which least squares gives without bias:
+    E‖M f(x)‖² = E‖f(a(x))‖² − RSS/(n − r), r the rank of F.
+    """
+    Y, Y_a = source.coordinates(source.F).double(), source.coordinates(F_a).double()
+    n = len(Y)
+    noise = (Y_a - Y @ source.least_squares(Y_a)) * (n / max(1, n - source.rank)) ** 0.5
+    C, W = Y_a.mT @ Y / n, _noises(noise, Y)
+    once = nuclear_norm(C, group == "SO")
+    again = torch.stack([nuclear_norm(C + sign * W, group == "SO").mean() for sign in (1, -1)]).mean()
+    rotation = (2 * once**POWER - again**POWER).clamp_min(0) ** (1 / POWER)
+    explained = (Y_a.square().sum() - noise.square().sum()).clamp_min(0)
+    linear = (Y.square().sum() * explained).sqrt() / n
+    return Alignment(torch.minimum(rotation, linear), linear, once)
+
+
+def nuclear_norm(C: Float[Tensor, "*batch d d"], special: bool) -> Float[Tensor, "*batch"]:
+    """max_R tr(Rᵀ C) = Σ σ_k over O(d); over SO(d), if `special`, the last σ is subtracted where det C < 0."""
+    if C.is_cuda and C.shape[-1] >= LARGE:  # where products are faster than singular values
+        return (kabsch(C, special) * C).sum((-2, -1))
+    values = torch.linalg.svdvals(C)
+    reflected = special & (torch.linalg.slogdet(C).sign < 0)
+    return values.sum(-1) - 2 * reflected * values[..., -1]
+
+
+def _noises(noise: Float[Tensor, "n d"], Y: Float[Tensor, "n d"]) -> Float[Tensor, "draws d d"]:
+    """W = Σ ±ε_i f(x_i)ᵀ / n for several draws of signs: as much noise as C has. C + W and C − W are used together, so
+    that what is linear in W cancels."""
+    n, d = Y.shape
+    draws = max(1, NOISY_COORDINATES // d)
+    signs = 2 * (scrambled(torch.arange(draws * n, device=Y.device)) & 1).to(Y).view(draws, n) - 1
+    return torch.stack([(noise * sign[:, None]).mT @ Y / n for sign in signs])

@@ -1,0 +1,136 @@
+"""Planted truths of the best rotation's ratio, and estimates of them from four points per dimension."""
+
+import pytest
+import torch
+
+from care.geometry import best_alignment, crossfit_predictions, crossfit_rotations, heldout_ratio, ratio_left, source_of
+from care.geometry import unexplained as unexplained_by
+from care.geometry.population import nuclear_norm
+from care.geometry.source import leading_directions
+
+DOUBLE = torch.float64
+
+
+def unit(x):
+    return torch.nn.functional.normalize(x, dim=-1)
+
+
+class World:
+    """f(x) of a spectrum, f(a(x)) = R f(x) and noise, put back on the sphere: as many rows as one asks for."""
+
+    def __init__(self, d, angle, size, noise, power=0.0, seed=0):
+        self.g = torch.Generator().manual_seed(seed)
+        A = torch.randn(d, d, generator=self.g, dtype=DOUBLE)
+        self.R = torch.linalg.matrix_exp((A - A.T) / torch.linalg.matrix_norm(A - A.T, 2) * angle)
+        self.spectrum = torch.arange(1, d + 1, dtype=DOUBLE) ** -power
+        self.d, self.size, self.noise = d, size, noise
+
+    def _images(self, n):
+        return unit(torch.randn(n, self.d, generator=self.g, dtype=DOUBLE) * self.spectrum)
+
+    def draw(self, n):
+        F = self._images(n)
+        isotropic = torch.randn(n, self.d, generator=self.g, dtype=DOUBLE) / self.d**0.5
+        noise = isotropic if self.noise == "isotropic" else self._images(n)
+        return F, unit(F @ self.R.T + self.size * noise)
+
+    def truth(self, n=100_000):
+        """The ratio from the cross-covariance of very many rows."""
+        F, F_a = self.draw(n)
+        C = F_a.T @ F / n
+        return ((1 - torch.linalg.svdvals(C).sum()) / (1 - C.trace())).item()
+
+
+# Angles and noises whose ratios are about 0.1, 0.5 and 0.97.
+PLANTED = [(1.5, 0.25), (1.5, 0.8), (0.4, 1.2)]
+
+
+@pytest.mark.parametrize("noise", ["isotropic", "other images"])
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("angle", "size"), PLANTED)
+def test_four_points_per_dimension_are_enough(angle, size, power, noise):
+    """The bias is below 0.01, and what is left is chance. Two halves of the points were 0.05 to 0.4 too high."""
+    world = World(24, angle, size, noise, power)
+    truth = world.truth()
+    assert min(abs(truth - planted) for planted in (0.1, 0.5, 0.97)) < 0.05
+    found = torch.stack([heldout_ratio(*world.draw(96)) for _ in range(40)])
+    chance = found.std().item() / 40**0.5
+    assert found.mean().item() == pytest.approx(truth, abs=0.01 + 2 * chance)
+
+
+def test_the_rotation_that_half_of_the_points_give_is_far_too_bad():
+    world = World(24, 0.4, 1.2, "isotropic")
+    F, F_a = world.draw(96)
+    C = F_a[:48].T @ F[:48]
+    U, _, Vh = torch.linalg.svd(C)
+    literal = (F[48:] @ (U @ Vh).T - F_a[48:]).square().sum() / (F_a[48:] - F[48:]).square().sum()
+    shrunk = crossfit_predictions(F, crossfit_rotations(F, F_a))
+    ratio = (shrunk - F_a).square().sum() / (F_a - F).square().sum()
+    assert literal > world.truth() + 0.2
+    assert ratio < world.truth() + 0.1
+
+
+def test_more_points_change_nothing_but_chance():
+    world = World(16, 1.5, 0.8, "other images", 0.5)
+    truth = world.truth()
+    assert heldout_ratio(*world.draw(20_000)).item() == pytest.approx(truth, abs=0.01)
+
+
+def test_no_rotation_is_better_than_the_best_linear_map():
+    """On the planted rotations they agree; where every second coordinate is halved, the linear map is better."""
+    for power in (0.0, 1.0):
+        F, F_a = World(24, 1.5, 0.8, "isotropic", power).draw(400)
+        source = source_of(F)
+        best = best_alignment(source, F_a)
+        assert best.linear >= best.rotation
+        assert ratio_left(source, F_a, best.linear).item() == pytest.approx(
+            ratio_left(source, F_a, best.rotation).item(), abs=0.03
+        )
+        halved = unit(F * torch.tensor([1, 0.3] * 12, dtype=DOUBLE))
+        best = best_alignment(source, halved)
+        assert ratio_left(source, halved, best.linear) < 0.4 * ratio_left(source, halved, best.rotation)
+
+
+def test_the_linear_map_is_that_of_least_squares():
+    """With very many points: αM f(x) with M from the normal equations, and α so that the mean length is kept."""
+    F, F_a = World(8, 1.0, 0.5, "other images", 0.5).draw(50_000)
+    predicted = F @ torch.linalg.solve(F.T @ F, F.T @ F_a)
+    predicted = predicted * (F.square().sum() / predicted.square().sum()).sqrt()
+    literal = (predicted - F_a).square().sum() / (F_a - F).square().sum()
+    source = source_of(F)
+    assert ratio_left(source, F_a, best_alignment(source, F_a).linear).item() == pytest.approx(literal.item(), abs=1e-3)
+
+
+def test_in_so_a_reflection_costs_the_smallest_singular_value():
+    C = torch.randn(5, 5, generator=torch.Generator().manual_seed(1), dtype=DOUBLE)
+    C = C if torch.linalg.det(C) < 0 else -C
+    values = torch.linalg.svdvals(C)
+    assert nuclear_norm(C, special=False).item() == pytest.approx(values.sum().item())
+    assert nuclear_norm(C, special=True).item() == pytest.approx((values.sum() - 2 * values[-1]).item())
+
+
+def test_few_points_are_measured_in_the_directions_that_they_can_tell():
+    """Rotations of 6 of 200 dimensions, and 40 points: all are found in the leading 10, and nothing outside of them."""
+    world = World(6, 1.5, 0.0, "isotropic")
+    wide = torch.linalg.qr(torch.randn(200, 6, generator=world.g, dtype=DOUBLE))[0]
+    F, F_a = (x @ wide.T for x in world.draw(40))
+    source = source_of(F, F_a)
+    assert source.dimension == 10
+    assert source.share == pytest.approx(1)
+    assert heldout_ratio(F, F_a) < 1e-9
+    noisy = unit(F_a + 0.5 * torch.randn(40, 200, generator=world.g, dtype=DOUBLE) / 200**0.5)
+    assert 0.05 < heldout_ratio(F, noisy) < 0.5
+
+
+def test_outside_of_the_span_a_rotation_leaves_everything_as_it_is():
+    F, F_a = World(12, 1.5, 0.3, "isotropic").draw(2000)
+    source = source_of(F, F_a, rank=5)
+    best = best_alignment(source, F_a).rotation
+    U = leading_directions(torch.cat([F, F_a]), 5)
+    Y, Y_a = F @ U, F_a @ U
+    V, _, Wh = torch.linalg.svd(Y_a.T @ Y)
+    predicted = F + (Y @ (V @ Wh).T - Y) @ U.T
+    literal = (predicted - F_a).square().sum() / (F_a - F).square().sum()
+    assert ratio_left(source, F_a, best).item() == pytest.approx(literal.item(), abs=0.01)
+    spread = (F_a - F_a.mean(0)).square().sum() / (F_a - F).square().sum()
+    assert unexplained_by(source, F_a, best).item() == pytest.approx((literal / spread).item(), abs=0.01)
