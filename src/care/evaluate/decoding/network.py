@@ -51,18 +51,26 @@ def _epochs(
     model: nn.Sequential, X: Float[Tensor, "n f"], Y: Float[Tensor, "n t"], known: Bool[Tensor, "n t"], seed: int
 ) -> Iterator[None]:
     """Train with Adam on squared errors, at a rate that falls to 0; yields after every epoch."""
-    adam = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)
-    batches = math.ceil(len(X) / BATCH)
-    falling = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, EPOCHS * batches)
+    weights = list(model.parameters())
+    moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
+    step, steps = 0, EPOCHS * math.ceil(len(X) / BATCH)
     for epoch in range(EPOCHS):
-        with torch.enable_grad():
-            for rows in _order(len(X), epoch, seed, X.device).split(BATCH):
-                error = torch.where(known[rows], model(X[rows]) - Y[rows], 0).square()
-                adam.zero_grad()
-                error.mean().backward()
-                adam.step()
-                falling.step()
+        for rows in _order(len(X), epoch, seed, X.device).split(BATCH):
+            with torch.enable_grad():
+                error = torch.where(known[rows], model(X[rows]) - Y[rows], 0).square().mean()
+                gradients = torch.autograd.grad(error, weights)
+            step += 1
+            for w, g, (m, v) in zip(weights, gradients, moments, strict=True):
+                _adam(w, g, m, v, LEARNING_RATE * (1 - step / (steps + 1)), step)
         yield
+
+
+def _adam(w: Tensor, g: Tensor, m: Tensor, v: Tensor, rate: float, step: int) -> None:
+    """m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², w ← w − rate · m̂/(√v̂ + ε). torch's own loads a compiler first."""
+    m.lerp_(g, 0.1)
+    v.mul_(0.999).addcmul_(g, g, value=0.001)
+    unbiased = math.sqrt(1 - 0.999**step)
+    w.addcdiv_(m, v.sqrt().add_(1e-8 * unbiased), value=-rate * unbiased / (1 - 0.9**step))
 
 
 def _network(f: int, t: int, seed: int) -> nn.Sequential:

@@ -31,10 +31,10 @@ def parameter_targets(p: Parameters) -> dict[str, Target]:
     whether there is `flip`, `gray` and `solarize`. Of point clouds: the entries of the rotation (`rotation 0 0` …) and
     the logarithm of the `scale`.
 
-    A parameter is known where the picture shows it. On a gray picture a shift of hue or a factor of saturation shows
-    nothing, and what they did before a picture turned gray is lost: in whatever order, both are known only without
-    `gray`, and the hue only without a saturation near 0. Likewise a picture of one value shows none of contrast,
-    saturation and hue, and a black one not even its contrast. All others are known everywhere: "not applied" is a value.
+    A parameter is known where the picture shows it. On a gray picture a shift of hue or a factor of saturation does
+    nothing, and what they did before a picture turned gray is lost, in whatever order: both are known only without
+    `gray` and without a contrast of 0, the hue only without a saturation of 0, and on a black picture neither they nor
+    the contrast are. All others are known everywhere: "not applied" is a value.
     """
     if isinstance(p, ImageParameters):
         targets = _crop_targets(p) | _color_targets(p)
