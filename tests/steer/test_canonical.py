@@ -10,10 +10,10 @@ import torch
 from sklearn.metrics import r2_score
 
 from care.augment import PointPolicy, simclr
+from care.evaluate.decoding.r2 import r2_units
 from care.steer import Canonicalized, canonicalized_families, measure_canonicalization
 from care.steer.canonical import CLASS, LINEAR, NETWORK, PAIR, attributes, canonical_table, canonicalize_rows
 from care.steer.families import measured_families
-from care.evaluate.decoding.r2 import r2_units
 from care.steer.probing import crossfit, interval, least_squares, network
 from steer.planted import by_class, by_hue, color_observer, colored, hue_rotation
 

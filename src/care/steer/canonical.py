@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import COLOR_OPERATIONS, Parameters, PointPolicy
-from care.evaluate.comparison.bootstrap import Difference, paired_difference
+from care.evaluate.comparison.paired import Difference, paired_difference
 from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.targets import parameter_targets
 from care.evaluate.effects.families import ALL, Family, Watch

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from care.evaluate.comparison.bootstrap import Difference, paired_difference
+from care.evaluate.comparison.paired import Difference, paired_difference
 from care.evaluate.decoding.ridge import fit_ridge
 from care.randomness import derive, generator_for
 

@@ -165,4 +165,6 @@ def test_mistakes_in_a_regression_are_explained(X, Y, penalties, message):
 
 def test_targets_of_other_rows_are_refused(unchecked):
     with pytest.raises(ValueError, match="'hue' must have one row for each of 5 features"):
-        parameter_r2(torch.zeros(5, 2), torch.zeros(5, 2), {"hue": Target(torch.zeros(4, 1), torch.ones(4, dtype=torch.bool))})
+        parameter_r2(
+            torch.zeros(5, 2), torch.zeros(5, 2), {"hue": Target(torch.zeros(4, 1), torch.ones(4, dtype=torch.bool))}
+        )

@@ -44,7 +44,9 @@ def test_image_targets_are_what_the_rows_say(generator):
 def test_targets_are_finite_at_factor_zero(generator):
     p = ImagePolicy(size=8).sample(4, (8, 8), generator)
     black = dataclasses.replace(p, brightness=torch.tensor([0.0, 0.5, 1.0, 1.5]))
-    assert parameter_targets(black)["brightness"].values[:, 0].tolist() == pytest.approx(np.log([0.01, 0.5, 1, 1.5]).tolist())
+    assert parameter_targets(black)["brightness"].values[:, 0].tolist() == pytest.approx(
+        np.log([0.01, 0.5, 1, 1.5]).tolist()
+    )
 
 
 def test_what_does_not_vary_is_left_out(generator):

@@ -1,7 +1,7 @@
 """What can be decoded from features: the parameters of the drawn augmentation, and the factors of generated samples.
 
-R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² on images that were not fitted: 1 is exact, 0 is what predicting the mean ȳ gives. A fit
-to noise can come out slightly below 0; it is reported as it is. NaN means that the target is constant in these rows.
+R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² on images that were not fitted: 1 is exact, 0 is what predicting the mean ȳ gives. A
+fit to noise can come out slightly below 0; it is reported as it is. NaN means that the target is constant there.
 """
 
 import math
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from care.evaluate.decoding.bilinear import Pair, bilinear_predictions
@@ -106,7 +106,7 @@ def _units(X: Float[Tensor, "n f"], targets: Mapping[str, Target], predict: Pred
     fit, score = _halves(len(X), X.device)
     widths = [target.values.shape[1] for target in targets.values()]
     Y = torch.cat([target.values.double() for target in targets.values()], dim=1)
-    known = torch.cat([target.known[:, None].expand(-1, w) for target, w in zip(targets.values(), widths, strict=True)], 1)
+    known = torch.cat([target.known[:, None].expand_as(target.values) for target in targets.values()], dim=1)
     predicted = predict(X[fit], Y[fit], known[fit], X[score]).double()
     columns = zip(Y[score].split(widths, 1), predicted.split(widths, 1), targets.values(), strict=True)
     return {name: r2_units(y, p, t.known[score]) for name, (y, p, t) in zip(targets, columns, strict=True)}

@@ -88,9 +88,7 @@ def _order(n: int, epoch: int, seed: int, device: torch.device) -> Int[Tensor, "
     return torch.randperm(n, generator=generator_for("cpu", seed, "decoding", "rows", epoch)).to(device)
 
 
-def _standardized(
-    fitted: Float[Tensor, "n f"], *rows: Float[Tensor, "_ f"]
-) -> tuple[Float[Tensor, "_ f"], ...]:
+def _standardized(fitted: Float[Tensor, "n f"], *rows: Float[Tensor, "_ f"]) -> tuple[Float[Tensor, "_ f"], ...]:
     mean, scale = _moments(fitted, torch.ones_like(fitted, dtype=torch.bool))
     return tuple(((X - mean) / scale).float() for X in rows)
 
