@@ -89,7 +89,8 @@ def test_the_table_says_what_is_certain_and_of_what_there_are_too_few(run):
         made[name] = Evaluation(record, arrays)
     shown = compare_evaluations(made).table().splitlines()
     lines = {line.split("  ")[1].strip(): line for line in shown if line.startswith("  ")}
-    assert lines["kNN, k = 20 ↑"].endswith("+100 points [+100, +100]  yes, one seed")
+    assert lines["kNN, k = 20 ↑"].split("   ")[-1].strip() == "yes, one seed"
+    assert "+100 points [+100, +100]" in lines["kNN, k = 20 ↑"]
     assert lines["γ_f ↓"].endswith(" +1")
     (note,) = (line for line in shown if line.startswith("yes: "))
     assert "20 test images" in note

@@ -28,7 +28,7 @@ def network_predictions(
     The last tenth of the rows is for early stopping: every target is predicted by the network of the epoch in which its
     error there is least, and by its mean if that is better by no more than two standard errors, which noise can be.
     """
-    cut = len(X) - max(1, len(X) // VALIDATION)
+    cut = len(X) - max(2, len(X) // VALIDATION)  # two have a standard error
     X, others = _standardized(X[:cut], X, others)
     mean, scale = _moments(Y[:cut], known[:cut])
     Y = torch.where(known, (Y - mean) / scale, 0).float()
