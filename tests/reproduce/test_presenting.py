@@ -95,17 +95,17 @@ def test_a_difference_is_told_with_its_interval_over_seeds(pictures):
 
 
 def test_cells_of_several_dimensions_say_so(pictures):
-    """16 coordinates of a split embedding beside all of another."""
+    """7 coordinates of a split embedding beside all of another."""
     first, second = all_planted("wahba", pictures)[:2]
     assert "d = " not in str(measured_table([first, second])[1])
     record = copy.deepcopy(first.evaluation.record)
     for measured in record["measurements"].values():
-        measured["dimension"] = 16
+        measured["dimension"] = 7
     other = dataclasses.replace(second, evaluation=Evaluation(record, {}))
     header, rows = measured_table([first, other])
     ratio = header.index("held-out ratio")
     before = first.evaluation.measurement("embedding").dimension
-    assert [row[ratio].split(" (")[1] for row in rows] == [f"d = {before})", "d = 16)"]
+    assert [row[ratio].split(" (")[1] for row in rows] == [f"d = {before})", "d = 7)"]
     assert "d = " not in rows[0][header.index("probe %")]
 
 

@@ -126,10 +126,16 @@ def test_an_interval_needs_three(units, known, generator):
     assert math.isfinite(paired_difference(a, b).p) == known
 
 
-def test_differences_that_are_all_the_same_are_certain():
-    for change, p in ((0.0, 1.0), (0.5, 0.0)):
-        result = paired_difference(torch.arange(5.0), torch.arange(5.0) + change)
-        assert (result.low, result.high, result.p) == (change, change, p)
+def test_many_differences_that_are_all_the_same_are_certain_and_a_few_are_not():
+    """By the sign test: 5 of 5 in one direction are not rare enough."""
+    for n, change in ((5, 0.0), (6, 0.5), (20, 0.5)):
+        result = paired_difference(torch.arange(float(n)), torch.arange(float(n)) + change)
+        assert (result.low, result.high) == (change, change)
+        assert result.p == (stats.binomtest(n, n).pvalue if change else 1)
+    few = paired_difference(torch.zeros(5), torch.ones(5))
+    assert few.difference == 1
+    assert math.isnan(few.low)
+    assert math.isnan(few.p)
 
 
 @pytest.mark.usefixtures("unchecked")

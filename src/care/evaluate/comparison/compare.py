@@ -30,7 +30,7 @@ def compare_evaluations(evaluations: Mapping[str, Evaluation]) -> "Comparison":
     pairs = [(name, key) for name in others for key in found[base] if _paired(found[base], found[name], key)]
     differences: dict[str, dict[Key, Difference]] = {name: {} for name in others}
     for name, key in pairs:
-        differences[name][key] = paired_difference(found[base][key].units, found[name][key].units)  # type: ignore[arg-type]
+        differences[name][key] = paired_difference(found[base][key].units, found[name][key].units)
     about = evaluations[base].record["about"]
     return Comparison(found, differences, about["test_images"], about["augmentations"])
 
@@ -114,7 +114,9 @@ class Comparison:
             f" are Student's over the {drawn}, of each difference alone, and for one pretraining seed of each model"
         ]
         if any(math.isnan(d.low) for d in all_of_them):
-            notes.append(f"no interval: fewer than {FEWEST} images or augmentations")
+            notes.append(
+                f"no interval: fewer than {FEWEST} images or augmentations, or a few that all differ by the same"
+            )
         if any(d.dropped for d in all_of_them):
             notes.append("left out: images or augmentations that have no value for one of the models")
         return "\n\n" + "\n".join([*notes, *self.left_out()])
