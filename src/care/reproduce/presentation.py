@@ -81,14 +81,14 @@ def cell(outcomes: Sequence[Outcome], quantity: Quantity, with_dimension: bool =
     scale = 100 if quantity[0] == "classes" else 1
     middle = f"{scale * fmean(found):.2f}" if scale == 100 else number(fmean(found))
     spread = "" if len(found) < 2 else f" ± {number(scale * stdev(found), 2)}"
-    return middle + spread + (f" (d = {outcomes[0].dimension(*quantity)})" if with_dimension else "")
+    return middle + spread + (f" (d = {outcomes[0].dimension(quantity[0])})" if with_dimension else "")
 
 
 def measured_table(
     outcomes: Sequence[Outcome], columns: Mapping[str, Quantity] = COLUMNS
 ) -> tuple[list[str], list[list[str]]]:
     """A row per label: the columns, epochs, and seeds. Where dimensions differ within a column, its cells have them."""
-    dimensions = {quantity: {o.dimension(*quantity) for o in outcomes} - {None} for quantity in columns.values()}
+    dimensions = {quantity: {o.dimension(quantity[0]) for o in outcomes} - {None} for quantity in columns.values()}
     rows = []
     for label, group in by_label(outcomes).items():
         cells = [cell(group, quantity, len(dimensions[quantity]) > 1) for quantity in columns.values()]

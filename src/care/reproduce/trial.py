@@ -12,7 +12,7 @@ from torch import Tensor
 
 from care.atomic_files import make_folder, write_atomically
 from care.evaluate import Evaluation, Settings
-from care.evaluate.comparison.quantities import find_quantity
+from care.evaluate.comparison.quantities import ACTED_ON, find_quantity
 from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
@@ -73,10 +73,11 @@ class Outcome:
         quantity = find_quantity(self.evaluation, group, name)
         return None if quantity is None else quantity.value
 
-    def dimension(self, group: str, name: str) -> int | None:
-        """Of the embeddings that a quantity is measured of."""
-        quantity = find_quantity(self.evaluation, group, name)
-        return None if quantity is None else quantity.dimension
+    def dimension(self, group: str) -> int | None:
+        """Of the embeddings that the quantities of a group are measured of."""
+        output = self.evaluation.equivariant_output if group == ACTED_ON else group
+        measured: Mapping[str, Any] = self.evaluation.record["measurements"].get(output, {})
+        return measured.get("dimension")
 
     def save(self, folder: Path) -> None:
         """Keep everything but the arrays, as JSON."""

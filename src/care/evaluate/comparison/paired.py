@@ -12,6 +12,7 @@ from care.evaluate.comparison.student import quantile, tails
 
 FEWEST = 3  # units: of two, an interval is too wide to say anything
 LEVEL = 0.95
+ROUNDING = 1e-6  # of a difference: units that differ from each other by less are equal
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ def paired_difference(
     kept = change[~change.isnan()]
     n, mean = len(kept), kept.mean().item()
     error = kept.std().item() / math.sqrt(n) if n > 1 else 0.0
+    error = error if error > ROUNDING * abs(mean) else 0.0
     p = tails(mean / error, n - 1) if error else 2.0 ** (1 - n) if mean else 1.0
     if n < FEWEST or (not error and mean and p >= 1 - level):
         return Difference(mean, math.nan, math.nan, n, len(change) - n)
