@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from care.atomic_files import Lock
 from care.cli import app
 from care.evaluate import Settings
+from care.evaluate.comparison.quantities import ACTED_ON
 from care.methods.simclr import SimCLRSettings
 from care.objective import setting
 from care.reproduce import Trial, Workshop, carry_out_all
@@ -59,7 +60,7 @@ def test_what_is_done_is_found_and_not_done_again(carried_out):
     assert [file.stat().st_mtime_ns for file in weights] == written
     for old, new in zip(outcomes, again, strict=True):
         assert new.trial.label == old.trial.label
-        assert new.value("equivariant", "γ_f") == pytest.approx(old.value("equivariant", "γ_f"), rel=1e-4)
+        assert new.value(ACTED_ON, "γ_f") == pytest.approx(old.value(ACTED_ON, "γ_f"), rel=1e-4)
         assert new.log == [{k: pytest.approx(v, rel=1e-4) for k, v in record.items()} for record in old.log]
         assert new.evaluation.arrays.keys() == old.evaluation.arrays.keys()
         assert new.made["torch"]
@@ -81,8 +82,8 @@ def test_what_is_kept_suffices_without_the_runs(carried_out, tmp_path):
     assert not found.evaluation.arrays
     for group, name in (
         ("classes", "linear probe, top-1"),
-        ("equivariant", "held-out ratio"),
-        ("equivariant", "R² of the factor axis"),
+        (ACTED_ON, "held-out ratio"),
+        (ACTED_ON, "R² of the factor axis"),
     ):
         assert found.value(group, name) == pytest.approx(outcomes[1].value(group, name), rel=1e-5)
 
@@ -129,7 +130,7 @@ def test_a_longer_trial_goes_on_from_a_shorter_one(carried_out, tmp_path):
     assert outcome.log[0] == outcomes[1].log[0]
     (afresh,) = carry_out_all([longer], Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu"), nothing)
     assert [record["loss"] for record in outcome.log] == [record["loss"] for record in afresh.log]
-    assert outcome.value("equivariant", "γ_f") == afresh.value("equivariant", "γ_f")
+    assert outcome.value(ACTED_ON, "γ_f") == afresh.value(ACTED_ON, "γ_f")
 
 
 def test_a_trial_that_another_process_has_is_waited_for(carried_out, tmp_path):

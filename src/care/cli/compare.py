@@ -18,11 +18,12 @@ def compare(
         "comparison"
     ),
 ) -> None:
-    """Put evaluated runs side by side: one table, paired figures, and which differences are significant.
+    """Put evaluated runs side by side: one table, paired figures, and which differences are certain.
 
-    Every run is compared with the first one, image by image and augmentation by augmentation: intervals are 95 %
-    bootstrap intervals of the paired differences, and * marks those that exclude 0; fewer than 6 images or
-    augmentations are too few for one. They are over images and augmentations, not over pretraining seeds.
+    Every run is compared with the first one, output by output, image by image and augmentation by augmentation.
+    Intervals are 95 % intervals of the paired differences (Student's t), each for itself. A difference is called "yes"
+    if it is certain after Holm's correction for all differences of the table, else "undecided". All this is over
+    images and augmentations, not over pretraining seeds: every run is one.
 
     Example: [bold]care compare runs/simclr runs/care[/bold]
     """
@@ -41,7 +42,7 @@ def compare(
         check_paired(evaluations)
         claim_folder(out)
     with progress_bars() as watch:
-        comparison = compare_evaluations(evaluations, watch)
+        comparison = compare_evaluations(evaluations)
         pictures = figures(evaluations, logs)
         for name in names[1:]:
             pictures[f"differences-{name}"] = differences_figure(comparison.rows(name), f"{name} against {names[0]}")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from care.atomic_files import make_folder, write_atomically
 from care.evaluate import Evaluation, Settings
-from care.evaluate.comparison.quantities import find_quantity
+from care.evaluate.comparison.quantities import ACTED_ON, find_quantity
 from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
@@ -69,12 +69,15 @@ class Outcome:
     run: Path | None = None
 
     def value(self, group: str, name: str) -> float | None:
-        """One of the quantities of `care compare`, such as ("backbone", "γ_f").
-
-        The group "equivariant" is the equivariant part of a split embedding, or else the whole embedding.
-        """
+        """One of the quantities of `care compare`, such as ("backbone", "γ_f") or (ACTED_ON, "γ_f")."""
         quantity = find_quantity(self.evaluation, group, name)
         return None if quantity is None else quantity.value
+
+    def dimension(self, group: str) -> int | None:
+        """Of the embeddings that the quantities of a group are measured of."""
+        output = self.evaluation.equivariant_output if group == ACTED_ON else group
+        measured: Mapping[str, Any] = self.evaluation.record["measurements"].get(output, {})
+        return measured.get("dimension")
 
     def save(self, folder: Path) -> None:
         """Keep everything but the arrays, as JSON."""
