@@ -18,6 +18,7 @@ from care.evaluate.evaluation import Evaluation
 from care.evaluate.features.knn import knn_predict
 from care.evaluate.features.logistic import logistic_regression
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol, linear_probe
+from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.observer import Observer
 from care.evaluate.pictures import figures
 from care.evaluate.retrieval.neighbors import retrieval_measures
@@ -46,4 +47,5 @@ __all__ = [
     "prediction_measures",
     "retrieval_measures",
     "summary",
+    "tuned_logistic",
 ]

@@ -61,10 +61,11 @@ def logistic_regression(
     penalty = 2 * penalty if len(present) == 2 else penalty
     X, center = features.double(), features.double().mean(0)
     P = _whitening(X - center, penalty, len(present))
-    V, shift, gradient_norm = _minimize((X - center) @ P, labels, P, penalty, tolerance, max_iterations)
+    objective = Objective.of((X - center) @ P, labels, penalty * P.mT @ P)
+    θ, gradient_norm = minimize(objective, objective.start(), tolerance, max_iterations)
     weight, bias = X.new_zeros(X.shape[1], classes), X.new_full((classes,), -torch.inf)
-    weight[:, present] = P @ V
-    bias[present] = shift - center @ P @ V
+    weight[:, present] = P @ θ[:-1]
+    bias[present] = θ[-1] - center @ P @ θ[:-1]
     return Logistic(weight, bias, gradient_norm, gradient_norm <= tolerance)
 
 
@@ -83,12 +84,26 @@ def _whitening(X: Float64[Tensor, "n d"], penalty: float, classes: int) -> Float
 
 
 @dataclass(frozen=True, eq=False)
-class _Objective:
+class Objective:
     """Σᵢ −log softmax(Zθ)_{yᵢ} + ½ tr θᵀQθ: rows Z with a 1 behind them, classes Y one-hot, Q the penalty."""
 
     Z: Float64[Tensor, "n p"]
     Y: Float64[Tensor, "n classes"]
     Q: Float64[Tensor, "p p"]
+
+    @classmethod
+    def of(
+        cls, rows: Float64[Tensor, "n d"], labels: Int64[Tensor, " n"], penalty: Float64[Tensor, "d d"]
+    ) -> "Objective":
+        """That of rows without the 1, and of a penalty that leaves the bias alone."""
+        Q = torch.block_diag(penalty, rows.new_zeros(1, 1))
+        return cls(F.pad(rows, (0, 1), value=1.0), F.one_hot(labels).double(), Q)
+
+    def start(self) -> Float64[Tensor, "p classes"]:
+        """No weights, and the biases that are best then: the minimum under an infinite penalty."""
+        θ = self.Z.new_zeros(self.Z.shape[1], self.Y.shape[1])
+        θ[-1] = self.Y.mean(0).log()
+        return θ
 
     def value(self, θ: Float64[Tensor, "p classes"]) -> Float64[Tensor, ""]:
         """The objective."""
@@ -114,24 +129,14 @@ class _Objective:
         return U / eigenvalues.clamp_min(len(H) * torch.finfo(H.dtype).eps * eigenvalues[-1]) @ U.mT
 
 
-def _minimize(
-    Z: Float64[Tensor, "n d"],
-    labels: Int64[Tensor, " n"],
-    P: Float64[Tensor, "d d"],
-    penalty: float,
-    tolerance: float,
-    max_iterations: int,
-) -> tuple[Float64[Tensor, "d classes"], Float64[Tensor, " classes"], float]:
-    """V, b and the relative gradient at the minimum of Σ −log softmax(ZV + b)_y + ½ penalty ‖PV‖², by Newton's method.
+def minimize(
+    objective: Objective, θ: Float64[Tensor, "p classes"], tolerance: float, max_iterations: int
+) -> tuple[Float64[Tensor, "p classes"], float]:
+    """The θ of the minimum, by Newton's method, and the length of its gradient relative to that at the θ given.
 
     Where classes are well separated, the curvature is far from that of the start, for which coordinates were chosen:
     L-BFGS took 2,500 gradients for features for which these steps take 350 products with the Hessian.
     """
-    Y = F.one_hot(labels).double()
-    Q = torch.block_diag(penalty * P.mT @ P, Z.new_zeros(1, 1))
-    objective = _Objective(torch.cat([Z, Z.new_ones(len(Z), 1)], dim=1), Y, Q)
-    θ = Z.new_zeros(len(Q), Y.shape[1])
-    θ[-1] = Y.mean(0).log()
     gradient, q = objective.gradient(θ)
     start, left = float(gradient.norm()) or 1.0, 1.0 if gradient.any() else 0.0
     for _ in range(max_iterations):
@@ -141,11 +146,11 @@ def _minimize(
         θ = _descend(objective, θ, step, slope=float((gradient * step).sum()))
         gradient, q = objective.gradient(θ)
         left = float(gradient.norm()) / start
-    return θ[:-1], θ[-1], left
+    return θ, left
 
 
 def _newton_step(
-    objective: _Objective, gradient: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"], accuracy: float
+    objective: Objective, gradient: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"], accuracy: float
 ) -> Float64[Tensor, "p classes"]:
     """The s with Hs = −∇, up to `accuracy` of the gradient, by preconditioned conjugate gradients."""
     M, residual = objective.preconditioner(q), -gradient
@@ -163,7 +168,7 @@ def _newton_step(
 
 
 def _descend(
-    objective: _Objective, θ: Float64[Tensor, "p classes"], step: Float64[Tensor, "p classes"], slope: float
+    objective: Objective, θ: Float64[Tensor, "p classes"], step: Float64[Tensor, "p classes"], slope: float
 ) -> Float64[Tensor, "p classes"]:
     """θ + t · step, with the first t of 1, ½, ¼ … by which the objective falls as it should, but for its rounding."""
     before, t = objective.value(θ), 1.0
