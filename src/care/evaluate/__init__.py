@@ -3,10 +3,13 @@
 `measure`              how the embeddings of any model respond to augmentations
 `evaluate_model`       everything the paper measures, and more
 `compare_evaluations`  several evaluated models, side by side
+`measure_transfer`     how good the features of any model are on other data sets
+`measure_robustness`   how much a classifier of these features loses on corrupted images
 
 A folder per question, of functions of tensors: `features` (how good are they for classification?), `effects` (how do
 augmentations act on embeddings?), `decoding` (what can be decoded from features?), `retrieval` (what is retrieved after
-color jitter?), `comparison` (which model is better?). The geometry is in `care.geometry`.
+color jitter?), `transfer` (how good are features on other data sets?), `robustness` (and on corrupted images?),
+`comparison` (which model is better?). The geometry is in `care.geometry`.
 """
 
 from care.evaluate.comparison.bootstrap import paired_difference
@@ -24,15 +27,20 @@ from care.evaluate.pictures import figures
 from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.evaluate.study import Settings, Study, evaluate_model
 from care.evaluate.summary import summary
+from care.evaluate.transfer.downstream import Downstream
+from care.evaluate.transfer.measure import measure_transfer
+from care.evaluate.transfer.result import Transfer
 
 __all__ = [
     "IMAGENET100",
     "PAPER",
+    "Downstream",
     "Evaluation",
     "Observer",
     "Protocol",
     "Settings",
     "Study",
+    "Transfer",
     "compare_evaluations",
     "evaluate_model",
     "factor_r2",
@@ -42,6 +50,7 @@ __all__ = [
     "logistic_regression",
     "measure",
     "measure_observed",
+    "measure_transfer",
     "paired_difference",
     "parameter_r2",
     "prediction_measures",

@@ -14,6 +14,7 @@ from care.report.steered_gallery import Asked, steered_gallery
 from care.report.steering import steering_figure
 from care.report.sweep import sweep_figure
 from care.report.training import training_figure
+from care.report.transfer import transfer_figure
 from care.report.wahba import wahba_figure
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "steering_figure",
     "sweep_figure",
     "training_figure",
+    "transfer_figure",
     "wahba_figure",
 ]

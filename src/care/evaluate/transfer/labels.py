@@ -1,7 +1,7 @@
 """Which labels a classifier is fitted to, and which choose its penalty."""
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
 from care.randomness import generator_for
@@ -24,12 +24,13 @@ def stratified(
     return chosen.to(labels.device)
 
 
-def mean_per_class(correct: Bool[Tensor, " n"], labels: Int[Tensor, " n"]) -> float:
-    """The mean over the classes of the accuracy on the rows of a class."""
-    return (correct.double() * class_weights(labels)).mean().item()
+def accuracies(correct: Bool[Tensor, " n"], labels: Int[Tensor, " n"]) -> dict[str, float]:
+    """Top-1 accuracy, and the mean over the classes of the accuracy on the rows of a class."""
+    hits = correct.double()
+    return {"top1": hits.mean().item(), "mean_per_class": (hits * class_weights(labels)).mean().item()}
 
 
-def class_weights(labels: Int[Tensor, " n"]) -> Tensor:
+def class_weights(labels: Int[Tensor, " n"]) -> Float64[Tensor, " n"]:
     """Weights of mean 1 by which every class counts the same, n / (classes · n_c): the mean over classes of an accuracy
     is the mean over rows with these weights."""
     present, inverse, counts = labels.unique(return_inverse=True, return_counts=True)
