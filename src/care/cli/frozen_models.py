@@ -64,3 +64,12 @@ def _with_distinct_names(models: Sequence[FrozenModel], given: Sequence[str]) ->
     if len(set(called)) < len(called):
         raise ValueError("the same model was given twice: give different ones")
     return [FrozenModel(name, one.model, one.policy) for name, one in zip(called, models, strict=True)]
+
+
+def data_of_runs(models: Sequence[str]) -> str:
+    """The data set that all runs among the models were trained on; ValueError if there is none, or several."""
+    trained_on = sorted({config.data for config in map(config_of, models) if config is not None})
+    if len(trained_on) != 1:
+        what = f"the runs were trained on {' and on '.join(trained_on)}" if trained_on else "these are no runs"
+        raise ValueError(f"{what}: say what to test them on, --data NAME")
+    return trained_on[0]

@@ -25,6 +25,7 @@ from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.observer import Observer
 from care.evaluate.pictures import figures
 from care.evaluate.retrieval.neighbors import retrieval_measures
+from care.evaluate.robustness.measure import Robustness, measure_robustness
 from care.evaluate.study import Settings, Study, evaluate_model
 from care.evaluate.summary import summary
 from care.evaluate.transfer.downstream import Downstream
@@ -38,6 +39,7 @@ __all__ = [
     "Evaluation",
     "Observer",
     "Protocol",
+    "Robustness",
     "Settings",
     "Study",
     "Transfer",
@@ -50,6 +52,7 @@ __all__ = [
     "logistic_regression",
     "measure",
     "measure_observed",
+    "measure_robustness",
     "measure_transfer",
     "paired_difference",
     "parameter_r2",
