@@ -14,13 +14,22 @@ from care.tables import text_table
 Key = tuple[str, str]  # where a quantity was measured, and its name
 
 
-def compare_evaluations(evaluations: Mapping[str, Evaluation], watch: Watch | None = None) -> "Comparison":
+def compare_evaluations(
+    evaluations: Mapping[str, Evaluation],
+    watch: Watch | None = None,
+    more: Mapping[str, Sequence[Quantity]] | None = None,
+) -> "Comparison":
     """Each model against the first, on the images and augmentations they share.
 
-    Evaluations that were not made alike cannot be paired: ValueError says in what they differ.
+    Evaluations that were not made alike cannot be paired: ValueError says in what they differ. `more` has further
+    quantities of the models, such as `transfer_quantities`; with these there may be no evaluations at all.
     """
     check_paired(evaluations)
-    found = {name: {(q.group, q.name): q for q in quantities(one)} for name, one in evaluations.items()}
+    known = {name: quantities(one) for name, one in evaluations.items()}
+    names = evaluations or more or {}
+    found = {
+        name: {(q.group, q.name): q for q in [*known.get(name, ()), *(more or {}).get(name, ())]} for name in names
+    }
     base = next(iter(found))
     pairs = [
         (name, key) for name in found if name != base for key in found[base] if _paired(found[base], found[name], key)
@@ -30,14 +39,14 @@ def compare_evaluations(evaluations: Mapping[str, Evaluation], watch: Watch | No
         differences[name][key] = paired_difference(found[base][key].units, found[name][key].units)  # type: ignore[arg-type]
         if watch is not None:
             watch("bootstrap", i, len(pairs))
-    about = evaluations[base].record["about"]
+    about = evaluations[base].record["about"] if evaluations else {"test_images": 0, "augmentations": 0}
     return Comparison(found, differences, about["test_images"], about["augmentations"])
 
 
 def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
     """ValueError if the evaluations are not of the same images and augmentations, with probes of one kind."""
-    first = next(iter(evaluations.values()))
     for other in evaluations.values():
+        first = next(iter(evaluations.values()))
         if different := other.unlike(first):
             raise ValueError(f"these evaluations were not made alike: {'; '.join(different)}")
 
@@ -50,7 +59,7 @@ def _paired(mine: Mapping[Key, Quantity], theirs: Mapping[Key, Quantity], key: K
 class Comparison:
     """Quantities by model, and the paired differences of every model from the first.
 
-    `images` and `augmentations` say how many of them there were, the latter per family.
+    `images` and `augmentations` say how many of them there were, the latter per family; 0 without evaluations.
     """
 
     models: Mapping[str, Mapping[Key, Quantity]]
@@ -86,6 +95,7 @@ class Comparison:
         """What * means, if there is one, and why some differences have no interval."""
         all_of_them = [d for by in self.differences.values() for d in by.values()]
         drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
+        drawn = drawn if self.images else "test images or few-shot tasks"
         notes = [f"* significant: the 95 % interval over the {drawn} excludes 0, for these pretraining seeds"]
         if any(math.isnan(d.low) for d in all_of_them):
             notes.append(f"no interval: fewer than {FEWEST} images or augmentations")

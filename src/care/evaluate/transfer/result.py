@@ -79,6 +79,29 @@ class Transfer:
         return cls(*load_record(Path(folder), RECORD, ARRAYS, "transfer", "care transfer"))
 
 
+def load_transfers(folders: Mapping[str, Path]) -> dict[str, Transfer]:
+    """The transfers in these folders, or in a folder `transfer` inside; ValueError if they cannot be compared."""
+    inside = {
+        name: folder / "transfer" if (folder / "transfer").is_dir() else folder for name, folder in folders.items()
+    }
+    found = {name: Transfer.load(folder) for name, folder in inside.items() if (folder / RECORD).exists()}
+    first = next(iter(found.values()), None)
+    for one in found.values():
+        if different := _unlike(first, one):
+            raise ValueError(f"these transfers were not made alike: {'; '.join(different)}")
+    return found
+
+
+def _unlike(first: Transfer, other: Transfer) -> list[str]:
+    """In what two transfers differ that should have been the same, on the data sets that both have."""
+    records = [first.record["about"], other.record["about"]]
+    pairs = [(name, *(record[name] for record in records)) for name in ("seed", "tasks")]
+    for data in first.data.keys() & other.data.keys():
+        counts = ("train_images", "validation_images", "test_images")
+        pairs += [(f"{name} of {data}", first.data[data][name], other.data[data][name]) for name in counts]
+    return [f"{name}: {a} for {first.name}, {b} for {other.name}" for name, a, b in pairs if a != b]
+
+
 def transfer_table(transfers: Mapping[str, Transfer]) -> str:
     """A row per data set and what was fitted to, and a column per model."""
     rows: list[list[str]] = []
