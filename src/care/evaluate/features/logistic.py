@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int64
 from torch import Tensor
 
 CONJUGATE = 1000  # conjugate gradients per step of Newton's, at most
+SKETCHED = 8  # rows per feature that a preconditioner is made of, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,21 @@ class Logistic:
     bias: Float64[Tensor, " classes"]
     gradient_norm: float
     converged: bool
+
+    @classmethod
+    def of(
+        cls,
+        weight: Float64[Tensor, "d present"],
+        bias: Float64[Tensor, " present"],
+        present: Int64[Tensor, " present"],
+        classes: int,
+        gradient_norm: float,
+        tolerance: float,
+    ) -> "Logistic":
+        """A classifier of all classes from the weights of those that are present."""
+        all_weights, all_biases = weight.new_zeros(len(weight), classes), weight.new_full((classes,), -torch.inf)
+        all_weights[:, present], all_biases[present] = weight, bias
+        return cls(all_weights, all_biases, gradient_norm, gradient_norm <= tolerance)
 
     def scores(self, features: Float[Tensor, "m d"]) -> Float64[Tensor, "m classes"]:
         """Logits; their softmax are the probabilities of the classes."""
@@ -63,10 +79,8 @@ def logistic_regression(
     P = _whitening(X - center, penalty, len(present))
     objective = Objective.of((X - center) @ P, labels, penalty * P.mT @ P)
     θ, gradient_norm = minimize(objective, objective.start(), tolerance, max_iterations)
-    weight, bias = X.new_zeros(X.shape[1], classes), X.new_full((classes,), -torch.inf)
-    weight[:, present] = P @ θ[:-1]
-    bias[present] = θ[-1] - center @ P @ θ[:-1]
-    return Logistic(weight, bias, gradient_norm, gradient_norm <= tolerance)
+    weight = P @ θ[:-1]
+    return Logistic.of(weight, θ[-1] - center @ weight, present, classes, gradient_norm, tolerance)
 
 
 def _whitening(X: Float64[Tensor, "n d"], penalty: float, classes: int) -> Float64[Tensor, "d d"]:
@@ -123,10 +137,15 @@ class Objective:
         return self.Z.mT @ (q * (u - (q * u).sum(1, keepdim=True))) + self.Q @ v
 
     def preconditioner(self, q: Float64[Tensor, "n classes"]) -> Float64[Tensor, "p p"]:
-        """The inverse of Zᵀ diag(w) Z + Q with wᵢ the mean of qᵢ(1 − qᵢ): the mean curvature of a class, for all."""
-        H = self.Z.mT @ ((q * (1 - q)).mean(1, keepdim=True) * self.Z) + self.Q
-        eigenvalues, U = torch.linalg.eigh(H)
-        return U / eigenvalues.clamp_min(len(H) * torch.finfo(H.dtype).eps * eigenvalues[-1]) @ U.mT
+        """L with LLᵀ = Zᵀ diag(w) Z + Q and wᵢ the mean of qᵢ(1 − qᵢ): the mean curvature of a class, for all.
+
+        Of many rows a part stands for all, since any preconditioner leads to the same step.
+        """
+        n, p = self.Z.shape
+        Z, q = (self.Z, q) if n <= SKETCHED * p else (self.Z[rows := _spread(SKETCHED * p, n, q.device)], q[rows])
+        H = Z.mT @ (n / len(Z) * (q * (1 - q)).mean(1, keepdim=True) * Z) + self.Q
+        H.diagonal().add_(p * torch.finfo(H.dtype).eps * H.diagonal().max())
+        return torch.linalg.cholesky(H)
 
 
 def minimize(
@@ -149,20 +168,25 @@ def minimize(
     return θ, left
 
 
+def _spread(count: int, n: int, device: torch.device) -> Int64[Tensor, " count"]:
+    """Multiples of the golden ratio modulo 1, as rows: spread evenly, and out of step with any period of the labels."""
+    return (torch.arange(count, device=device, dtype=torch.float64) * (5**0.5 - 1) / 2 % 1 * n).long()
+
+
 def _newton_step(
     objective: Objective, gradient: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"], accuracy: float
 ) -> Float64[Tensor, "p classes"]:
     """The s with Hs = −∇, up to `accuracy` of the gradient, by preconditioned conjugate gradients."""
-    M, residual = objective.preconditioner(q), -gradient
+    L, residual = objective.preconditioner(q), -gradient
     step, goal = torch.zeros_like(gradient), accuracy * gradient.norm()
-    direction = z = M @ residual
+    direction = z = torch.cholesky_solve(residual, L)
     for _ in range(CONJUGATE):
         curved, along = objective.curve(direction, q), (residual * z).sum()
         size = along / (direction * curved).sum()
         step, residual = step + size * direction, residual - size * curved
         if residual.norm() <= goal:
             break
-        z = M @ residual
+        z = torch.cholesky_solve(residual, L)
         direction = z + (residual * z).sum() / along * direction
     return step
 

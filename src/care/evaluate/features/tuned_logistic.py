@@ -14,8 +14,9 @@ from care.evaluate.features.probe import every_tenth
 # scikit-learn's C from 1e-6 to 1e5, as in the field's transfer protocol: four values per decade, the strongest first.
 PENALTIES = tuple(10.0 ** (6 - step / 4) for step in range(45))
 
-# Of the gradient at the previous penalty's solution, this much may be left: it moves a prediction in a thousand.
-PATH_TOLERANCE, PATH_ITERATIONS = 1e-3, 30
+# Of the gradient at the solution of the penalty before, this much may be left: of the way from one penalty to the next,
+# a quarter of a decade, a hundredth.
+PATH_TOLERANCE, PATH_ITERATIONS = 1e-2, 30
 
 # The path ends where each of so many penalties, a decade of them, is worse than the best by so many standard errors.
 DECLINE, STANDARD_ERRORS = 4, 3.0
@@ -102,32 +103,39 @@ def _standardization(features: Float[Tensor, "n d"]) -> tuple[Float64[Tensor, " 
 def _regularization_path(
     features: Float[Tensor, "n d"], labels: Int64[Tensor, " n"], penalties: Sequence[float]
 ) -> Iterator[Logistic]:
-    """The regression at each penalty in turn, each iteration beginning at the solution of the one before.
-
-    All share one principal basis of the rows, in which the penalty is still ‖W‖², and the curvature at W = 0 under
-    every penalty is diagonal: scaling by its root is the whitening that `logistic_regression` makes for its one.
-    """
+    """The regression at each penalty in turn, each iteration beginning at the solution of the one before."""
     center, unit = _standardization(features)
     present, labels = labels.unique(return_inverse=True)
     if len(present) < 2:
         raise ValueError(f"labels must hold at least two classes beside the held-out rows, got {present.tolist()}")
     X = (features.double() - center) * unit
     variance, basis = _principal(X)
-    rows, Y = F.pad(X @ basis, (0, 1), value=1.0), F.one_hot(labels).double()
-    curvature = (1 - 1 / len(present)) / len(present) * variance
-    θ = None
+    rows, Y, θ = F.pad(X @ basis, (0, 1), value=1.0), F.one_hot(labels).double(), None
     for penalty in penalties:
         # As in `logistic_regression`: of two classes, the difference of the weights is penalized.
-        λ = 2 * penalty if len(present) == 2 else penalty
-        scale = F.pad((curvature + λ).rsqrt(), (0, 1), value=1.0)[:, None]
-        Q = torch.diag(F.pad(λ / (curvature + λ), (0, 1)))
-        objective = Objective(rows * scale.mT, Y, Q)
-        start = objective.start() if θ is None else θ / scale
-        whitened, left = minimize(objective, start, PATH_TOLERANCE, PATH_ITERATIONS)
-        θ = scale * whitened
-        weight, bias = X.new_zeros(X.shape[1], int(present[-1]) + 1), X.new_full((int(present[-1]) + 1,), -torch.inf)
-        weight[:, present], bias[present] = basis @ θ[:-1], θ[-1]
-        yield _of_raw(Logistic(weight, bias, left, left <= PATH_TOLERANCE), center, unit)
+        θ, left = _solve(rows, Y, variance, 2 * penalty if len(present) == 2 else penalty, θ)
+        fitted = Logistic.of(basis @ θ[:-1], θ[-1], present, int(present[-1]) + 1, left, PATH_TOLERANCE)
+        yield _of_raw(fitted, center, unit)
+
+
+def _solve(
+    rows: Float64[Tensor, "n p"],
+    Y: Float64[Tensor, "n classes"],
+    variance: Float64[Tensor, " r"],
+    penalty: float,
+    θ: Float64[Tensor, "p classes"] | None,
+) -> tuple[Float64[Tensor, "p classes"], float]:
+    """The minimum in principal coordinates, from that of a stronger penalty.
+
+    Whatever the penalty, the curvature at W = 0 is diagonal in these coordinates: the scaling by its root is the
+    whitening that `logistic_regression` makes for its one.
+    """
+    curvature = (1 - 1 / Y.shape[1]) / Y.shape[1] * variance + penalty
+    scale = F.pad(curvature.rsqrt(), (0, 1), value=1.0)[:, None]
+    objective = Objective(rows * scale.mT, Y, torch.diag(F.pad(penalty / curvature, (0, 1))))
+    start = objective.start() if θ is None else θ / scale
+    whitened, left = minimize(objective, start, PATH_TOLERANCE, PATH_ITERATIONS)
+    return scale * whitened, left
 
 
 def _principal(X: Float64[Tensor, "n d"]) -> tuple[Float64[Tensor, " r"], Float64[Tensor, "d r"]]:
