@@ -48,7 +48,7 @@ def robustness(
         from care.evaluate import measure_robustness
         from care.evaluate.robustness.measure import check_images, robustness_figure_of, robustness_table
         from care.evaluate.transfer.downstream import load_downstream
-        from care.reproduce.provenance import provenance
+        from care.provenance import provenance
 
         asked = [Asked(model, None, None, policy, size, normalization, device, batch_size) for model in models]
         downstream = load_downstream(name or data_of_runs(models), images)

@@ -52,7 +52,7 @@ def transfer(
         from care.evaluate import Transfer, measure_transfer
         from care.evaluate.transfer.downstream import check_names, load_downstream
         from care.evaluate.transfer.result import transfer_figure_of, transfer_table
-        from care.reproduce.provenance import provenance
+        from care.provenance import provenance
 
         asked = [Asked(model, None, None, policy, size, normalization, device, batch_size) for model in models]
         downstreams = [load_downstream(name, images) for name in to]

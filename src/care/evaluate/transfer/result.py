@@ -54,13 +54,13 @@ class Transfer:
         return scores
 
     def left_out(self) -> list[str]:
-        """Why there are no few-shot tasks, where there are none, a sentence each."""
-        return [
-            f"{data}: {few['left_out']}"
-            for data, found in self.data.items()
-            for few in found.get("few_shot", {}).values()
-            if "left_out" in few
-        ]
+        """Why some few-shot tasks are missing, a sentence per data set of which they are."""
+        found = {}
+        for data, measured in self.data.items():
+            for few in measured.get("few_shot", {}).values():
+                if "left_out" in few:
+                    found.setdefault(data, f"{data}: {few['left_out']}")
+        return list(found.values())
 
     def table(self) -> str:
         """The accuracies as text."""
