@@ -49,10 +49,12 @@ def load_downstream(name: str | Path, images: int | None = None, root: Path | No
     It is tested on the split test, with val for validation if there is one; or on val, if there is no test.
     """
     there, split = known_splits(name, root), heldout_split(name, root)
-    validation = data.load(name, "val", root) if split == "test" and "val" in there else None
-    train, test = data.load(name, "train", root), data.load(name, split, root)
+    train, test = (_limited(data.load(name, part, root), images) for part in ("train", split))
+    validation = None
+    if split == "test" and "val" in there:
+        validation = _limited(data.load(name, "val", root), images)
     called = train.name if isinstance(name, Path) or os.sep in name else name
-    return Downstream(called, *(_limited(one, images) for one in (train, test)), _limited(validation, images))  # type: ignore[arg-type]
+    return Downstream(called, train, test, validation)
 
 
 def check_names(downstreams: Sequence[Downstream]) -> None:
@@ -64,5 +66,5 @@ def check_names(downstreams: Sequence[Downstream]) -> None:
         raise ValueError("say what to transfer to: at least one data set")
 
 
-def _limited(samples: Samples | None, images: int | None) -> Samples | None:
-    return samples if samples is None or images is None else samples.limit(min(images, len(samples)))
+def _limited(samples: Samples, images: int | None) -> Samples:
+    return samples if images is None else samples.limit(min(images, len(samples)))

@@ -55,7 +55,7 @@ class Transfer:
 
     def left_out(self) -> list[str]:
         """Why some few-shot tasks are missing, a sentence per data set of which they are."""
-        found = {}
+        found: dict[str, str] = {}
         for data, measured in self.data.items():
             for few in measured.get("few_shot", {}).values():
                 if "left_out" in few:
