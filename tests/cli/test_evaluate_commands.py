@@ -76,7 +76,7 @@ def test_compare_puts_them_side_by_side(run, tmp_path):
 
 
 @pytest.mark.usefixtures("output")
-def test_the_table_says_what_a_star_is_and_has_none_for_too_few(run):
+def test_the_table_says_what_is_certain_and_of_what_there_are_too_few(run):
     """All wrong before and all right now, on 20 images; and 2 augmentations, of which nothing can be said."""
     evaluation, made = Evaluation.load(run / "evaluation"), {}
     for name, right in (("before", False), ("after", True)):
@@ -89,12 +89,12 @@ def test_the_table_says_what_a_star_is_and_has_none_for_too_few(run):
         made[name] = Evaluation(record, arrays)
     shown = compare_evaluations(made).table().splitlines()
     lines = {line.split("  ")[1].strip(): line for line in shown if line.startswith("  ")}
-    assert lines["kNN, k = 20 ↑"].endswith("+100 points [+100, +100] *")
+    assert lines["kNN, k = 20 ↑"].endswith("+100 points [+100, +100]  yes, one seed")
     assert lines["γ_f ↓"].endswith(" +1")
-    (note,) = (line for line in shown if line.startswith("* "))
+    (note,) = (line for line in shown if line.startswith("yes: "))
     assert "20 test images" in note
     assert "2 augmentations" in note
-    assert "fewer than 6" in note
+    assert "no interval: fewer than 3 images or augmentations" in shown
 
 
 @pytest.mark.usefixtures("output")

@@ -14,3 +14,11 @@ def by_color():
 @pytest.fixture(scope="session")
 def by_pixel():
     return evaluate_model(study(pixels), QUICK)
+
+
+@pytest.fixture(scope="session")
+def split():
+    """A split embedding: 24 coordinates, 8 of them invariant and 8 equivariant by name."""
+    parts = lambda x: {"embedding": x[:, :, 0], "invariant": x[:, 0, 0], "equivariant": x[:, 1, 0]}  # noqa: E731
+    embed = lambda x: {name: part.flatten(1) - 0.3 for name, part in parts(x).items()}  # noqa: E731
+    return evaluate_model(study(embed), QUICK)

@@ -144,21 +144,25 @@ def test_many_augmentations_are_not_described():
 
 def test_differences_point_right_where_the_second_model_is_better():
     rows = [
-        ("ratio", -0.2, -0.4, -0.1, "lower"),
-        ("accuracy", 20.0, 10.0, 40.0, "higher"),
-        ("worse", 0.2, 0.1, 0.4, "lower"),
-        ("undecided", 0.1, -0.4, 0.3, "higher"),
+        ("ratio", -0.2, -0.4, -0.1, "lower", True),
+        ("accuracy", 20.0, 10.0, 40.0, "higher", True),
+        ("worse", 0.2, 0.1, 0.4, "lower", True),
+        ("undecided", 0.1, -0.4, 0.3, "higher", False),
+        ("by chance", 0.2, 0.1, 0.4, "higher", False),
     ]
     (ax,) = differences_figure(rows).axes
     lines = [line for line in ax.lines if line.get_marker() == "None"][1:]
     ends = [sorted(map(float, line.get_xdata())) for line in lines]
-    assert ends == [pytest.approx(e) for e in ([0.25, 1], [0.25, 1], [-1, -0.25], [-1, 0.75])]
+    assert ends == [pytest.approx(e) for e in ([0.25, 1], [0.25, 1], [-1, -0.25], [-1, 0.75], [0.25, 1])]
     colors = [to_hex(line.get_color()) for line in lines]
     assert colors[0] == colors[1] == to_hex(GOOD)
     assert len(set(colors)) == 3
+    assert colors[3] == colors[4]
     middles = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]
-    assert middles == pytest.approx([0.5, 0.5, -0.5, 0.25])
-    assert [t.get_text() for t in ax.get_yticklabels()] == ["ratio ↓", "accuracy ↑", "worse ↓", "undecided ↑"]
+    assert middles == pytest.approx([0.5, 0.5, -0.5, 0.25, 0.5])
+    assert [t.get_text() for t in ax.get_yticklabels()] == [
+        "ratio ↓", "accuracy ↑", "worse ↓", "undecided ↑", "by chance ↑",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -177,7 +181,7 @@ def test_differences_point_right_where_the_second_model_is_better():
     ids=str,
 )
 def test_differences_are_written_as_precisely_as_they_are_known(row, text):
-    (ax,) = differences_figure([("m", *row, "higher")]).axes
+    (ax,) = differences_figure([("m", *row, "higher", False)]).axes
     assert text in texts(ax)
     assert (text == "undefined") == (not [line for line in ax.lines if line.get_marker() == "o"])
 
@@ -188,7 +192,7 @@ def test_odd_names_are_taken_literally(tmp_path):
         response_figure(one),
         response_figure(two),
         wahba_figure({name: [1.0, 2.0] for name in ODD}, ["a$x$b, _c", "_b"]),
-        differences_figure([(name, 1.0, 0.5, 2.0, "lower") for name in ODD], "a$x$b − _y"),
+        differences_figure([(name, 1.0, 0.5, 2.0, "lower", True) for name in ODD], "a$x$b − _y"),
     ]
     for figure in figures:
         named = [text for text in map(Text.get_text, figure.findobj(Text)) if text.startswith(("a$x", r"a\$x"))]

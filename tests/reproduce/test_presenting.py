@@ -1,5 +1,6 @@
 """Tables and figures of every study, from outcomes with planted numbers."""
 
+import copy
 import dataclasses
 import statistics
 
@@ -75,19 +76,37 @@ def test_cells_are_means_and_deviations_over_seeds(pictures):
     assert rows[0][header.index("seeds")] == "3"
 
 
-def test_a_difference_is_told_with_its_standard_error(pictures):
+def test_a_difference_is_told_with_its_interval_over_seeds(pictures):
     scale = scale_named("small")
     trials = [*scale.trials("SimCLR", "cifar10"), *scale.trials("CARE", "cifar10", equivariance="care")]
     probes = (0.80, 0.81, 0.85, 0.83, 0.85, 0.87)
     outcomes = [planted(pictures["images"], t, p) for t, p in zip(trials, probes, strict=True)]
-    error = scipy.stats.sem([3, 4, 2])  # seed by seed: what a seed does to both is no error
+    half = scipy.stats.t.ppf(0.975, 2) * scipy.stats.sem([3, 4, 2])  # seed by seed: what a seed does to both cancels
     words = compared(outcomes, "SimCLR", "CARE", PROBE, "Probe")
-    assert words == f"Probe: CARE +3 points against SimCLR (standard error over 3 seeds, seed by seed, {error:.2f})."
-    one_less = compared(outcomes[:5], "SimCLR", "CARE", PROBE, "Probe")
-    assert one_less.startswith("Probe: CARE +3.5 points against SimCLR (standard error over 2 seeds")
+    interval = f"95 %: {3 - half:+.3g} to {3 + half:+.3g}, Student's t over 3 seeds"
+    assert words == f"Probe: CARE +3 points against SimCLR ({interval})."
+    two = compared(outcomes[:5], "SimCLR", "CARE", PROBE, "Probe")
+    assert two == "Probe: CARE +3.5 points against SimCLR (2 seeds, too few for an interval)."
+    one = compared(outcomes[:4], "SimCLR", "CARE", PROBE, "Probe")
+    assert one == "Probe: CARE +3 points against SimCLR (one seed)."
     assert compared(outcomes[:3], "SimCLR", "CARE", PROBE, "Probe") == "SimCLR and CARE are not both done yet."
     missing = compared(outcomes, "SimCLR", "CARE", ("equivariant", "mass"), "Mass")
     assert "not measured for both SimCLR and CARE" in missing
+
+
+def test_cells_of_several_dimensions_say_so(pictures):
+    """16 coordinates of a split embedding beside all of another."""
+    first, second = all_planted("wahba", pictures)[:2]
+    assert "d = " not in str(measured_table([first, second])[1])
+    record = copy.deepcopy(first.evaluation.record)
+    for measured in record["measurements"].values():
+        measured["dimension"] = 16
+    other = dataclasses.replace(second, evaluation=Evaluation(record, {}))
+    header, rows = measured_table([first, other])
+    ratio = header.index("held-out ratio")
+    before = first.evaluation.measurement("embedding").dimension
+    assert [row[ratio].split(" (")[1] for row in rows] == [f"d = {before})", "d = 16)"]
+    assert "d = " not in rows[0][header.index("probe %")]
 
 
 def test_what_is_missing_is_said_once(pictures):

@@ -82,7 +82,7 @@ def test_what_is_kept_suffices_without_the_runs(carried_out, tmp_path):
     for group, name in (
         ("classes", "linear probe, top-1"),
         ("equivariant", "held-out ratio"),
-        ("equivariant", "R² of the factor axis"),
+        ("what the equivariance acts on", "R² of the factor axis"),
     ):
         assert found.value(group, name) == pytest.approx(outcomes[1].value(group, name), rel=1e-5)
 

@@ -10,10 +10,11 @@ import torch
 from sklearn.metrics import r2_score
 
 from care.augment import PointPolicy, simclr
+from care.evaluate.decoding.r2 import r2_units
 from care.steer import Canonicalized, canonicalized_families, measure_canonicalization
 from care.steer.canonical import CLASS, LINEAR, NETWORK, PAIR, attributes, canonical_table, canonicalize_rows
 from care.steer.families import measured_families
-from care.steer.probing import crossfit, interval, least_squares, network, r2_units
+from care.steer.probing import crossfit, interval, least_squares, network
 from steer.planted import by_class, by_hue, color_observer, colored, hue_rotation
 
 N = 160
@@ -77,7 +78,7 @@ def test_probes_never_predict_an_image_that_they_were_trained_on():
 
     def fit(features, targets):
         trained.append(set(features.flatten().tolist()))
-        assert len(features) == len(targets) == 30
+        assert len(features) == len(targets) == 10  # images
 
         def predict(others):
             predicted.append(set(others.flatten().tolist()))

@@ -20,12 +20,13 @@ def compare(
         "comparison"
     ),
 ) -> None:
-    """Put evaluated runs side by side: one table, paired figures, and which differences are significant.
+    """Put evaluated runs side by side: one table, paired figures, and which differences are certain.
 
-    Every run is compared with the first one, image by image and augmentation by augmentation: intervals are 95 %
-    bootstrap intervals of the paired differences, and * marks those that exclude 0; fewer than 6 images or
-    augmentations are too few for one. They are over images and augmentations, not over pretraining seeds. What
-    [bold]care transfer[/bold] left in the folders is compared, too.
+    Every run is compared with the first one, output by output, image by image and augmentation by augmentation.
+    Intervals are 95 % intervals of the paired differences (Student's t), each for itself. A difference is called "yes"
+    if it is certain after Holm's correction for all differences of the table, else "undecided". All this is over
+    images and augmentations, not over pretraining seeds: every run is one. What [bold]care transfer[/bold] left in the
+    folders is compared, too.
 
     Example: [bold]care compare runs/simclr runs/care[/bold]
     """
@@ -51,7 +52,7 @@ def compare(
         claim_folder(out)
     with progress_bars() as watch:
         more = {name: transfer_quantities(one) for name, one in transfers.items()}
-        comparison = compare_evaluations(evaluations, watch, more)
+        comparison = compare_evaluations(evaluations, more)
         pictures = figures(evaluations, logs) if evaluations else {}
         for name in names[1:]:
             pictures[f"differences-{name}"] = differences_figure(comparison.rows(name), f"{name} against {names[0]}")

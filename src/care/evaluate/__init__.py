@@ -12,8 +12,8 @@ color jitter?), `transfer` (how good are features on other data sets?), `robustn
 `comparison` (which model is better?). The geometry is in `care.geometry`.
 """
 
-from care.evaluate.comparison.bootstrap import paired_difference
 from care.evaluate.comparison.compare import compare_evaluations
+from care.evaluate.comparison.paired import paired_difference
 from care.evaluate.decoding.decode import factor_r2, parameter_r2
 from care.evaluate.effects.measure import measure, measure_observed
 from care.evaluate.effects.prediction import prediction_measures

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from care.evaluate.decoding.decode import RECORDED
 from care.evaluate.evaluation import Evaluation
 from care.tables import text_table
 
@@ -65,14 +66,21 @@ def _retrieval(evaluation: Evaluation) -> str:
 
 def _decoding(evaluation: Evaluation) -> str:
     parts = []
-    for kind, title in (
-        ("decoding", "R² of augmentation parameters, decoded from pairs (h(x), h(a(x)))"),
-        ("factors", "R² of generative factors, decoded from h(x)"),
-    ):
-        found: Mapping[str, Mapping[str, float | None]] = evaluation.record[kind] or {}
+    from_pairs = "R² of augmentation parameters, decoded from pairs (h(x), h(a(x)))"
+    by_row = {
+        from_pairs: {f"{{}}, {decoder}": recorded for decoder, recorded in RECORDED.items()},
+        "R² of generative factors, decoded from h(x)": {"{}": "factors"},
+    }
+    for title, recorded in by_row.items():
+        found: Mapping[str, Mapping[str, float | None]] = {
+            words.format(output): r2
+            for output in evaluation.outputs
+            for words, name in recorded.items()
+            if (r2 := (evaluation.record.get(name) or {}).get(output))
+        }
         names = list(next(iter(found.values()), {}))
         if names:
-            rows = [(output, *(_number(r2[name]) for name in names)) for output, r2 in found.items()]
+            rows = [(where, *(_number(r2[name]) for name in names)) for where, r2 in found.items()]
             parts.append(text_table(title, ("", *names), rows))
     return "\n\n".join(parts)
 

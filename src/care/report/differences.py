@@ -9,16 +9,17 @@ from matplotlib.figure import Figure
 
 from care.report.look import BAD, GOOD, INK, LABEL, NEUTRAL, SMALL, Number, finite, headline, literal, tidy
 
-Difference = tuple[str, Number, Number, Number, Literal["lower", "higher"]]
+Difference = tuple[str, Number, Number, Number, Literal["lower", "higher"], bool]
 
 
 def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
-    """A row per measure: (name, difference, low, high, which direction is better), with low … high its 95 % interval.
+    """A row per measure: (name, difference, low, high, which direction is better, whether the difference is certain),
+    with low … high its 95 % interval.
 
     To the right is always better. Each row has its own scale, on which the end of the interval that is farther from
     zero is at ±1: whether it crosses zero can be seen, and the numbers stand beside it. Green or red where the
-    interval excludes zero, gray where it does not, or where there is none because its ends are None or NaN; a
-    difference that is None or NaN is called undefined.
+    difference is certain, gray where it is not. There is no interval where its ends are None or NaN; a difference that
+    is None or NaN is called undefined.
     """
     if not rows:
         raise ValueError("there is nothing to draw: pass at least one difference")
@@ -31,7 +32,8 @@ def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
         _draw_row(ax, y, row)
     ax.set(xlim=(-1.08, 1.08), ylim=(len(rows) - 0.4, -0.6))
     arrows = {"lower": "↓", "higher": "↑"}
-    ax.set_yticks(range(len(rows)), [f"{literal(name)} {arrows[better]}" for name, *_, better in rows], fontsize=LABEL)
+    names = [f"{literal(name)} {arrows[better]}" for name, *_, better, _ in rows]
+    ax.set_yticks(range(len(rows)), names, fontsize=LABEL)
     ax.set_xticks([-0.6, 0, 0.6], ["← worse", "no difference", "better →"])
     ax.tick_params(length=0)
     ax.spines["left"].set_visible(False)
@@ -42,25 +44,18 @@ def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
 
 
 def _draw_row(ax: Axes, y: int, row: Difference) -> None:
-    _, difference, low, high, better = row
+    _, difference, low, high, better, certain = row
     color, text, sign = NEUTRAL, "undefined", 1 if better == "higher" else -1
     ends = finite([low, high])
     if found := finite([difference]):
         scale = sign * max(map(abs, (*found, *ends))) or 1
         text = f"{_signed(found[0], found[0])}  (no interval)"
         if len(ends) == 2:
-            color = _color(sign * ends[0], sign * ends[1])
+            color = NEUTRAL if not certain else GOOD if sign * found[0] > 0 else BAD
             ax.plot([end / scale for end in ends], [y, y], color=color, linewidth=2.2, solid_capstyle="round")
             text = "{}  [{}, {}]".format(*(_signed(x, ends[1] - ends[0] or found[0]) for x in (*found, *ends)))
         ax.plot([found[0] / scale], [y], "o", color=color, markersize=5.5, markeredgecolor="white")
     ax.text(1.02, y, text, transform=ax.get_yaxis_transform(), fontsize=SMALL, color=INK, va="center")
-
-
-def _color(one: float, other: float) -> str:
-    """By the interval between two ends that are positive where the second model is better."""
-    if min(one, other) > 0:
-        return GOOD
-    return BAD if max(one, other) < 0 else NEUTRAL
 
 
 def _signed(value: float, width: float) -> str:

@@ -5,21 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
+import torch
 from matplotlib.figure import Figure
 
-from care.evaluate.observer import EQUIVARIANT
+from care.evaluate.comparison.paired import Difference, paired_difference
+from care.evaluate.comparison.quantities import ACTED_ON
 from care.reproduce.trial import Outcome
 from care.tables import number
 
 Quantity = tuple[str, str]
 
-# Where a quantity is found in an evaluation; those of "equivariant" are of what the equivariance loss acts on, which is
-# the whole embedding unless it is split.
+# Where a quantity is found in an evaluation.
 PROBE, KNN = ("classes", "linear probe, top-1"), ("classes", "kNN, k = 200")
-RATIO, ANY_LINEAR = (EQUIVARIANT, "held-out ratio"), (EQUIVARIANT, "held-out ratio, any linear map")
-GAMMA, WAHBA = (EQUIVARIANT, "γ_f"), (EQUIVARIANT, "W_f")
-DISPLACEMENT, COMPOSITION = (EQUIVARIANT, "displacement"), (EQUIVARIANT, "composition error")
-HUE, HUE_DISTANCE = ("backbone", "R² of hue"), ("backbone", "hue distance of neighbors")
+RATIO, ANY_LINEAR = (ACTED_ON, "held-out ratio"), (ACTED_ON, "held-out ratio, any linear map")
+GAMMA, WAHBA = (ACTED_ON, "γ_f"), (ACTED_ON, "W_f")
+DISPLACEMENT, COMPOSITION = (ACTED_ON, "displacement"), (ACTED_ON, "composition error")
+HUE, HUE_DISTANCE = ("backbone", "R² of hue, linear"), ("backbone", "hue distance of neighbors")
 # Titles of columns, and what they show.
 COLUMNS: dict[str, Quantity] = {
     "probe %": PROBE,
@@ -72,40 +73,50 @@ def mean(outcomes: Sequence[Outcome], quantity: Quantity) -> float:
     return fmean(found) if found else math.nan
 
 
-def cell(outcomes: Sequence[Outcome], quantity: Quantity) -> str:
-    """Mean ± standard deviation over seeds; of one seed just the value."""
+def cell(outcomes: Sequence[Outcome], quantity: Quantity, with_dimension: bool = False) -> str:
+    """Mean ± standard deviation over seeds; of one seed just the value. The dimension of the embeddings on demand."""
     found = values(outcomes, quantity)
     if not found:
         return "–"
     scale = 100 if quantity[0] == "classes" else 1
     middle = f"{scale * fmean(found):.2f}" if scale == 100 else number(fmean(found))
-    return middle if len(found) < 2 else f"{middle} ± {number(scale * stdev(found), 2)}"
+    spread = "" if len(found) < 2 else f" ± {number(scale * stdev(found), 2)}"
+    return middle + spread + (f" (d = {outcomes[0].dimension(*quantity)})" if with_dimension else "")
 
 
 def measured_table(
     outcomes: Sequence[Outcome], columns: Mapping[str, Quantity] = COLUMNS
 ) -> tuple[list[str], list[list[str]]]:
-    """A row per label: the columns, epochs, and seeds."""
+    """A row per label: the columns, epochs, and seeds. Where dimensions differ within a column, its cells have them."""
+    dimensions = {quantity: {o.dimension(*quantity) for o in outcomes} - {None} for quantity in columns.values()}
     rows = []
     for label, group in by_label(outcomes).items():
-        end = [str(group[0].trial.config.epochs), str(len(group))]
-        rows.append([label, *(cell(group, quantity) for quantity in columns.values()), *end])
+        cells = [cell(group, quantity, len(dimensions[quantity]) > 1) for quantity in columns.values()]
+        rows.append([label, *cells, str(group[0].trial.config.epochs), str(len(group))])
     return ["", *columns, "epochs", "seeds"], rows
 
 
 def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quantity, words: str) -> str:
-    """A sentence: how much higher a quantity is for one label than for another with the same seed, with its error."""
+    """A sentence: how much higher a quantity is for one label than for another, seed by seed, with its interval."""
     groups = by_label(outcomes)
     scale, unit = (100, " points") if quantity[0] == "classes" else (1, "")
     if base not in groups or other not in groups:
         return f"{base} and {other} are not both done yet."
     ours, theirs = ({o.trial.config.seed: values([o], quantity) for o in groups[label]} for label in (other, base))
     both = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
-    differences = [scale * (a - b) for mine, yours in both for a, b in zip(mine, yours, strict=False)]
-    if not differences:
+    pairs = [(scale * a, scale * b) for mine, yours in both for a, b in zip(mine, yours, strict=False)]
+    if not pairs:
         return f"{words}: not measured for both {base} and {other}."
-    beyond = ""
-    if len(differences) > 1:
-        error = stdev(differences) / math.sqrt(len(differences))
-        beyond = f" (standard error over {len(differences)} seeds, seed by seed, {number(error, 2)})"
-    return f"{words}: {other} {fmean(differences):+.3g}{unit} against {base}{beyond}."
+    after, before = torch.tensor(pairs, dtype=torch.float64).unbind(1)
+    found = paired_difference(before, after)
+    return f"{words}: {other} {found.difference:+.3g}{unit} against {base} ({_interval(found)})."
+
+
+def _interval(found: Difference) -> str:
+    """Of a difference over seeds."""
+    if found.units == 1:
+        return "one seed"
+    if math.isnan(found.low):
+        return f"{found.units} seeds, too few for an interval"
+    decided = "" if found.low > 0 or found.high < 0 else ", undecided"
+    return f"95 %: {found.low:+.3g} to {found.high:+.3g}, Student's t over {found.units} seeds{decided}"

@@ -69,12 +69,14 @@ class Outcome:
     run: Path | None = None
 
     def value(self, group: str, name: str) -> float | None:
-        """One of the quantities of `care compare`, such as ("backbone", "γ_f").
-
-        The group "equivariant" is the equivariant part of a split embedding, or else the whole embedding.
-        """
+        """One of the quantities of `care compare`, such as ("backbone", "γ_f") or (ACTED_ON, "γ_f")."""
         quantity = find_quantity(self.evaluation, group, name)
         return None if quantity is None else quantity.value
+
+    def dimension(self, group: str, name: str) -> int | None:
+        """Of the embeddings that a quantity is measured of."""
+        quantity = find_quantity(self.evaluation, group, name)
+        return None if quantity is None else quantity.dimension
 
     def save(self, folder: Path) -> None:
         """Keep everything but the arrays, as JSON."""

@@ -16,14 +16,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import COLOR_OPERATIONS, Parameters, PointPolicy
-from care.evaluate.comparison.bootstrap import Difference, paired_difference
+from care.evaluate.comparison.paired import Difference, paired_difference
+from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.targets import parameter_targets
 from care.evaluate.effects.families import ALL, Family, Watch
 from care.evaluate.observer import Observer, Policy
 from care.randomness import derive, generator_for
 from care.steer.families import measured_families
 from care.steer.learned_rotation import LearnedRotation
-from care.steer.probing import crossfit, interval, least_squares, network, r2_units
+from care.steer.probing import crossfit, interval, least_squares, network
 from care.tables import text_table
 
 DRAWS = 4  # augmentations of every image
@@ -144,7 +145,7 @@ def attributes(a: Parameters, family: str) -> Float[Tensor, "n t"]:
     """The targets of the probes: the family's parameter, the hue as a point on the circle, the center of a crop, the
     matrix of a rotation.
     """
-    targets = parameter_targets(a)
+    targets = {name: target.values[:, 0] for name, target in parameter_targets(a).items()}
     if family == "hue":
         angle = 2 * math.pi * targets["hue"]
         return torch.stack([angle.cos(), angle.sin()], dim=1)

@@ -9,17 +9,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from care.evaluate.comparison.bootstrap import Difference, paired_difference
+from care.evaluate.comparison.paired import Difference, paired_difference
 from care.evaluate.decoding.ridge import fit_ridge
 from care.randomness import derive, generator_for
 
 WIDTH, STEPS, BATCH, LEARNING_RATE = 128, 300, 256, 3e-3
 VALIDATED = 15  # steps between validations
 PATIENCE = 8  # validations without improvement
-VALIDATION = 5  # one row in so many is for early stopping
+VALIDATION = 5  # one image in so many is for early stopping
 
 Predict = Callable[[Tensor], Tensor]
-# Features [rows, f] and targets [rows, t] → a function that predicts targets from features.
+# Features [n, r, f] and targets [n, r, t] of n images → a function that predicts targets from rows of features.
 Fit = Callable[[Tensor, Tensor], Predict]
 
 
@@ -28,14 +28,14 @@ def crossfit(X: Float[Tensor, "n r f"], Y: Float[Tensor, "n r t"], fit: Fit, see
     order = torch.randperm(len(X), generator=generator_for("cpu", seed, "halves")).to(X.device)
     predicted = torch.zeros_like(Y)
     for train, test in ((order[0::2], order[1::2]), (order[1::2], order[0::2])):
-        predict = fit(X[train].flatten(0, 1), Y[train].flatten(0, 1))
+        predict = fit(X[train], Y[train])
         predicted[test] = predict(X[test].flatten(0, 1)).to(Y).unflatten(0, (len(test), -1))
     return predicted
 
 
-def least_squares(X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"]) -> Predict:
-    """Ridge regression with the penalty chosen by leave-one-out cross-validation."""
-    return fit_ridge(X, Y).predict
+def least_squares(X: Float[Tensor, "n r f"], Y: Float[Tensor, "n r t"]) -> Predict:
+    """Ridge regression with the penalty of the least error on images that are left out, one by one."""
+    return fit_ridge(X.flatten(0, 1), Y.flatten(0, 1), rows_per_image=X.shape[1]).predict
 
 
 def network(seed: int) -> Fit:
@@ -43,26 +43,16 @@ def network(seed: int) -> Fit:
     improves the validation rows, least squares alone remain.
     """
 
-    def fit(X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"]) -> Predict:
-        linear, (mean, scale), spread = least_squares(X, Y), _standard(X), _standard(Y)[1]
+    def fit(images: Float[Tensor, "n r f"], targets: Float[Tensor, "n r t"]) -> Predict:
+        linear, held_out = least_squares(images, targets), max(1, len(images) // VALIDATION) * images.shape[1]
+        X, Y = images.flatten(0, 1), targets.flatten(0, 1)
+        (mean, scale), spread = _standard(X), _standard(Y)[1]
         residual = ((Y - linear(X)) / spread).float()
         model = _network(X.shape[1], Y.shape[1], seed).to(X.device)
-        _train(model, (X.float() - mean) / scale, residual, seed)
+        _train(model, (X.float() - mean) / scale, residual, len(X) - held_out, seed)
         return lambda others: linear(others) + model((others.float() - mean) / scale) * spread
 
     return fit
-
-
-def r2_units(Y: Float[Tensor, "n r t"], predicted: Float[Tensor, "n r t"]) -> Float[Tensor, " n"]:
-    """One number per image, u_i = R² − (e_i − (1 − R²) s_i) / E s, whose mean is R² = 1 − Σ_i e_i / Σ_i s_i.
-
-    e_i are squared errors, s_i squared distances to the mean target. The u_i linearize R²: a bootstrap of their mean
-    gives the interval of R².
-    """
-    error = (Y - predicted).double().square().sum((1, 2))
-    spread = (Y - Y.mean((0, 1))).double().square().sum((1, 2))
-    one_minus_r2 = error.sum() / spread.sum()
-    return 1 - one_minus_r2 - (error - one_minus_r2 * spread) / spread.mean()
 
 
 def interval(units: Float[Tensor, " n"]) -> Difference:
@@ -86,9 +76,8 @@ def _network(f: int, t: int, seed: int) -> nn.Sequential:
 
 
 @torch.enable_grad()
-def _train(model: nn.Sequential, X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"], seed: int) -> None:
-    """Adam on squared errors; ends with the weights of the lowest validation error. Rows of an image are adjacent."""
-    cut = len(X) - max(1, len(X) // VALIDATION)
+def _train(model: nn.Sequential, X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"], cut: int, seed: int) -> None:
+    """Adam on squared errors; ends with the weights of the lowest error on the rows after `cut`, of other images."""
     adam = torch.optim.Adam(model.parameters(), LEARNING_RATE, weight_decay=1e-4, fused=True)
     best, least, since = _state(model), Y[cut:].square().mean().item(), 0
     for step, rows in enumerate(_batches(cut, seed), start=1):

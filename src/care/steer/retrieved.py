@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from care.augment import COLOR_OPERATIONS, ImageParameters, ImagePolicy
-from care.evaluate.comparison.bootstrap import Difference
+from care.evaluate.comparison.paired import Difference
 from care.steer.learned_rotation import LearnedRotation
 from care.steer.retrieving import AUGMENTED, CHANCE, IDENTITY, LEARNED, SteeredRetrieval
 from care.tables import text_table

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, Parameters, changed
-from care.evaluate.comparison.bootstrap import Difference, paired_difference
+from care.evaluate.comparison.paired import Difference, paired_difference
 from care.evaluate.observer import Observer
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.evaluate.retrieval.neighbors import retrieval_measures

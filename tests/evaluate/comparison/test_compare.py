@@ -1,13 +1,15 @@
 """Evaluations side by side: what differs, and what may not be compared."""
 
+import copy
 import json
 import math
+import re
 
 import pytest
 import torch
 
 from care.evaluate import Evaluation, Settings, compare_evaluations, evaluate_model
-from care.evaluate.comparison.quantities import quantities
+from care.evaluate.comparison.quantities import ACTED_ON, quantities
 from evaluate.planted import QUICK, colors, pixels, shapes, study
 
 
@@ -15,8 +17,9 @@ def test_comparing_with_oneself_shows_no_difference(by_pixel):
     comparison = compare_evaluations({"one": by_pixel, "same": by_pixel})
     differences = comparison.differences["same"].values()
     assert {d.difference for d in differences} == {0}
-    assert {(d.low, d.high) for d in differences if d.units >= 6} == {(0, 0)}
-    assert "*" not in comparison.table()
+    assert {(d.low, d.high) for d in differences if d.units >= 3} == {(0, 0)}
+    assert set(comparison.verdicts().values()) == {"undecided"}
+    assert "yes, one seed" not in comparison.table()
     json.dumps(comparison.to_json(), allow_nan=False)
 
 
@@ -35,11 +38,59 @@ def test_comparing_shows_what_differs(by_pixel):
     truth = other.record["knn"]["20"] - by_pixel.record["knn"]["20"]
     assert knn.difference == pytest.approx(truth)
     assert 0 < knn.low < truth < knn.high
-    gamma = comparison.differences["labeled"]["embedding", "γ_f"]
-    assert gamma.difference == 0
-    assert math.isnan(gamma.low)  # three augmentations are too few for an interval
-    assert "no interval: fewer than 6 images or augmentations" in comparison.table()
-    assert any(name == "kNN, k = 20" and better == "higher" for name, *_, better in comparison.rows("labeled"))
+    verdicts = comparison.verdicts()
+    assert verdicts["labeled", ("classes", "kNN, k = 20")] == "yes"
+    assert verdicts["labeled", ("embedding", "γ_f")] == "undecided"
+    drawn = {name: certain for name, *_, certain in comparison.rows("labeled")}
+    assert drawn["kNN, k = 20"]
+    assert not drawn["γ_f, embedding"]
+
+
+def test_a_verdict_is_corrected_for_the_number_of_differences(by_pixel):
+    """An interval that excludes 0 is no certain difference where a hundred others were looked at."""
+    record, dropped = copy.deepcopy(by_pixel.record), math.nan
+    gamma = record["measurements"]["embedding"]["families"]["all"]["gamma"]
+    record["measurements"]["embedding"]["families"]["all"]["gamma"] = [
+        old + step for old, step in zip(gamma, (0.9, 1.0, 1.1), strict=True)
+    ]
+    arrays = {**by_pixel.arrays, "correct/knn20": by_pixel.arrays["correct/knn20"].double()}
+    arrays["correct/knn20"][5] = dropped
+    comparison = compare_evaluations({"one": by_pixel, "other": Evaluation(record, arrays)})
+    found = comparison.differences["other"]["embedding", "γ_f"]
+    assert found.low > 0
+    assert found.p < 0.01
+    assert comparison.adjusted()["other", ("embedding", "γ_f")] == pytest.approx(found.p * len(comparison.verdicts()))
+    assert comparison.verdicts()["other", ("embedding", "γ_f")] == "undecided"
+    (knn,) = (line for line in comparison.table().splitlines() if line.startswith("   kNN, k = 20 "))
+    assert ", 1 left out" in knn
+
+
+def test_r2_of_two_models_is_compared_image_by_image(by_pixel):
+    """Numbers of every scored image whose mean is R²."""
+    changed = {k: v + 0.25 if k.startswith("decoding/network/embedding") else v for k, v in by_pixel.arrays.items()}
+    comparison = compare_evaluations({"one": by_pixel, "other": Evaluation(by_pixel.record, changed)})
+    for (where, name), found in comparison.differences["other"].items():
+        if name.startswith("R² of") and name.endswith("network"):
+            assert found.difference == pytest.approx(0.25 * (where == "embedding"), abs=1e-6)
+            assert found.units + found.dropped == 100
+    for q in quantities(by_pixel):
+        if q.name.startswith("R² of") and q.units is not None:
+            assert q.units.nanmean().item() == pytest.approx(q.value, abs=1e-5)
+
+
+def test_the_same_output_is_compared_and_what_the_equivariance_acts_on_has_rows_of_its_own(by_pixel, split):
+    comparison = compare_evaluations({"whole": by_pixel, "split": split})
+    compared = {where for where, _ in comparison.differences["split"]}
+    assert compared == {"classes", "embedding", ACTED_ON}
+    lines = comparison.table().splitlines()
+    (heading,) = (line for line in lines if ACTED_ON.upper() in line)
+    assert re.findall(r"d = \d+", heading) == ["d = 24", "d = 8"]
+    assert "no rows for backbone of whole: no other model has it" in lines
+    assert "no rows for equivariant of split: whole has none" in lines
+    ratio = comparison.differences["split"][ACTED_ON, "held-out ratio"].difference
+    parts = (e.measurement(e.equivariant_output).heldout_ratio.mean for e in (split, by_pixel))
+    assert ratio == pytest.approx(next(parts) - next(parts))
+    assert ACTED_ON.upper() not in compare_evaluations({"a": split, "b": split}).table()
 
 
 def test_different_images_are_not_compared(by_color):
@@ -60,7 +111,7 @@ def test_evaluations_that_differ_in_how_they_were_made_are_not_compared(what, by
 
 
 def test_a_query_of_no_color_does_not_count_in_the_hue_distance(by_color):
-    """Its units, which are drawn in a bootstrap, have the weighted mean as their mean, and do not vary without it."""
+    """Its units, which an interval is over, have the weighted mean as their mean, and do not vary without it."""
     arrays, distance = by_color.arrays, by_color.record["retrieval"]["features"]["hue_distance"]
     gray = {**arrays, "retrieval/features/hue_distance_weight": torch.zeros(200).index_fill(0, torch.tensor([3]), 1.0)}
     only = Evaluation(by_color.record, gray)

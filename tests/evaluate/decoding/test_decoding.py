@@ -5,11 +5,13 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.metrics import r2_score
+from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.preprocessing import StandardScaler
 
 from care.data import Samples, generate_shapes
 from care.evaluate.decoding.decode import factor_r2, parameter_r2
-from care.evaluate.decoding.ridge import PENALTIES, fit_ridge, ridge_r2
+from care.evaluate.decoding.r2 import r2_units
+from care.evaluate.decoding.ridge import PENALTIES, fit_ridge
 from care.evaluate.decoding.targets import Target, factor_targets
 
 
@@ -32,8 +34,6 @@ def test_fits_agree_with_scikit_learn(n, f, generator):
     assert ours.penalty.tolist() == pytest.approx(theirs.alpha_.tolist())
     predicted = theirs.predict(scaler.transform(X[test].numpy()))
     np.testing.assert_allclose(ours.predict(X[test]).numpy(), predicted, rtol=1e-6, atol=1e-6 * np.abs(predicted).max())
-    r2 = r2_score(Y[test].numpy(), predicted, multioutput="raw_values")
-    np.testing.assert_allclose(ridge_r2(X[train], Y[train], X[test], Y[test]).numpy(), r2, rtol=1e-6, atol=1e-6)
     assert len(set(ours.penalty.tolist())) > 1  # the targets really call for different penalties
 
 
@@ -50,28 +50,45 @@ def test_the_penalty_has_the_least_error_when_rows_are_really_left_out(n, f, gen
     assert fit_ridge(X, Y).penalty.tolist() == np.array(PENALTIES)[errors.argmin(0)].tolist()
 
 
+@pytest.mark.parametrize("r", [2, 4])
+def test_all_rows_of_an_image_are_left_out_together(r, generator):
+    """Rows of an image are near copies with one target: left out one by one, they would call for no penalty."""
+    X = torch.randn(15, 1, 8, generator=generator) + 0.1 * torch.randn(15, r, 8, generator=generator)
+    X, Y = X.flatten(0, 1).double(), torch.randn(15, 3, generator=generator).double().repeat_interleave(r, dim=0)
+    Z, images = StandardScaler().fit_transform(X.numpy()), np.arange(15).repeat(r)
+    errors = np.zeros((len(PENALTIES), 3))
+    for k, penalty in enumerate(PENALTIES):
+        for rest, out in LeaveOneGroupOut().split(Z, groups=images):
+            fitted = Ridge(alpha=penalty, solver="svd").fit(Z[rest], Y[rest].numpy())
+            errors[k] += ((Y[out].numpy() - fitted.predict(Z[out])) ** 2).sum(0)
+    penalty = fit_ridge(X, Y, rows_per_image=r).penalty
+    assert penalty.tolist() == np.array(PENALTIES)[errors.argmin(0)].tolist()
+    assert (fit_ridge(X, Y).penalty < penalty).any()
+
+
 def test_half_precision_features_are_fitted_in_float64(generator):
     X, Y = problem(60, 5, generator, noise=(1.0,))
     X = X.bfloat16()
-    assert torch.equal(
-        ridge_r2(X[:40], Y[:40], X[40:], Y[40:]), ridge_r2(X[:40].double(), Y[:40], X[40:].double(), Y[40:])
-    )
+    assert torch.equal(fit_ridge(X[:40], Y[:40]).predict(X[40:]), fit_ridge(X[:40].double(), Y[:40]).predict(X[40:]))
 
 
 def test_a_planted_parameter_is_found_and_an_unrelated_one_is_not(generator):
     """The augmentation moves h(x) by θ along one direction: only the pair decodes θ, and nothing another draw."""
     H = torch.randn(2000, 16, generator=generator)
-    theta, unrelated = torch.randn(2, 2000, generator=generator)
+    theta, unrelated = torch.randn(2, 2000, 1, generator=generator)
     direction = torch.randn(16, generator=generator)
-    H_a = H + theta[:, None] * direction
-    scores = parameter_r2(H, H_a, {"planted": theta, "unrelated": unrelated})
+    everywhere = torch.ones(2000, dtype=torch.bool)
+    planted = Target(theta, everywhere)
+    scores = parameter_r2(
+        H, H + theta * direction, {"planted": planted, "unrelated": Target(unrelated, everywhere)}, "linear"
+    )
     assert scores["planted"] > 0.9999
     assert abs(scores["unrelated"]) < 0.02
-    assert parameter_r2(H, H, {"planted": theta})["planted"] < 0.02
+    assert parameter_r2(H, H, {"planted": planted}, "linear")["planted"] < 0.02
     # h(a x) alone knows θ up to h(x), which is noise here: R² = 1 / (1 + 1/‖direction‖²).
     alone = 1 / (1 + 1 / float(direction.square().sum()))
-    assert factor_r2(H_a, {"planted": Target(theta[:, None], theta < 99)})["planted"] == pytest.approx(alone, abs=0.02)
-    assert parameter_r2(H, H_a, {}) == {}
+    assert factor_r2(H + theta * direction, {"planted": planted})["planted"] == pytest.approx(alone, abs=0.02)
+    assert parameter_r2(H, H, {}) == {}
 
 
 def test_columns_of_one_target_are_scored_together(generator):
@@ -102,13 +119,34 @@ def test_classes_in_turn_are_no_trap():
     assert factor_r2(H, targets)["angle"] > 0.99
 
 
+def test_the_numbers_of_images_are_those_of_r2(generator):
+    """Their mean is scikit-learn's R²; without one image, R² changes as it does without its number."""
+    Y = torch.randn(400, 2, generator=generator).double()
+    predicted, known = 0.6 * Y + 0.5 * torch.randn(400, 2, generator=generator), torch.arange(400) % 4 > 0
+
+    def r2(rows):
+        error, spread = (Y[rows] - predicted[rows]).square().sum(), (Y[rows] - Y[rows].mean(0)).square().sum()
+        return 1 - float(error / spread)
+
+    units = r2_units(Y, predicted, known)
+    assert units.isnan().tolist() == (~known).tolist()
+    assert units.nanmean().item() == pytest.approx(r2(known))
+    one = r2_units(Y[:, :1], predicted[:, :1]).mean().item()
+    assert one == pytest.approx(r2_score(Y[:, 0], predicted[:, 0]))
+    for i in (1, 2, 3):
+        rest = known & (torch.arange(400) != i)
+        assert r2(rest) - r2(known) == pytest.approx((units[rest].mean() - units[known].mean()).item(), rel=0.05)
+
+
 def test_a_target_that_does_not_vary_has_no_score(generator):
-    H = torch.randn(50, 4, generator=generator)
-    scores = parameter_r2(H, H, {"constant": torch.full((50,), 0.1), "varying": H[:, 0]})
-    assert math.isnan(scores["constant"])
-    assert ridge_r2(H[:25], H[:25, :2], H[25:], torch.full((25, 2), 0.1)).isnan().all()
+    H, everywhere = torch.randn(50, 4, generator=generator), torch.ones(50, dtype=torch.bool)
+    constant, varying = Target(torch.full((50, 1), 0.1), everywhere), Target(H[:, :1], everywhere)
+    nowhere = Target(H[:, :1], ~everywhere)
+    for decoder in ("network", "bilinear", "linear"):
+        scores = parameter_r2(H, H, {"constant": constant, "nowhere": nowhere, "varying": varying}, decoder)
+        assert [name for name, r2 in scores.items() if math.isnan(r2)] == ["constant", "nowhere"]
     assert scores["varying"] > 0.99
-    assert ridge_r2(torch.zeros(9, 2), H[:9], torch.zeros(9, 2), H[:9]).abs().max() < 1e-12
+    assert abs(factor_r2(0 * H, {"varying": varying})["varying"]) < 0.2
 
 
 @pytest.mark.parametrize(
@@ -127,4 +165,6 @@ def test_mistakes_in_a_regression_are_explained(X, Y, penalties, message):
 
 def test_targets_of_other_rows_are_refused(unchecked):
     with pytest.raises(ValueError, match="'hue' must have one row for each of 5 features"):
-        parameter_r2(torch.zeros(5, 2), torch.zeros(5, 2), {"hue": torch.zeros(4)})
+        parameter_r2(
+            torch.zeros(5, 2), torch.zeros(5, 2), {"hue": Target(torch.zeros(4, 1), torch.ones(4, dtype=torch.bool))}
+        )

@@ -1,44 +1,41 @@
-"""Evaluations side by side: one table, and which differences are significant."""
+"""Evaluations side by side: one table, and which differences are certain."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from care.evaluate.comparison.bootstrap import FEWEST, Difference, paired_difference
-from care.evaluate.comparison.quantities import Better, Quantity, quantities
-from care.evaluate.effects.families import Watch
+from care.evaluate.comparison.paired import FEWEST, LEVEL, Difference, holm_adjusted, paired_difference
+from care.evaluate.comparison.quantities import Better, Quantity, acted_on, quantities
 from care.evaluate.evaluation import Evaluation
 from care.tables import text_table
 
 Key = tuple[str, str]  # where a quantity was measured, and its name
+YES, UNDECIDED = "yes", "undecided"
 
 
 def compare_evaluations(
-    evaluations: Mapping[str, Evaluation],
-    watch: Watch | None = None,
-    more: Mapping[str, Sequence[Quantity]] | None = None,
+    evaluations: Mapping[str, Evaluation], more: Mapping[str, Sequence[Quantity]] | None = None
 ) -> "Comparison":
-    """Each model against the first, on the images and augmentations they share.
+    """Each model against the first, on the images and augmentations they share, the same output of both.
 
-    Evaluations that were not made alike cannot be paired: ValueError says in what they differ. `more` has further
-    quantities of the models, such as `transfer_quantities`; with these there may be no evaluations at all.
+    Where the equivariance loss acts on another output in some of them, the quantities of what it acts on have rows of
+    their own. Evaluations that were not made alike cannot be paired: ValueError says in what they differ. `more` has
+    further quantities of models, such as `transfer_quantities`; with these there may be no evaluations at all.
     """
     check_paired(evaluations)
-    known = {name: quantities(one) for name, one in evaluations.items()}
-    names = evaluations or more or {}
-    found = {
-        name: {(q.group, q.name): q for q in [*known.get(name, ()), *(more or {}).get(name, ())]} for name in names
+    more = more or {}
+    mixed = len({one.equivariant_output for one in evaluations.values()}) > 1
+    known = {
+        name: [*quantities(one), *(acted_on(one) if mixed else ()), *more.get(name, ())]
+        for name, one in evaluations.items()
     }
-    base = next(iter(found))
-    pairs = [
-        (name, key) for name in found if name != base for key in found[base] if _paired(found[base], found[name], key)
-    ]
-    differences: dict[str, dict[Key, Difference]] = {name: {} for name in found if name != base}
-    for i, (name, key) in enumerate(pairs, start=1):
+    found = {name: {(q.group, q.name): q for q in by_model} for name, by_model in (known or more).items()}
+    base, *others = found
+    pairs = [(name, key) for name in others for key in found[base] if _paired(found[base], found[name], key)]
+    differences: dict[str, dict[Key, Difference]] = {name: {} for name in others}
+    for name, key in pairs:
         differences[name][key] = paired_difference(found[base][key].units, found[name][key].units)  # type: ignore[arg-type]
-        if watch is not None:
-            watch("bootstrap", i, len(pairs))
     about = evaluations[base].record["about"] if evaluations else {"test_images": 0, "augmentations": 0}
     return Comparison(found, differences, about["test_images"], about["augmentations"])
 
@@ -46,8 +43,7 @@ def compare_evaluations(
 def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
     """ValueError if the evaluations are not of the same images and augmentations, with probes of one kind."""
     for other in evaluations.values():
-        first = next(iter(evaluations.values()))
-        if different := other.unlike(first):
+        if different := other.unlike(next(iter(evaluations.values()))):
             raise ValueError(f"these evaluations were not made alike: {'; '.join(different)}")
 
 
@@ -67,69 +63,116 @@ class Comparison:
     images: int
     augmentations: int
 
+    def adjusted(self) -> dict[tuple[str, Key], float]:
+        """Holm's p-value of every difference that has an interval, by model and quantity: corrected for their number.
+
+        The correction is over all models and quantities of the comparison.
+        """
+        p = {(name, key): d.p for name, by in self.differences.items() for key, d in by.items() if not math.isnan(d.p)}
+        return dict(zip(p, holm_adjusted(list(p.values())), strict=True))
+
+    def verdicts(self) -> dict[tuple[str, Key], str]:
+        """ "yes" where a difference is certain after the correction, else "undecided"; by model and quantity."""
+        return {where: YES if p < 1 - LEVEL else UNDECIDED for where, p in self.adjusted().items()}
+
     def table(self) -> str:
-        """A row per quantity; for every model but the first also its difference, with its 95 % interval."""
+        """A row per quantity; for every model but the first its difference with its 95 % interval, and the verdict."""
         first, *others = self.models
         rows: list[Sequence[str]] = []
-        group = ""
+        group, verdicts = "", self.verdicts()
         for key, quantity in self.models[first].items():
+            if not self._shared(key[0]):
+                continue
             if key[0] != group:
                 group = key[0]
-                rows.append([group.upper(), *[""] * (1 + 2 * len(others))])
-            cells = [cell for name in others for cell in self._cells(name, key)]
+                cells = [cell for name in others for cell in (_dimension(self.models[name], group), "", "")]
+                rows.append([group.upper(), _dimension(self.models[first], group), *cells])
+            cells = [cell for name in others for cell in self._cells(name, key, verdicts)]
             rows.append([f"  {key[1]}{_arrow(quantity)}", str(quantity), *cells])
-        header = ["", first, *(title for name in others for title in (name, "difference [95 %]"))]
-        return text_table(f"compared with {first}", header, rows) + self._note()
+        titles = (title for name in others for title in (name, "difference [95 %]", "different?"))
+        return text_table(f"compared with {first}", ["", first, *titles], rows) + self._note()
 
-    def _cells(self, model: str, key: Key) -> tuple[str, str]:
+    def _shared(self, group: str) -> bool:
+        """Whether the first model and any other one have quantities of this group."""
+        having = [name for name, found in self.models.items() if any(key[0] == group for key in found)]
+        return len(having) > 1 and next(iter(self.models)) in having
+
+    def _cells(self, model: str, key: Key, verdicts: Mapping[tuple[str, Key], str]) -> tuple[str, str, str]:
         quantity, difference = self.models[model].get(key), self.differences[model].get(key)
         if quantity is None or difference is None or math.isnan(difference.difference):
-            return str(quantity or "–"), ""
+            return str(quantity or "–"), "", ""
         scale, unit = (100, " points") if quantity.percent else (1, "")
         numbers = (scale * x for x in (difference.difference, difference.low, difference.high))
         middle, low, high = (f"{x:+.3g}" for x in numbers)
         interval = "" if math.isnan(difference.low) else f" [{low}, {high}]"
-        return str(quantity), f"{middle}{unit}{interval}{' *' if _significant(difference) else ''}"
+        missing = f", {difference.dropped} left out" if difference.dropped else ""
+        verdict = f"{verdicts[model, key]}, one seed" if (model, key) in verdicts else ""
+        return str(quantity), f"{middle}{unit}{interval}{missing}", verdict
 
     def _note(self) -> str:
-        """What * means, if there is one, and why some differences have no interval."""
+        """What "yes" means, and why some rows or intervals are missing."""
         all_of_them = [d for by in self.differences.values() for d in by.values()]
         drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
         drawn = drawn if self.images else "test images or few-shot tasks"
-        notes = [f"* significant: the 95 % interval over the {drawn} excludes 0, for these pretraining seeds"]
+        notes = [
+            f"yes: p < 0.05 after Holm's correction for the {len(self.adjusted())} differences of this table; intervals"
+            f" are Student's over the {drawn}, of each difference alone, and for one pretraining seed of each model"
+        ]
         if any(math.isnan(d.low) for d in all_of_them):
             notes.append(f"no interval: fewer than {FEWEST} images or augmentations")
-        said = notes if any(map(_significant, all_of_them)) else notes[1:]
-        return "\n\n" + "; ".join(said) if said else ""
+        if any(d.dropped for d in all_of_them):
+            notes.append("left out: images or augmentations that have no value for one of the models")
+        return "\n\n" + "\n".join([*notes, *self.left_out()])
 
-    def rows(self, model: str) -> list[tuple[str, float, float, float, Better]]:
-        """What `differences_figure` draws: the quantities of which one direction is better."""
-        found = []
+    def left_out(self) -> list[str]:
+        """A sentence for every output that the first model has and no other, or the other way round."""
+        first = next(iter(self.models))
+        groups = {group: None for found in self.models.values() for group, _ in found}
+        sentences = []
+        for group in groups:
+            having = [name for name, found in self.models.items() if any(key[0] == group for key in found)]
+            if not self._shared(group):
+                whose = "no other model has it" if first in having else f"{first} has none"
+                sentences.append(f"no rows for {group} of {', '.join(having)}: {whose}")
+        return sentences
+
+    def rows(self, model: str) -> list[tuple[str, float, float, float, Better, bool]]:
+        """What `differences_figure` draws: the quantities of which one direction is better, and which are certain."""
+        found, verdicts = [], self.verdicts()
         for (group, name), d in self.differences[model].items():
-            better = self.models[model][group, name].better
+            better, certain = self.models[model][group, name].better, verdicts.get((model, (group, name))) == YES
             if better is not None:
-                found.append((name if group == "classes" else f"{group}: {name}", d.difference, d.low, d.high, better))
+                title = name if group == "classes" else f"{name}, {group}"
+                found.append((title, d.difference, d.low, d.high, better, certain))
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Values by model and differences from the first one."""
-        values = {
-            model: [
-                {"where": q.group, "name": q.name, "value": _known(q.value), "better": q.better} for q in found.values()
-            ]
-            for model, found in self.models.items()
+        """Values by model and differences from the first one, with Holm's p-values and verdicts."""
+        values = {model: [_value(q) for q in found.values()] for model, found in self.models.items()}
+        differences = {model: list(self._differences(model)) for model in self.differences}
+        return {
+            "first": next(iter(self.models)),
+            "values": values,
+            "differences": differences,
+            "left_out": self.left_out(),
         }
-        differences = {
-            model: [
-                {"where": k[0], "name": k[1], **{n: _known(v) for n, v in asdict(d).items()}} for k, d in by.items()
-            ]
-            for model, by in self.differences.items()
-        }
-        return {"first": next(iter(self.models)), "values": values, "differences": differences}
+
+    def _differences(self, model: str) -> Iterator[dict[str, Any]]:
+        adjusted, verdicts = self.adjusted(), self.verdicts()
+        for key, d in self.differences[model].items():
+            numbers = {name: _known(value) for name, value in asdict(d).items()}
+            corrected = {"adjusted_p": adjusted.get((model, key)), "different": verdicts.get((model, key))}
+            yield {"where": key[0], "name": key[1], **numbers, **corrected}
 
 
-def _significant(difference: Difference) -> bool:
-    return difference.low > 0 or difference.high < 0  # neither, where there is no interval
+def _value(q: Quantity) -> dict[str, Any]:
+    where = {"where": q.group, "dimension": q.dimension, "name": q.name}
+    return {**where, "value": _known(q.value), "better": q.better}
+
+
+def _dimension(found: Mapping[Key, Quantity], group: str) -> str:
+    dimension = next((q.dimension for (where, _), q in found.items() if where == group), None)
+    return "" if dimension is None else f"d = {dimension}"
 
 
 def _arrow(quantity: Quantity) -> str:

@@ -2,20 +2,24 @@
 
 import itertools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import ItemsView, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from care.evaluate.decoding.decode import RECORDED
 from care.evaluate.effects.families import ALL
 from care.evaluate.evaluation import Evaluation, per_image_accuracy
-from care.evaluate.observer import EQUIVARIANT
 from care.tables import number
 
 Better = Literal["lower", "higher"]
+
+# The group of quantities of the output that the equivariance loss acts on, whatever it is called: the equivariant part
+# of a split embedding stands beside the whole of another, and their dimensions differ.
+ACTED_ON = "what the equivariance acts on"
 
 # Measures of a response, what they are called, and which direction is better. Of a displacement, neither is.
 RESPONSES: dict[str, tuple[str, Better | None]] = {
@@ -46,7 +50,10 @@ PREDICTIONS: dict[str, tuple[str, Better]] = {
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """A value and, where there are any, the values of the images or augmentations it is the mean of."""
+    """A value and, where there are any, the values of the images or augmentations it is the mean of.
+
+    `group` is the output it is read from, and `dimension` that of its embeddings; or the group is "classes".
+    """
 
     group: str
     name: str
@@ -54,6 +61,7 @@ class Quantity:
     better: Better | None
     units: Float[Tensor, " n"] | None = None
     percent: bool = False
+    dimension: int | None = None
 
     def __str__(self) -> str:
         if self.value is None or math.isnan(self.value):
@@ -63,20 +71,24 @@ class Quantity:
 
 def quantities(evaluation: Evaluation) -> list[Quantity]:
     """Everything that was measured, in the order in which it is read."""
-    found = [*_classes(evaluation)]
-    for output in evaluation.outputs:
-        found += [*_responses(evaluation, output), *_predictions(evaluation, output)]
-        found += [*_retrieval(evaluation, output), *_decoding(evaluation, output)]
-    return found
+    return [*_classes(evaluation), *(q for output in evaluation.outputs for q in _of_output(evaluation, output))]
+
+
+def acted_on(evaluation: Evaluation) -> list[Quantity]:
+    """The quantities of the output that the equivariance loss acts on, in the group `ACTED_ON`."""
+    return [replace(q, group=ACTED_ON) for q in _of_output(evaluation, evaluation.equivariant_output)]
 
 
 def find_quantity(evaluation: Evaluation, group: str, name: str) -> Quantity | None:
-    """The quantity of this group and name, if it was measured.
+    """The quantity of this group and name, if it was measured."""
+    found = acted_on(evaluation) if group == ACTED_ON else quantities(evaluation)
+    return next((q for q in found if (q.group, q.name) == (group, name)), None)
 
-    The group "equivariant" stands for what the equivariance loss acts on: without a split embedding, all of it.
-    """
-    where = evaluation.equivariant_output if group == EQUIVARIANT else group
-    return next((q for q in quantities(evaluation) if (q.group, q.name) == (where, name)), None)
+
+def _of_output(evaluation: Evaluation, output: str) -> list[Quantity]:
+    parts = (_responses, _predictions, _retrieval, _decoding)
+    dimension = evaluation.record["measurements"][output]["dimension"]
+    return [replace(q, dimension=dimension) for part in parts for q in part(evaluation, output)]
 
 
 def _classes(evaluation: Evaluation) -> Iterator[Quantity]:
@@ -133,6 +145,15 @@ def _retrieval(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
 
 
 def _decoding(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
-    for kind, what in (("decoding", "R² of {}"), ("factors", "R² of the factor {}")):
-        for name, r2 in ((evaluation.record[kind] or {}).get(output, {})).items():
-            yield Quantity(output, what.format(name), r2, "higher")
+    for decoder, recorded in RECORDED.items():
+        for name, r2 in _r2(evaluation, recorded, output):
+            units = evaluation.arrays.get(f"decoding/{decoder}/{output}/{name}")
+            yield Quantity(output, f"R² of {name}, {decoder}", r2, "higher", units)
+    for name, r2 in _r2(evaluation, "factors", output):
+        yield Quantity(output, f"R² of the factor {name}", r2, "higher")
+
+
+def _r2(evaluation: Evaluation, recorded: str, output: str) -> ItemsView[str, float | None]:
+    """By target; nothing in a record that is older than the decoder."""
+    found: dict[str, float | None] = (evaluation.record.get(recorded) or {}).get(output, {})
+    return found.items()

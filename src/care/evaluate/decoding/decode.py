@@ -1,51 +1,87 @@
-"""What can be decoded from features: the parameters of the drawn augmentation, and the factors of generated samples."""
+"""What can be decoded from features: the parameters of the drawn augmentation, and the factors of generated samples.
+
+R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² on images that were not fitted: 1 is exact, 0 is what predicting the mean ȳ gives. A
+fit to noise can come out slightly below 0; it is reported as it is. NaN means that the target is constant there.
+"""
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from care.evaluate.decoding.ridge import PENALTIES, coefficient_of_determination, fit_ridge, squared_errors
+from care.evaluate.decoding.bilinear import Pair, bilinear_predictions
+from care.evaluate.decoding.network import network_predictions
+from care.evaluate.decoding.r2 import r2_units
+from care.evaluate.decoding.ridge import PENALTIES, ridge_predictions
 from care.evaluate.decoding.targets import Target, factor_targets, parameter_targets
 from care.evaluate.effects.families import Watch
 from care.evaluate.observer import Embeddings, Observer
 from care.randomness import generator_for
 
+Decoder = Literal["network", "bilinear", "linear"]
+# Under what name an evaluation has the R² of a decoder, in the order in which they are read.
+RECORDED: dict[Decoder, str] = {"network": "decoding_network", "bilinear": "decoding_bilinear", "linear": "decoding"}
+PAIRED: tuple[Decoder, ...] = ("network", "linear")  # whose R² of two models can be compared image by image
+
+Numbers = Mapping[str, Float[Tensor, " m"]]  # by target, a number per scored image
+Predict = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # fitted rows, Y, known and scored rows → predictions
+
 
 def evaluate_decoding(
     observer: Observer, clean: Embeddings, seed: int, watch: Watch
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """R² of augmentation parameters from pairs (h(x), h(a(x))), and of the factors of generated samples from h(x)."""
+    """R² of augmentation parameters from pairs (h(x), h(a(x))), and of the factors of generated samples from h(x).
+
+    The arrays `decoding/DECODER/OUTPUT/TARGET` have a number per scored image whose mean is the R².
+    """
     samples = observer.samples
     # The random stream keeps its first name: another one would draw other augmentations than all evaluations before.
     a = observer.policy.sample(len(samples), samples.source, generator_for("cpu", seed, "sensitivity"))  # type: ignore[arg-type]
     augmented, targets = observer.augmented_each(a), parameter_targets(a.to(observer.device))
-    parameters = {output: parameter_r2(H, augmented[output], targets) for output, H in clean.items()}
-    watch("decoding", 1, 1)
-    found: dict[str, Any] = {"decoding": {output: _finite(r2) for output, r2 in parameters.items()}, "factors": None}
+    found: dict[str, Any] = {name: {} for name in RECORDED.values()} | {"factors": None}
+    arrays: dict[str, Tensor] = {}
+    for i, (decoder, output) in enumerate(((d, o) for o in clean for d in RECORDED), start=1):
+        units = parameter_units((clean[output], augmented[output]), targets, decoder, seed)
+        found[RECORDED[decoder]][output] = _finite(_means(units))
+        if decoder in PAIRED:
+            arrays |= {f"decoding/{decoder}/{output}/{name}": values.float() for name, values in units.items()}
+        watch("decoding", i, len(clean) * len(RECORDED))
     if samples.factors:
         factors = factor_targets(samples.to(observer.device))
         found["factors"] = {output: _finite(factor_r2(H, factors)) for output, H in clean.items()}
-    return found, {}
+    return found, arrays
 
 
 def parameter_r2(
     H: Float[Tensor, "n f"],
     H_a: Float[Tensor, "n f"],
-    targets: Mapping[str, Float[Tensor, " n"]],
-    penalties: Sequence[float] = PENALTIES,
+    targets: Mapping[str, Target],
+    decoder: Decoder = "network",
+    seed: int = 0,
 ) -> dict[str, float]:
-    """R² of the parameters of a_i, decoded from the pair [h(x_i), h(a_i(x_i))] by ridge regression, by target.
+    """R² of the parameters of a_i, decoded from the pair (h(x_i), h(a_i(x_i))), by target.
 
-    Targets come from `parameter_targets`. Half of the rows are fitted, the other half scored.
+    Targets come from `parameter_targets`. Decoders are a "network" on the pair, a "bilinear" form of it, and the
+    "linear" ridge regression, which cannot see a rotation. Half of the rows are fitted, the other half scored.
     """
-    pairs = torch.cat([H, H_a], dim=1)
-    known = torch.ones(len(H), dtype=torch.bool, device=H.device)
-    return factor_r2(pairs, {name: Target(y[:, None], known) for name, y in targets.items()}, penalties)
+    return _means(parameter_units((H, H_a), targets, decoder, seed))
+
+
+def parameter_units(pair: Pair, targets: Mapping[str, Target], decoder: Decoder, seed: int = 0) -> Numbers:
+    """The numbers per scored image whose mean is the R² of `parameter_r2`: see `r2_units`."""
+    together, width = torch.cat(pair, dim=1), pair[0].shape[1]
+
+    def predict(X: Tensor, Y: Tensor, known: Tensor, others: Tensor) -> Tensor:
+        if decoder == "network":
+            return network_predictions(X, Y, known, others, seed)
+        if decoder == "bilinear":
+            return bilinear_predictions(X.split(width, dim=1), Y, known, others.split(width, dim=1))
+        return ridge_predictions(X, Y, known, others)
+
+    return _units(together, targets, predict)
 
 
 def factor_r2(
@@ -56,30 +92,28 @@ def factor_r2(
     Targets come from `factor_targets`; rows in which a target is not known are left out. A target of several columns,
     such as cos and sin of an angle, has one R²: the sums run over its columns too.
     """
-    # The decomposition of the features is the expensive part: targets that are known in the same rows share it.
-    together: dict[bytes, list[str]] = defaultdict(list)
+    predict = lambda X, Y, known, others: ridge_predictions(X, Y, known, others, penalties)  # noqa: E731
+    return _means(_units(H, targets, predict))
+
+
+def _units(X: Float[Tensor, "n f"], targets: Mapping[str, Target], predict: Predict) -> Numbers:
+    """Fit one half of the rows, and score the other."""
     for name, target in targets.items():
-        if not len(target.values) == len(target.known) == len(H):
-            raise ValueError(f"target {name!r} must have one row for each of {len(H)} features")
-        together[target.known.cpu().numpy().tobytes()].append(name)
-    scores: dict[str, float] = {}
-    for names in together.values():
-        scores |= _score(H, {name: targets[name] for name in names}, penalties)
-    return {name: scores[name] for name in targets}
-
-
-def _score(H: Float[Tensor, "n f"], targets: dict[str, Target], penalties: Sequence[float]) -> dict[str, float]:
-    """R² of targets that are known in the same rows."""
-    rows = next(iter(targets.values())).known.nonzero()[:, 0]
-    fit, score = (rows[half] for half in _halves(len(rows), rows.device))
-    Y = torch.cat([target.values for target in targets.values()], dim=1).double()
-    predicted = fit_ridge(H[fit], Y[fit], penalties).predict(H[score])
+        if not len(target.values) == len(target.known) == len(X):
+            raise ValueError(f"target {name!r} must have one row for each of {len(X)} features")
+    if not targets:
+        return {}
+    fit, score = _halves(len(X), X.device)
     widths = [target.values.shape[1] for target in targets.values()]
-    error, variance = (
-        torch.stack([columns.sum() for columns in values.split(widths)])
-        for values in squared_errors(Y[score], predicted)
-    )
-    return dict(zip(targets, coefficient_of_determination(error, variance).tolist(), strict=True))
+    Y = torch.cat([target.values.double() for target in targets.values()], dim=1)
+    known = torch.cat([target.known[:, None].expand_as(target.values) for target in targets.values()], dim=1)
+    predicted = predict(X[fit], Y[fit], known[fit], X[score]).double()
+    columns = zip(Y[score].split(widths, 1), predicted.split(widths, 1), targets.values(), strict=True)
+    return {name: r2_units(y, p, t.known[score]) for name, (y, p, t) in zip(targets, columns, strict=True)}
+
+
+def _means(units: Numbers) -> dict[str, float]:
+    return {name: values.nanmean().item() for name, values in units.items()}
 
 
 def _halves(n: int, device: torch.device) -> tuple[Int[Tensor, " a"], Int[Tensor, " b"]]:

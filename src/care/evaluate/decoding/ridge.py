@@ -1,14 +1,10 @@
-"""Ridge regression with the penalty of least leave-one-out error, and its R² on other rows.
-
-R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² on rows that were not fitted: 1 is exact, 0 is what predicting the mean ȳ gives. A fit
-to noise can come out slightly below 0; it is reported as it is. NaN means that the target is constant in these rows.
-"""
+"""Ridge regression with the penalty of least leave-one-out error."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 # Features are standardized, so penalties count rows: the range goes from nearly none to one that leaves only the mean.
@@ -30,14 +26,20 @@ class Ridge:
         return (X.double() - self.mean) / self.scale @ self.weights + self.intercept
 
 
-def fit_ridge(X: Float[Tensor, "n f"], Y: Float[Tensor, "n t"], penalties: Sequence[float] = PENALTIES) -> Ridge:
+def fit_ridge(
+    X: Float[Tensor, "n f"],
+    Y: Float[Tensor, "n t"],
+    penalties: Sequence[float] = PENALTIES,
+    rows_per_image: int = 1,
+) -> Ridge:
     """argmin_w ‖Y − ȳ − Z w‖² + λ ‖w‖² for the standardized features Z, with the λ of least leave-one-out error.
 
-    With Z Zᵀ = U S Uᵀ, one decomposition for all penalties: the fit is Ŷ = ȳ + U S/(S + λ) Uᵀ Y, the error made for row
-    i without fitting it is (y_i − ŷ_i) / (1 − h_i) with h_i = 1/n + Σ_k U_ik² S_k/(S_k + λ), and
+    What is left out is one image, with all of its rows, which are adjacent: they are alike, and each would foretell the
+    others. With Z Zᵀ = U S Uᵀ, one decomposition for all penalties: the fit is Ŷ = ȳ + U S/(S + λ) Uᵀ Y, the error made
+    for the rows G of an image without fitting them is (I − H_GG)⁻¹ (Y_G − Ŷ_G) with H = 1/n + U S/(S + λ) Uᵀ, and
     w = Zᵀ U 1/(S + λ) Uᵀ Y. Everything in float64.
     """
-    _check_regression(X, Y, penalties)
+    _check_regression(X, Y, penalties, rows_per_image)
     X, Y = X.double(), Y.double()
     mean, scale = X.mean(0), X.std(0, correction=0)
     scale = torch.where(scale > 0, scale, 1)
@@ -45,23 +47,27 @@ def fit_ridge(X: Float[Tensor, "n f"], Y: Float[Tensor, "n t"], penalties: Seque
     U, S = _left_singular(Z)
     centered = Y - Y.mean(0)
     lambdas = torch.tensor(penalties, dtype=torch.float64, device=X.device)
-    error = torch.stack([_leave_one_out_error(U, S, centered, penalty) for penalty in lambdas])
+    error = torch.stack([_leave_one_out_error(U, S, centered, penalty, rows_per_image) for penalty in lambdas])
     penalty = lambdas[error.argmin(0)]
     weights = Z.mT @ (U @ (U.mT @ centered / (S[:, None] + penalty)))
     return Ridge(mean, scale, weights, Y.mean(0), penalty)
 
 
-def ridge_r2(
-    train_X: Float[Tensor, "n f"],
-    train_Y: Float[Tensor, "n t"],
-    test_X: Float[Tensor, "m f"],
-    test_Y: Float[Tensor, "m t"],
+def ridge_predictions(
+    X: Float[Tensor, "n f"],
+    Y: Float[Tensor, "n t"],
+    known: Bool[Tensor, "n t"],
+    others: Float[Tensor, "m f"],
     penalties: Sequence[float] = PENALTIES,
-) -> Float[Tensor, " t"]:
-    """R² on the test rows of each target column, regressed by `fit_ridge` on the training rows."""
-    return coefficient_of_determination(
-        *squared_errors(test_Y.double(), fit_ridge(train_X, train_Y, penalties).predict(test_X))
-    )
+) -> Float[Tensor, "m t"]:
+    """The targets of the rows `others`, each regressed on the rows of X in which it is known; NaN with fewer than 2."""
+    predicted = torch.full((len(others), Y.shape[1]), torch.nan, dtype=torch.float64, device=X.device)
+    # The decomposition of the features is the expensive part: targets that are known in the same rows share it.
+    for rows in known.mT.unique(dim=0):
+        columns = (known == rows[:, None]).all(0)
+        if rows.sum() >= 2:
+            predicted[:, columns] = fit_ridge(X[rows], Y[rows][:, columns], penalties).predict(others)
+    return predicted
 
 
 def _left_singular(Z: Float[Tensor, "n f"]) -> tuple[Float[Tensor, "n r"], Float[Tensor, " r"]]:
@@ -75,30 +81,22 @@ def _left_singular(Z: Float[Tensor, "n f"]) -> tuple[Float[Tensor, "n r"], Float
 
 
 def _leave_one_out_error(
-    U: Float[Tensor, "n r"], S: Float[Tensor, " r"], Y: Float[Tensor, "n t"], penalty: Float[Tensor, ""]
+    U: Float[Tensor, "n r"], S: Float[Tensor, " r"], Y: Float[Tensor, "n t"], penalty: Float[Tensor, ""], rows: int
 ) -> Float[Tensor, " t"]:
-    """Σ_i ((y_i − ŷ_i) / (1 − h_i))² for one penalty and centered targets: see `fit_ridge`."""
+    """Σ_G ‖(I − H_GG)⁻¹ (Y_G − Ŷ_G)‖² for one penalty and centered targets: see `fit_ridge`."""
     shrinkage = S / (S + penalty)
-    leverage = 1 / len(U) + U.square() @ shrinkage
     residual = Y - U @ (shrinkage[:, None] * (U.mT @ Y))
-    return (residual / (1 - leverage)[:, None]).square().sum(0)
+    by_image = U.unflatten(0, (-1, rows))
+    H = 1 / len(U) + by_image * shrinkage @ by_image.mT
+    left_out = torch.linalg.solve(torch.eye(rows).to(H) - H, residual.unflatten(0, (-1, rows)))
+    return left_out.square().sum((0, 1))
 
 
-def squared_errors(
-    Y: Float[Tensor, "m t"], predicted: Float[Tensor, "m t"]
-) -> tuple[Float[Tensor, " t"], Float[Tensor, " t"]]:
-    """E (y − ŷ)² and E (y − ȳ)² of each column. The second is exactly 0 where y is constant."""
-    return (Y - predicted).square().mean(0), Y.var(0, correction=0)
-
-
-def coefficient_of_determination(error: Float[Tensor, "..."], variance: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """R² = 1 − error / variance, NaN where the target is constant."""
-    return torch.where(variance > 0, 1 - error / variance, torch.nan)
-
-
-def _check_regression(X: Tensor, Y: Tensor, penalties: Sequence[float]) -> None:
+def _check_regression(X: Tensor, Y: Tensor, penalties: Sequence[float], rows_per_image: int) -> None:
     if len(X) != len(Y) or len(X) < 2:
         raise ValueError(f"a regression needs at least 2 rows with a target each, got {len(X)} and {len(Y)} targets")
+    if len(X) % rows_per_image or len(X) == rows_per_image:
+        raise ValueError(f"{len(X)} rows are not those of two or more images with {rows_per_image} rows each")
     if not (torch.isfinite(X).all() and torch.isfinite(Y).all()):
         raise ValueError("features and targets must be finite: they hold NaN or infinity")
     if not penalties or min(penalties) <= 0:

@@ -22,7 +22,7 @@ class Target(NamedTuple):
     known: Bool[Tensor, " n"]
 
 
-def parameter_targets(p: Parameters) -> dict[str, Float[Tensor, " n"]]:
+def parameter_targets(p: Parameters) -> dict[str, Target]:
     """The parameters of the drawn augmentations by name; those that are the same for all are left out.
 
     Of images: the center of the crop (`crop x`, `crop y`) as a fraction of the image, the logarithms of its share of
@@ -30,17 +30,26 @@ def parameter_targets(p: Parameters) -> dict[str, Float[Tensor, " n"]]:
     `saturation`, the `hue` shift as a fraction of the hue circle, the σ of the `blur` in pixels (0 without one), and
     whether there is `flip`, `gray` and `solarize`. Of point clouds: the entries of the rotation (`rotation 0 0` …) and
     the logarithm of the `scale`.
+
+    A parameter is known where the picture shows it. On a gray picture a shift of hue or a factor of saturation does
+    nothing, and what they did before a picture turned gray is lost, in whatever order: both are known only without
+    `gray` and without a contrast of 0, the hue only without a saturation of 0, and on a black picture neither they nor
+    the contrast are. All others are known everywhere: "not applied" is a value.
     """
     if isinstance(p, ImageParameters):
         targets = _crop_targets(p) | _color_targets(p)
+        hidden = _hidden(p)
     elif isinstance(p, PointParameters):
         targets = {f"rotation {i} {j}": p.rotation[:, i, j] for i in range(3) for j in range(3)}
-        targets["scale"] = p.scale.log()
+        targets["scale"], hidden = p.scale.log(), {}
     else:
         raise ValueError(f"targets are known for augmentations of images and of point clouds, not {type(p).__name__}")
-    columns = torch.stack(list(targets.values()), dim=1)
-    varies = (columns != columns[:1]).any(0).tolist()
-    return {name: column for (name, column), kept in zip(targets.items(), varies, strict=True) if kept}
+    everywhere = torch.ones_like(next(iter(targets.values())), dtype=torch.bool)
+    return {
+        name: Target(column[:, None], ~hidden[name] if name in hidden else everywhere)
+        for name, column in targets.items()
+        if (column != column[:1]).any()
+    }
 
 
 def factor_targets(samples: Samples) -> dict[str, Target]:
@@ -92,6 +101,12 @@ def _color_targets(p: ImageParameters) -> dict[str, Float[Tensor, " n"]]:
         "blur": torch.where(p.blur, p.sigma, 0.0),
         "solarize": p.solarize.float(),
     }
+
+
+def _hidden(p: ImageParameters) -> dict[str, Bool[Tensor, " n"]]:
+    """Where a parameter of color leaves no trace, because another one takes it away: see `parameter_targets`."""
+    black, flat, gray = (x <= SMALLEST_FACTOR for x in (p.brightness, p.contrast, p.saturation))
+    return {"contrast": black, "saturation": black | flat | p.gray, "hue": black | flat | gray | p.gray}
 
 
 def _on_the_circle(fraction: Float[Tensor, " n"]) -> Float[Tensor, "n 2"]:

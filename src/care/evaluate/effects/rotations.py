@@ -87,7 +87,7 @@ def _predictions(
     found = {}
     for part in families_of(observer.policy, augmentations):
         targets = parameter_targets(part.draw(observer.samples.source, seed))
-        theta = torch.stack(list(targets.values()), dim=1).to(observer.device) if targets else None
+        theta = torch.cat([t.values for t in targets.values()], dim=1).to(observer.device) if targets else None
         for (output, family), views in cache.views.items():
             if family != part.name or len(views) < 2:
                 continue

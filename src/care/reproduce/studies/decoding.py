@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from care.evaluate.observer import BACKBONE, EQUIVARIANT
+from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.observer import BACKBONE
 from care.report import decoding_figure
 from care.reproduce.presentation import Presentation, Quantity, by_label, compared, measured_table, values
 from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 
-OUTPUTS = {BACKBONE: "backbone", EQUIVARIANT: "embedding (its equivariant part, where it is split)"}
+OUTPUTS = {BACKBONE: "backbone", ACTED_ON: "embedding (its equivariant part, where it is split)"}
 PARAMETERS = ("crop area", "crop y", "crop aspect", "brightness", "contrast", "saturation", "hue", "gray", "blur")
 
 
@@ -38,4 +39,4 @@ def r2_by_output(groups: Mapping[str, Sequence[Outcome]]) -> dict[str, dict[str,
 
 
 def _r2(output: str, parameter: str) -> Quantity:
-    return output, f"R² of {parameter}"
+    return output, f"R² of {parameter}, linear"

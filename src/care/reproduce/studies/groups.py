@@ -7,7 +7,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from care.evaluate import Settings
-from care.evaluate.observer import EQUIVARIANT, output_in_form
+from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.observer import output_in_form
 from care.report import bar_figure
 from care.reproduce.presentation import (
     COMPOSITION,
@@ -71,7 +72,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     columns = {"probe %": PROBE, "kNN-200 %": KNN, "held-out ratio, own group": RATIO}
     columns |= {f"in {group}": _ratio(form) for form, group in GROUPS.items()}
     columns |= {"composition error": COMPOSITION, "γ_f, own form": GAMMA, "strength of ω": STRENGTH}
-    header, rows = measured_table(outcomes, columns | {"length": (EQUIVARIANT, "length"), "R² of hue": HUE})
+    header, rows = measured_table(outcomes, columns | {"length": (ACTED_ON, "length"), "R² of hue": HUE})
     figures: dict[str, Figure] = {}
     remarks = []
     for data in WEIGHTS:

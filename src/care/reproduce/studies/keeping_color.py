@@ -8,7 +8,7 @@ split: InfoNCE acts on the invariant part, CARE on the equivariant part, under p
 from collections.abc import Sequence
 from typing import Any
 
-from care.evaluate.observer import EQUIVARIANT
+from care.evaluate.comparison.quantities import ACTED_ON
 from care.report import decoding_figure, response_figure
 from care.reproduce.presentation import (
     ANY_LINEAR,
@@ -33,7 +33,7 @@ from care.train import keeping
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
 STEERED, COLORS, HUES = "CARE, color kept, steering", "CARE, split: photometric", "CARE, split: hue"
-COLOR_COMPOSITION = (EQUIVARIANT, "composition error, color")
+COLOR_COMPOSITION = (ACTED_ON, "composition error, color")
 COLUMNS = {
     "probe %": PROBE,
     "kNN-200 %": KNN,

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from care.evaluate.observer import EQUIVARIANT
+from care.evaluate.comparison.quantities import ACTED_ON
 from care.report import cosine_figure, neighbors_figure, response_figure, training_figure, wahba_figure
 from care.reproduce.presentation import (
     ANY_LINEAR,
@@ -25,7 +25,7 @@ from care.reproduce.presentation import (
 from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 
-VARIANCE = (EQUIVARIANT, "variance of cos(f(x), f(ax))")
+VARIANCE = (ACTED_ON, "variance of cos(f(x), f(ax))")
 OVERLAP, PRECISION = ("backbone", "overlap of neighbors"), ("backbone", "class precision of neighbors")
 # The three panels of the paper's figure: L_inv, L_equi and their ratio.
 OVER_TRAINING = {"displacement": "displacement E‖f(ax) − f(x)‖", "gram_error": "Gram error (↓)", "gamma": "$γ_f$ (↓)"}

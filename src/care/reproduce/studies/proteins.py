@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from care import data
+from care.evaluate.comparison.quantities import ACTED_ON
 from care.evaluate.effects.orbits import orbits
-from care.evaluate.observer import EQUIVARIANT
 from care.pretrained import load_pretrained
 from care.report import orbit_figure, response_figure
 from care.reproduce.presentation import COMPOSITION, GAMMA, PROBE, RATIO, Presentation, compared, measured_table
@@ -13,7 +13,7 @@ from care.reproduce.trial import Outcome, Trial
 
 CLOUDS = 6  # whose orbits are drawn
 SPLIT = "CARE, split embedding"
-AXIS = (EQUIVARIANT, "R² of the factor axis")
+AXIS = (ACTED_ON, "R² of the factor axis")
 COLUMNS = {
     "held-out ratio": RATIO,
     "composition error": COMPOSITION,

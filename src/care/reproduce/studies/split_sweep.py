@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from care.evaluate.observer import EQUIVARIANT
+from care.evaluate.comparison.quantities import ACTED_ON
 from care.report import sweep_figure
 from care.reproduce.presentation import (
     HUE,
@@ -28,8 +28,8 @@ from care.train.recipes import split_embedding
 BASE = "SimCLR"
 KAPPAS = (0.03, 0.1, 0.3, 1.0)
 EVERYTHING = "split: all augmentations, κ = 1"
-COLOR_RATIO, BACKBONE_RATIO = (EQUIVARIANT, "held-out ratio, color"), ("backbone", "held-out ratio, color")
-ONE_MINUS_R2, MRR = (EQUIVARIANT, "1 − R², color"), (EQUIVARIANT, "MRR by rotation, color")
+COLOR_RATIO, BACKBONE_RATIO = (ACTED_ON, "held-out ratio, color"), ("backbone", "held-out ratio, color")
+ONE_MINUS_R2, MRR = (ACTED_ON, "1 − R², color"), (ACTED_ON, "MRR by rotation, color")
 COLUMNS: dict[str, Quantity] = {
     "probe %": PROBE,
     "kNN-200 %": KNN,

@@ -1,0 +1,24 @@
+"""R² of predictions, image by image."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def r2_units(
+    Y: Float[Tensor, "n *rows t"], predicted: Float[Tensor, "n *rows t"], known: Bool[Tensor, " n"] | None = None
+) -> Float[Tensor, " n"]:
+    """One number per image, u_i = R² − (e_i − (1 − R²) s_i) / E s, whose mean is R² = 1 − Σ_i e_i / Σ_i s_i.
+
+    e_i is the squared error of image i, s_i the squared distance of its target to the mean, both summed over its rows
+    and the t columns. The u_i linearize R²: to first order it varies with the images as their mean does, and so does
+    the difference of the R² of two models. NaN where the target is not `known`, and everywhere if it is constant.
+    """
+    shown = torch.ones(len(Y), dtype=torch.bool, device=Y.device) if known is None else known
+    rows = Y[shown].double().flatten(end_dim=-2)
+    varies = (rows != rows[:1]).any()  # the distances to the mean of equal numbers can be off 0 by rounding
+    error, spread = ((Y.double() - other).square().flatten(1).sum(1) for other in (predicted.double(), rows.mean(0)))
+    spread = torch.where(varies, spread, torch.nan)
+    one_minus_r2 = error[shown].sum() / spread[shown].sum()
+    units = 1 - one_minus_r2 - (error - one_minus_r2 * spread) / spread[shown].mean()
+    return torch.where(shown, units, torch.nan)
