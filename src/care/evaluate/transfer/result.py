@@ -81,13 +81,13 @@ class Transfer:
 
 def load_transfers(folders: Mapping[str, Path]) -> dict[str, Transfer]:
     """The transfers in these folders, or in a folder `transfer` inside; ValueError if they cannot be compared."""
-    inside = {
-        name: folder / "transfer" if (folder / "transfer").is_dir() else folder for name, folder in folders.items()
-    }
-    found = {name: Transfer.load(folder) for name, folder in inside.items() if (folder / RECORD).exists()}
-    first = next(iter(found.values()), None)
+    found = {}
+    for name, folder in folders.items():
+        inside = folder / "transfer" if (folder / "transfer" / RECORD).exists() else folder
+        if (inside / RECORD).exists():
+            found[name] = Transfer.load(inside)
     for one in found.values():
-        if different := _unlike(first, one):
+        if different := _unlike(next(iter(found.values())), one):
             raise ValueError(f"these transfers were not made alike: {'; '.join(different)}")
     return found
 
