@@ -120,3 +120,20 @@ def test_a_query_of_no_color_does_not_count_in_the_hue_distance(by_color):
         assert (units[4:] == torch.tensor(distance)).all() == others
     units = next(q.units for q in quantities(by_color) if q.name.startswith("hue distance"))
     assert units.mean().item() == pytest.approx(distance, rel=1e-5)
+
+
+def test_quantities_from_elsewhere_have_rows_of_their_own(by_pixel):
+    """Beside those of the evaluations, or alone."""
+    right, wrong = (
+        Quantity("transfer to x", "all labels", v, "higher", torch.full((50,), v), True) for v in (1.0, 0.0)
+    )
+    wrong.units[:3] = 1
+    more = {"one": [right], "other": [wrong]}
+    beside = compare_evaluations({"one": by_pixel, "other": by_pixel}, more)
+    alone = compare_evaluations({}, more)
+    for comparison in (beside, alone):
+        found = comparison.differences["other"]["transfer to x", "all labels"]
+        assert found.difference == pytest.approx(3 / 50 - 1)
+        assert comparison.verdicts()["other", ("transfer to x", "all labels")] == "yes"
+    assert set(beside.differences["other"]) > set(alone.differences["other"])
+    assert "Student's over the test images or few-shot tasks" in alone.table()
