@@ -205,7 +205,7 @@ MISTAKES = {
     # care transfer and care robustness
     "transfer": "Missing argument 'models'",
     "transfer mine": "Missing option '--to'",
-    "transfer nowhere --to shapes": "nowhere does not exist; a model is a run folder, timm/NAME",
+    "transfer nowhere --to nowhere": "nowhere does not exist; a model is a run folder, timm/NAME",
     "transfer unfinished --to ./data": "has the run finished?",
     "transfer mine --to nowhere": "no data set is called 'nowhere'",
     "transfer mine --to cifar10": "cifar10 has no split 'train' in .*care data prepare cifar10",

@@ -32,29 +32,39 @@ class FrozenModel:
         return re.sub(r"\W+", "-", self.name).strip("-")
 
 
-def frozen_models(asked: Sequence[Asked], downstreams: Sequence[Downstream]) -> list[FrozenModel]:
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """A model that was asked for, the name of its policy, and the model itself, if it is in a file."""
+
+    asked: Asked
+    policy: str
+    in_file: PretrainedModel | None
+
+
+def wanted_models(asked: Sequence[Asked]) -> list[Wanted]:
+    """What can be known of the models without the data; ValueError if one is not there, or there is no such policy."""
+    found = []
+    for one in asked:
+        model, config = one.load_file(), config_of(one.model)
+        policy = one.policy or (config.measured_policy if config else "simclr")
+        policy_for(policy, one.size)  # says whether there is one
+        found.append(Wanted(one, policy, model))
+    return found
+
+
+def frozen_models(wanted: Sequence[Wanted], downstreams: Sequence[Downstream]) -> list[FrozenModel]:
     """The models, on their device; ValueError if one does not take the images of one of the data sets.
 
-    Weights of timm may have to be downloaded: they are loaded last.
+    Weights of timm may have to be downloaded: they are loaded here, when all else is known to be right.
     """
-    policies = [_policy_name(one) for one in asked]
-    files = [one.load_file() for one in asked]
     found = []
-    for one, policy, file in zip(asked, policies, files, strict=True):
-        model = file or one.load()
-        views = policy_for(policy, one.size or model.size)
+    for one in wanted:
+        model = one.in_file or one.asked.load()
+        views = policy_for(one.policy, one.asked.size or model.size)
         for downstream in downstreams:
-            check_study(model, downstream.test, views, policy, one.on)
+            check_study(model, downstream.test, views, one.policy, one.asked.on)
         found.append(FrozenModel(model.name, model, views))
-    return _with_distinct_names(found, [one.model for one in asked])
-
-
-def _policy_name(asked: Asked) -> str:
-    """What was asked for, or what a run is measured with; ValueError if there is no such policy."""
-    config = config_of(asked.model)
-    policy = asked.policy or (config.measured_policy if config else "simclr")
-    policy_for(policy, asked.size)
-    return policy
+    return _with_distinct_names(found, [one.asked.model for one in wanted])
 
 
 def _with_distinct_names(models: Sequence[FrozenModel], given: Sequence[str]) -> list[FrozenModel]:

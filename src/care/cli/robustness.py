@@ -43,7 +43,7 @@ def robustness(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.atomic_files import write_atomically
-        from care.cli.frozen_models import data_of_runs, frozen_models
+        from care.cli.frozen_models import data_of_runs, frozen_models, wanted_models
         from care.cli.studies import Asked
         from care.evaluate import measure_robustness
         from care.evaluate.robustness.measure import check_images, robustness_figure_of, robustness_table
@@ -51,9 +51,10 @@ def robustness(
         from care.provenance import provenance
 
         asked = [Asked(model, None, None, policy, size, normalization, device, batch_size) for model in models]
+        wanted = wanted_models(asked)
         downstream = load_downstream(name or data_of_runs(models), images)
         check_images(downstream)
-        loaded = frozen_models(asked, [downstream])
+        loaded = frozen_models(wanted, [downstream])
         claim_folder(out)
         where = asked[0].on
     with progress_bars() as watch:

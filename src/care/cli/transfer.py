@@ -47,7 +47,7 @@ def transfer(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.atomic_files import write_atomically
-        from care.cli.frozen_models import frozen_models
+        from care.cli.frozen_models import frozen_models, wanted_models
         from care.cli.studies import Asked
         from care.evaluate import Transfer, measure_transfer
         from care.evaluate.transfer.downstream import check_names, load_downstream
@@ -55,9 +55,10 @@ def transfer(
         from care.provenance import provenance
 
         asked = [Asked(model, None, None, policy, size, normalization, device, batch_size) for model in models]
+        wanted = wanted_models(asked)
         downstreams = [load_downstream(name, images) for name in to]
         check_names(downstreams)
-        loaded = frozen_models(asked, downstreams)
+        loaded = frozen_models(wanted, downstreams)
         folder = out or Path("transfer")
         inside = [Path(model) / "transfer" if out is None and Path(model).is_dir() else None for model in models]
         folders = [own or folder / one.word for own, one in zip(inside, loaded, strict=True)]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from care.evaluate import Evaluation, Settings, compare_evaluations, evaluate_model
-from care.evaluate.comparison.quantities import ACTED_ON, quantities
+from care.evaluate.comparison.quantities import ACTED_ON, Quantity, quantities
 from evaluate.planted import QUICK, colors, pixels, shapes, study
 
 
@@ -124,16 +124,13 @@ def test_a_query_of_no_color_does_not_count_in_the_hue_distance(by_color):
 
 def test_quantities_from_elsewhere_have_rows_of_their_own(by_pixel):
     """Beside those of the evaluations, or alone."""
-    right, wrong = (
-        Quantity("transfer to x", "all labels", v, "higher", torch.full((50,), v), True) for v in (1.0, 0.0)
-    )
-    wrong.units[:3] = 1
-    more = {"one": [right], "other": [wrong]}
+    where, some = ("transfer to x", "all labels"), (torch.arange(50) < 3).double()
+    more = {"one": [Quantity(*where, 1.0, "higher", torch.ones(50))], "other": [Quantity(*where, 0.06, "higher", some)]}
     beside = compare_evaluations({"one": by_pixel, "other": by_pixel}, more)
     alone = compare_evaluations({}, more)
     for comparison in (beside, alone):
-        found = comparison.differences["other"]["transfer to x", "all labels"]
+        found = comparison.differences["other"][where]
         assert found.difference == pytest.approx(3 / 50 - 1)
-        assert comparison.verdicts()["other", ("transfer to x", "all labels")] == "yes"
+        assert comparison.verdicts()["other", where] == "yes"
     assert set(beside.differences["other"]) > set(alone.differences["other"])
     assert "Student's over the test images or few-shot tasks" in alone.table()
