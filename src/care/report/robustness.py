@@ -26,6 +26,8 @@ def robustness_figure(panels: Mapping[str, Panel]) -> Figure:
         headline(ax, literal(title))
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
+    highest = max(accuracy for _, curves in panels.values() for curve in curves.values() for accuracy in curve)
+    axes[0].set_ylim(0, min(103.0, 110 * highest + 1))
     figure.supylabel("accuracy, %", fontsize=LABEL, color=INK)
     key(figure, colors)
     return figure
@@ -34,7 +36,6 @@ def robustness_figure(panels: Mapping[str, Panel]) -> Figure:
 def _draw_panel(ax: Axes, panel: Panel, colors: Mapping[str, str]) -> None:
     strengths, curves = panel
     tidy(ax)
-    ax.set_ylim(0, 100)
     ax.set_xticks(range(len(strengths) + 1), ["clean", *(f"{strength:.2g}" for strength in strengths)], fontsize=SMALL)
     for model, curve in curves.items():
         ax.plot([100 * accuracy for accuracy in curve], "o-", color=colors[model], linewidth=1.4, markersize=3)
