@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "care"
 MAY_IMPORT = {
     "atomic_files": set(),
     "tables": set(),
+    "provenance": set(),
     "randomness": set(),
     "geometry": set(),
     "augment": {"randomness"},
@@ -53,6 +54,7 @@ MAY_IMPORT = {
     },
     "reproduce": {
         "atomic_files",
+        "provenance",
         "tables",
         "geometry",
         "augment",
@@ -67,6 +69,7 @@ MAY_IMPORT = {
     "bench": {"randomness", "tables", "augment", "data", "losses", "objective", "train"},
     "cli": {
         "bench",
+        "provenance",
         "reproduce",
         "atomic_files",
         "tables",

@@ -28,6 +28,8 @@ WORK = {
     "evaluate": "care.evaluate.evaluate_model",
     "measure": "care.evaluate.measure_observed",
     "bench": "care.bench.measure_speed",
+    "transfer": "care.evaluate.measure_transfer",
+    "robustness": "care.evaluate.measure_robustness",
 }
 
 

@@ -37,6 +37,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "measure.measure",
         "Measure whether augmentations rotate a model's embeddings, change them otherwise, or leave them invariant.",
     ),
+    "transfer": (
+        "transfer.transfer",
+        "Classify other data sets from frozen features: with all labels, with few of them, and in few-shot tasks.",
+    ),
+    "robustness": (
+        "robustness.robustness",
+        "Fit a classifier to clean images and test it on corrupted ones, stronger and stronger.",
+    ),
     "compare": (
         "compare.compare",
         "Put evaluated runs side by side: one table, paired figures, and which differences are significant.",

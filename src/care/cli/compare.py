@@ -13,7 +13,9 @@ from care.tables import visible
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders that were evaluated, or folders of evaluations.")],
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders that were evaluated, or folders of evaluations or of transfers.")
+    ],
     out: Annotated[Path, typer.Option(help="Where to write the table, the figures and comparison.json.")] = Path(
         "comparison"
     ),
@@ -23,7 +25,8 @@ def compare(
     Every run is compared with the first one, output by output, image by image and augmentation by augmentation.
     Intervals are 95 % intervals of the paired differences (Student's t), each for itself. A difference is called "yes"
     if it is certain after Holm's correction for all differences of the table, else "undecided". All this is over
-    images and augmentations, not over pretraining seeds: every run is one.
+    images and augmentations, not over pretraining seeds: every run is one. What [bold]care transfer[/bold] left in the
+    folders is compared, too.
 
     Example: [bold]care compare runs/simclr runs/care[/bold]
     """
@@ -34,16 +37,23 @@ def compare(
         from care.atomic_files import write_atomically
         from care.evaluate import Evaluation, compare_evaluations, figures
         from care.evaluate.comparison.compare import check_paired
+        from care.evaluate.evaluation import RECORD
+        from care.evaluate.transfer.result import load_transfers, transfer_quantities
         from care.report import differences_figure
         from care.train import Run
 
-        evaluations = {name: Evaluation.load(_folder(run)) for name, run in zip(names, runs, strict=True)}
+        transfers = load_transfers(dict(zip(names, runs, strict=True)))
+        evaluated = {name: _folder(run) for name, run in zip(names, runs, strict=True)}
+        if len(transfers) == len(runs) and not any((folder / RECORD).exists() for folder in evaluated.values()):
+            evaluated = {}  # nothing but transfers
+        evaluations = {name: Evaluation.load(folder) for name, folder in evaluated.items()}
         logs = {name: Run(run).log() for name, run in zip(names, runs, strict=True)}
         check_paired(evaluations)
         claim_folder(out)
     with progress_bars() as watch:
-        comparison = compare_evaluations(evaluations)
-        pictures = figures(evaluations, logs)
+        more = {name: transfer_quantities(one) for name, one in transfers.items()}
+        comparison = compare_evaluations(evaluations, more)
+        pictures = figures(evaluations, logs) if evaluations else {}
         for name in names[1:]:
             pictures[f"differences-{name}"] = differences_figure(comparison.rows(name), f"{name} against {names[0]}")
         save_figures(pictures, out, watch)

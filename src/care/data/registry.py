@@ -133,11 +133,7 @@ def load(name: str | Path, split: str = "train", root: Path | None = None) -> Sa
 
 def heldout_split(name: str | Path, root: Path | None = None) -> str:
     """The split to evaluate on: test if there is one, else val; ValueError if there is neither."""
-    if isinstance(name, Path) or os.sep in name:
-        there: tuple[str, ...] = tuple(file.parent.name for file in Path(name).glob(f"*/{HEADER}"))
-    else:
-        known = DATA_SETS.get(name)
-        there = known.splits if known is not None and known.splits else prepared_splits(name, root)
+    there = known_splits(name, root)
     for split in ("test", "val"):
         if split in there:
             return split
@@ -145,6 +141,14 @@ def heldout_split(name: str | Path, root: Path | None = None) -> str:
         raise ValueError(_not_prepared(name, "test", root))
     wanted = "train with --validation N, which cuts one from train, or measure with --split train"
     raise ValueError(f"{name} has neither a test nor a val split: {wanted}")
+
+
+def known_splits(name: str | Path, root: Path | None = None) -> tuple[str, ...]:
+    """The splits that a data set has, prepared or not; of one that is not registered, those that have a store."""
+    if isinstance(name, Path) or os.sep in name:
+        return tuple(file.parent.name for file in Path(name).glob(f"*/{HEADER}"))
+    known = DATA_SETS.get(name)
+    return known.splits if known is not None and known.splits else prepared_splits(name, root)
 
 
 def store_folder(name: str, split: str, root: Path | None = None) -> Path:

@@ -3,10 +3,13 @@
 `measure`              how the embeddings of any model respond to augmentations
 `evaluate_model`       everything the paper measures, and more
 `compare_evaluations`  several evaluated models, side by side
+`measure_transfer`     how good the features of any model are on other data sets
+`measure_robustness`   how much a classifier of these features loses on corrupted images
 
 A folder per question, of functions of tensors: `features` (how good are they for classification?), `effects` (how do
 augmentations act on embeddings?), `decoding` (what can be decoded from features?), `retrieval` (what is retrieved after
-color jitter?), `comparison` (which model is better?). The geometry is in `care.geometry`.
+color jitter?), `transfer` (how good are features on other data sets?), `robustness` (and on corrupted images?),
+`comparison` (which model is better?). The geometry is in `care.geometry`.
 """
 
 from care.evaluate.comparison.compare import compare_evaluations
@@ -18,20 +21,28 @@ from care.evaluate.evaluation import Evaluation
 from care.evaluate.features.knn import knn_predict
 from care.evaluate.features.logistic import logistic_regression
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol, linear_probe
+from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.observer import Observer
 from care.evaluate.pictures import figures
 from care.evaluate.retrieval.neighbors import retrieval_measures
+from care.evaluate.robustness.measure import Robustness, measure_robustness
 from care.evaluate.study import Settings, Study, evaluate_model
 from care.evaluate.summary import summary
+from care.evaluate.transfer.downstream import Downstream
+from care.evaluate.transfer.measure import measure_transfer
+from care.evaluate.transfer.result import Transfer
 
 __all__ = [
     "IMAGENET100",
     "PAPER",
+    "Downstream",
     "Evaluation",
     "Observer",
     "Protocol",
+    "Robustness",
     "Settings",
     "Study",
+    "Transfer",
     "compare_evaluations",
     "evaluate_model",
     "factor_r2",
@@ -41,9 +52,12 @@ __all__ = [
     "logistic_regression",
     "measure",
     "measure_observed",
+    "measure_robustness",
+    "measure_transfer",
     "paired_difference",
     "parameter_r2",
     "prediction_measures",
     "retrieval_measures",
     "summary",
+    "tuned_logistic",
 ]

@@ -1,20 +1,17 @@
 """The evaluation of a model: a record of numbers, and the arrays behind them."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 from torch import Tensor
 
-from care.atomic_files import BLANK, is_sealed, make_folder, seal, write_atomically
 from care.evaluate.effects.measure import Measurement
 from care.evaluate.observer import equivariant_output
+from care.evaluate.records import load_record, save_record
 
-RECORD, ARRAYS, SUM = "evaluation.json", "arrays.safetensors", "arrays_sha256"
+RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"
 
 # What must be the same for two evaluations to be compared image by image and augmentation by augmentation, and for a
 # difference of their probes to be one of the models.
@@ -63,29 +60,12 @@ class Evaluation:
 
     def save(self, folder: str | Path) -> None:
         """Write `evaluation.json` and the arrays into `folder`; the first has the checksums of both."""
-        folder = Path(folder)
-        make_folder(folder)
-        arrays = safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in self.arrays.items()})
-        sealed = {"sha256": BLANK.decode(), SUM: sha256(arrays).hexdigest(), **self.record}
-        text = json.dumps(sealed, indent=1, separators=(",", ":"), allow_nan=False)
-        write_atomically(folder / ARRAYS, arrays)
-        write_atomically(folder / RECORD, seal(text.encode()))
+        save_record(Path(folder), RECORD, ARRAYS, self.record, self.arrays)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Evaluation":
         """What `save` wrote; ValueError if any byte of it has changed."""
-        folder = Path(folder)
-        try:
-            text, arrays = ((folder / name).read_bytes() for name in (RECORD, ARRAYS))
-        except (FileNotFoundError, NotADirectoryError) as error:
-            name = Path(error.filename).name
-            raise ValueError(f"{folder} holds no evaluation: {name} is missing, care evaluate makes it") from error
-        if not is_sealed(text):
-            raise ValueError(f"{folder / RECORD} is damaged, or of another version of care: evaluate the model again")
-        record = json.loads(text)
-        if record.pop("sha256") and record.pop(SUM) != sha256(arrays).hexdigest():
-            raise ValueError(f"{folder / ARRAYS} is damaged: evaluate the model again")
-        return cls(record, safetensors.torch.load(arrays))
+        return cls(*load_record(Path(folder), RECORD, ARRAYS, "evaluation", "care evaluate"))
 
 
 def per_image_accuracy(evaluation: Evaluation, classifier: str) -> Tensor | None:

@@ -114,6 +114,12 @@ def features_of(embeddings: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:
     return embeddings[BACKBONE] if BACKBONE in embeddings else next(iter(embeddings.values()))
 
 
+def device_of(model: object, samples: Samples) -> torch.device:
+    """Where a model is; of one without weights, where the samples are."""
+    weights = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    return samples.device if weights is None else weights.device
+
+
 @contextmanager
 def frozen(model: object) -> Iterator[None]:
     """A module in evaluation mode, so that an embedding does not depend on the batch; as it was, afterwards."""

@@ -9,11 +9,13 @@ from care.report.gallery import gallery, read_pictures
 from care.report.neighbors import neighbors_figure
 from care.report.orbits import orbit_figure
 from care.report.responses import response_figure
+from care.report.robustness import robustness_figure
 from care.report.spectrum import spectrum_figure
 from care.report.steered_gallery import Asked, steered_gallery
 from care.report.steering import steering_figure
 from care.report.sweep import sweep_figure
 from care.report.training import training_figure
+from care.report.transfer import transfer_figure
 from care.report.wahba import wahba_figure
 
 __all__ = [
@@ -29,10 +31,12 @@ __all__ = [
     "positive_cosine_figure",
     "read_pictures",
     "response_figure",
+    "robustness_figure",
     "spectrum_figure",
     "steered_gallery",
     "steering_figure",
     "sweep_figure",
     "training_figure",
+    "transfer_figure",
     "wahba_figure",
 ]

@@ -15,7 +15,7 @@ from care.atomic_files import Lock, make_folder
 from care.evaluate import Evaluation, Study, evaluate_model
 from care.evaluate.effects.families import Watch
 from care.pretrained import run_study
-from care.reproduce.provenance import provenance
+from care.provenance import provenance
 from care.reproduce.trial import Outcome, Trial, find_outcome
 from care.train import CallbackProgress, Config, Run, prepare, train
 from care.train.compiling import forget_compiled

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from care.evaluate import Evaluation, Settings, compare_evaluations, evaluate_model
-from care.evaluate.comparison.quantities import ACTED_ON, quantities
+from care.evaluate.comparison.quantities import ACTED_ON, Quantity, quantities
 from evaluate.planted import QUICK, colors, pixels, shapes, study
 
 
@@ -120,3 +120,17 @@ def test_a_query_of_no_color_does_not_count_in_the_hue_distance(by_color):
         assert (units[4:] == torch.tensor(distance)).all() == others
     units = next(q.units for q in quantities(by_color) if q.name.startswith("hue distance"))
     assert units.mean().item() == pytest.approx(distance, rel=1e-5)
+
+
+def test_quantities_from_elsewhere_have_rows_of_their_own(by_pixel):
+    """Beside those of the evaluations, or alone."""
+    where, some = ("transfer to x", "all labels"), (torch.arange(50) < 3).double()
+    more = {"one": [Quantity(*where, 1.0, "higher", torch.ones(50))], "other": [Quantity(*where, 0.06, "higher", some)]}
+    beside = compare_evaluations({"one": by_pixel, "other": by_pixel}, more)
+    alone = compare_evaluations({}, more)
+    for comparison in (beside, alone):
+        found = comparison.differences["other"][where]
+        assert found.difference == pytest.approx(3 / 50 - 1)
+        assert comparison.verdicts()["other", where] == "yes"
+    assert set(beside.differences["other"]) > set(alone.differences["other"])
+    assert "Student's over the test images or few-shot tasks" in alone.table()

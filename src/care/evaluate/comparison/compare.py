@@ -14,32 +14,36 @@ Key = tuple[str, str]  # where a quantity was measured, and its name
 YES, UNDECIDED = "yes", "undecided"
 
 
-def compare_evaluations(evaluations: Mapping[str, Evaluation]) -> "Comparison":
+def compare_evaluations(
+    evaluations: Mapping[str, Evaluation], more: Mapping[str, Sequence[Quantity]] | None = None
+) -> "Comparison":
     """Each model against the first, on the images and augmentations they share, the same output of both.
 
     Where the equivariance loss acts on another output in some of them, the quantities of what it acts on have rows of
-    their own. Evaluations that were not made alike cannot be paired: ValueError says in what they differ.
+    their own. Evaluations that were not made alike cannot be paired: ValueError says in what they differ. `more` has
+    further quantities of models, such as `transfer_quantities`; with these there may be no evaluations at all.
     """
     check_paired(evaluations)
+    more = more or {}
     mixed = len({one.equivariant_output for one in evaluations.values()}) > 1
-    found = {
-        name: {(q.group, q.name): q for q in (*quantities(one), *(acted_on(one) if mixed else ()))}
+    known = {
+        name: [*quantities(one), *(acted_on(one) if mixed else ()), *more.get(name, ())]
         for name, one in evaluations.items()
     }
+    found = {name: {(q.group, q.name): q for q in by_model} for name, by_model in (known or more).items()}
     base, *others = found
     pairs = [(name, key) for name in others for key in found[base] if _paired(found[base], found[name], key)]
     differences: dict[str, dict[Key, Difference]] = {name: {} for name in others}
     for name, key in pairs:
         differences[name][key] = paired_difference(found[base][key].units, found[name][key].units)
-    about = evaluations[base].record["about"]
+    about = evaluations[base].record["about"] if evaluations else {"test_images": 0, "augmentations": 0}
     return Comparison(found, differences, about["test_images"], about["augmentations"])
 
 
 def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
     """ValueError if the evaluations are not of the same images and augmentations, with probes of one kind."""
-    first = next(iter(evaluations.values()))
     for other in evaluations.values():
-        if different := other.unlike(first):
+        if different := other.unlike(next(iter(evaluations.values()))):
             raise ValueError(f"these evaluations were not made alike: {'; '.join(different)}")
 
 
@@ -51,7 +55,7 @@ def _paired(mine: Mapping[Key, Quantity], theirs: Mapping[Key, Quantity], key: K
 class Comparison:
     """Quantities by model, and the paired differences of every model from the first.
 
-    `images` and `augmentations` say how many of them there were, the latter per family.
+    `images` and `augmentations` say how many of them there were, the latter per family; 0 without evaluations.
     """
 
     models: Mapping[str, Mapping[Key, Quantity]]
@@ -109,6 +113,7 @@ class Comparison:
         """What "yes" means, and why some rows or intervals are missing."""
         all_of_them = [d for by in self.differences.values() for d in by.values()]
         drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
+        drawn = drawn if self.images else "test images or few-shot tasks"
         notes = [
             f"yes: p < 0.05 after Holm's correction for the {len(self.adjusted())} differences of this table; intervals"
             f" are Student's over the {drawn}, of each difference alone, and for one pretraining seed of each model"

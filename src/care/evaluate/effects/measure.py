@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.augment import policy_named
 from care.data import Samples, place
 from care.evaluate.effects.effect import Response, Spread
 from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families, spectrum
-from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, frozen
+from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, device_of, frozen
 from care.geometry import POINTS_PER_DIRECTION, BilinearForm, Euclidean, Source, Symplectic, symplectic_strength
 from care.tables import text_table
 
@@ -188,7 +188,7 @@ def measure(
     samples = images if isinstance(images, Samples) else _samples(images)
     words = policy if isinstance(policy, str) else "a custom policy"
     policy = policy_named(policy) if isinstance(policy, str) else policy
-    where = torch.device(device) if device is not None else _device_of(model, samples)
+    where = torch.device(device) if device is not None else device_of(model, samples)
     embed, placed = (lambda x: {name: model(x)}), place(samples, where)
     observer = Observer(embed, placed, policy, words, where, batch_size, {name: form})
     with frozen(model):
@@ -237,11 +237,6 @@ def _measurement(
     size = getattr(observer.policy, "size", None)
     fitted = (None, None) if source is None else (source.dimension, source.share)
     return Measurement(name, observer.policy_name, n, d, families, values, length, known, size, *fitted)
-
-
-def _device_of(model: object, samples: Samples) -> torch.device:
-    weights = next(model.parameters(), None) if isinstance(model, nn.Module) else None
-    return samples.device if weights is None else weights.device
 
 
 def _samples(inputs: Tensor) -> Samples:

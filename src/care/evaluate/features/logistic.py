@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Float64, Int, Int64
 from torch import Tensor
 
 CONJUGATE = 1000  # conjugate gradients per step of Newton's, at most
+SKETCHED = 8  # rows per feature that a preconditioner is made of, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,21 @@ class Logistic:
     bias: Float64[Tensor, " classes"]
     gradient_norm: float
     converged: bool
+
+    @classmethod
+    def of(
+        cls,
+        weight: Float64[Tensor, "d present"],
+        bias: Float64[Tensor, " present"],
+        present: Int64[Tensor, " present"],
+        classes: int,
+        gradient_norm: float,
+        tolerance: float,
+    ) -> "Logistic":
+        """A classifier of all classes from the weights of those that are present."""
+        all_weights, all_biases = weight.new_zeros(len(weight), classes), weight.new_full((classes,), -torch.inf)
+        all_weights[:, present], all_biases[present] = weight, bias
+        return cls(all_weights, all_biases, gradient_norm, gradient_norm <= tolerance)
 
     def scores(self, features: Float[Tensor, "m d"]) -> Float64[Tensor, "m classes"]:
         """Logits; their softmax are the probabilities of the classes."""
@@ -61,11 +77,10 @@ def logistic_regression(
     penalty = 2 * penalty if len(present) == 2 else penalty
     X, center = features.double(), features.double().mean(0)
     P = _whitening(X - center, penalty, len(present))
-    V, shift, gradient_norm = _minimize((X - center) @ P, labels, P, penalty, tolerance, max_iterations)
-    weight, bias = X.new_zeros(X.shape[1], classes), X.new_full((classes,), -torch.inf)
-    weight[:, present] = P @ V
-    bias[present] = shift - center @ P @ V
-    return Logistic(weight, bias, gradient_norm, gradient_norm <= tolerance)
+    objective = Objective.of((X - center) @ P, labels, penalty * P.mT @ P)
+    θ, gradient_norm = minimize(objective, objective.start(), tolerance, max_iterations)
+    weight = P @ θ[:-1]
+    return Logistic.of(weight, θ[-1] - center @ weight, present, classes, gradient_norm, tolerance)
 
 
 def _whitening(X: Float64[Tensor, "n d"], penalty: float, classes: int) -> Float64[Tensor, "d d"]:
@@ -83,12 +98,26 @@ def _whitening(X: Float64[Tensor, "n d"], penalty: float, classes: int) -> Float
 
 
 @dataclass(frozen=True, eq=False)
-class _Objective:
+class Objective:
     """Σᵢ −log softmax(Zθ)_{yᵢ} + ½ tr θᵀQθ: rows Z with a 1 behind them, classes Y one-hot, Q the penalty."""
 
     Z: Float64[Tensor, "n p"]
     Y: Float64[Tensor, "n classes"]
     Q: Float64[Tensor, "p p"]
+
+    @classmethod
+    def of(
+        cls, rows: Float64[Tensor, "n d"], labels: Int64[Tensor, " n"], penalty: Float64[Tensor, "d d"]
+    ) -> "Objective":
+        """That of rows without the 1, and of a penalty that leaves the bias alone."""
+        Q = torch.block_diag(penalty, rows.new_zeros(1, 1))
+        return cls(F.pad(rows, (0, 1), value=1.0), F.one_hot(labels).double(), Q)
+
+    def start(self) -> Float64[Tensor, "p classes"]:
+        """No weights, and the biases that are best then: the minimum under an infinite penalty."""
+        θ = self.Z.new_zeros(self.Z.shape[1], self.Y.shape[1])
+        θ[-1] = self.Y.mean(0).log()
+        return θ
 
     def value(self, θ: Float64[Tensor, "p classes"]) -> Float64[Tensor, ""]:
         """The objective."""
@@ -108,30 +137,25 @@ class _Objective:
         return self.Z.mT @ (q * (u - (q * u).sum(1, keepdim=True))) + self.Q @ v
 
     def preconditioner(self, q: Float64[Tensor, "n classes"]) -> Float64[Tensor, "p p"]:
-        """The inverse of Zᵀ diag(w) Z + Q with wᵢ the mean of qᵢ(1 − qᵢ): the mean curvature of a class, for all."""
-        H = self.Z.mT @ ((q * (1 - q)).mean(1, keepdim=True) * self.Z) + self.Q
-        eigenvalues, U = torch.linalg.eigh(H)
-        return U / eigenvalues.clamp_min(len(H) * torch.finfo(H.dtype).eps * eigenvalues[-1]) @ U.mT
+        """L with LLᵀ = Zᵀ diag(w) Z + Q and wᵢ the mean of qᵢ(1 − qᵢ): the mean curvature of a class, for all.
+
+        Of many rows a part stands for all, since any preconditioner leads to the same step.
+        """
+        n, p = self.Z.shape
+        Z, q = (self.Z, q) if n <= SKETCHED * p else (self.Z[rows := _spread(SKETCHED * p, n, q.device)], q[rows])
+        H = Z.mT @ (n / len(Z) * (q * (1 - q)).mean(1, keepdim=True) * Z) + self.Q
+        H.diagonal().add_(p * torch.finfo(H.dtype).eps * H.diagonal().max())
+        return torch.linalg.cholesky(H)
 
 
-def _minimize(
-    Z: Float64[Tensor, "n d"],
-    labels: Int64[Tensor, " n"],
-    P: Float64[Tensor, "d d"],
-    penalty: float,
-    tolerance: float,
-    max_iterations: int,
-) -> tuple[Float64[Tensor, "d classes"], Float64[Tensor, " classes"], float]:
-    """V, b and the relative gradient at the minimum of Σ −log softmax(ZV + b)_y + ½ penalty ‖PV‖², by Newton's method.
+def minimize(
+    objective: Objective, θ: Float64[Tensor, "p classes"], tolerance: float, max_iterations: int
+) -> tuple[Float64[Tensor, "p classes"], float]:
+    """The θ of the minimum, by Newton's method, and the length of its gradient relative to that at the θ given.
 
     Where classes are well separated, the curvature is far from that of the start, for which coordinates were chosen:
     L-BFGS took 2,500 gradients for features for which these steps take 350 products with the Hessian.
     """
-    Y = F.one_hot(labels).double()
-    Q = torch.block_diag(penalty * P.mT @ P, Z.new_zeros(1, 1))
-    objective = _Objective(torch.cat([Z, Z.new_ones(len(Z), 1)], dim=1), Y, Q)
-    θ = Z.new_zeros(len(Q), Y.shape[1])
-    θ[-1] = Y.mean(0).log()
     gradient, q = objective.gradient(θ)
     start, left = float(gradient.norm()) or 1.0, 1.0 if gradient.any() else 0.0
     for _ in range(max_iterations):
@@ -141,29 +165,34 @@ def _minimize(
         θ = _descend(objective, θ, step, slope=float((gradient * step).sum()))
         gradient, q = objective.gradient(θ)
         left = float(gradient.norm()) / start
-    return θ[:-1], θ[-1], left
+    return θ, left
+
+
+def _spread(count: int, n: int, device: torch.device) -> Int64[Tensor, " count"]:
+    """Multiples of the golden ratio modulo 1, as rows: spread evenly, and out of step with any period of the labels."""
+    return (torch.arange(count, device=device, dtype=torch.float64) * (5**0.5 - 1) / 2 % 1 * n).long()
 
 
 def _newton_step(
-    objective: _Objective, gradient: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"], accuracy: float
+    objective: Objective, gradient: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"], accuracy: float
 ) -> Float64[Tensor, "p classes"]:
     """The s with Hs = −∇, up to `accuracy` of the gradient, by preconditioned conjugate gradients."""
-    M, residual = objective.preconditioner(q), -gradient
+    L, residual = objective.preconditioner(q), -gradient
     step, goal = torch.zeros_like(gradient), accuracy * gradient.norm()
-    direction = z = M @ residual
+    direction = z = torch.cholesky_solve(residual, L)
     for _ in range(CONJUGATE):
         curved, along = objective.curve(direction, q), (residual * z).sum()
         size = along / (direction * curved).sum()
         step, residual = step + size * direction, residual - size * curved
         if residual.norm() <= goal:
             break
-        z = M @ residual
+        z = torch.cholesky_solve(residual, L)
         direction = z + (residual * z).sum() / along * direction
     return step
 
 
 def _descend(
-    objective: _Objective, θ: Float64[Tensor, "p classes"], step: Float64[Tensor, "p classes"], slope: float
+    objective: Objective, θ: Float64[Tensor, "p classes"], step: Float64[Tensor, "p classes"], slope: float
 ) -> Float64[Tensor, "p classes"]:
     """θ + t · step, with the first t of 1, ½, ¼ … by which the objective falls as it should, but for its rounding."""
     before, t = objective.value(θ), 1.0

@@ -143,7 +143,7 @@ def linear_probe(
 
     chosen = 0
     if passes == 2:
-        held_out = _held_out(train_labels)
+        held_out = every_tenth(train_labels, "rate")
         probes = fit(train_features[~held_out], train_labels[~held_out], before=0)
         correct, _ = evaluate_probes(probes, train_features[held_out], train_labels[held_out])
         chosen = int(correct.sum((1, 2)).argmax())
@@ -240,10 +240,13 @@ def _initial(
     return ((2 * u - 1) / d**0.5).repeat(1, 1, len(protocol.learning_rates))
 
 
-def _held_out(labels: Int64[Tensor, " n"]) -> Bool[Tensor, " n"]:
-    """The second, twelfth, twenty-second … row of each class: a class with a single row keeps it for training."""
+def every_tenth(labels: Int64[Tensor, " n"], choice: str) -> Bool[Tensor, " n"]:
+    """The second, twelfth, twenty-second … row of each class: a class with a single row keeps it for training.
+
+    ValueError without any; `choice` names what these rows were to choose.
+    """
     ascending, order = labels.sort(stable=True)
     place = torch.arange(len(labels), device=labels.device) - torch.searchsorted(ascending, ascending)
     held_out = (place % 10 == 1)[order.argsort()]
-    _require(bool(held_out.any()), "no class has two training rows to choose a learning rate by: give only one rate")
+    _require(bool(held_out.any()), f"no class has two training rows to choose a {choice} by: give only one {choice}")
     return held_out

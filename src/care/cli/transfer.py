@@ -1,0 +1,80 @@
+"""`care transfer`: how good are the features of models on other data sets?"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from care.cli.mistakes import users_input
+from care.cli.options import BatchSize, Device, Mean, Policy, Size, Std, channels
+from care.cli.progress import progress_bars
+from care.cli.saving import claim_folder, save_figures
+
+
+def transfer(
+    models: Annotated[
+        list[str], typer.Argument(help="Run folders, or any models that [bold]care measure[/bold] takes.")
+    ],
+    to: Annotated[list[str], typer.Option(help="A data set, see [bold]care data list[/bold]. Give several.")],
+    images: Annotated[
+        int | None, typer.Option(min=20, help="The first so many images of every split. Default: all.")
+    ] = None,
+    tasks: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Few-shot tasks of 1 and of 5 shots; 0 for none.")
+    ] = 2000,
+    few_labels: Annotated[bool, typer.Option(help="Also fit to 1 % and 10 % of the labels.")] = True,
+    policy: Policy = None,
+    size: Size = None,
+    mean: Mean = None,
+    std: Std = None,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same labels and tasks.")] = 0,
+    batch_size: BatchSize = None,
+    device: Device = "auto",
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write. Default: transfer; and what is about one run, in the run.")
+    ] = None,
+) -> None:
+    """Classify other data sets from frozen features: with all labels, with few of them, and in few-shot tasks.
+
+    A logistic regression is fitted to the backbone's features of the clean images. Its penalty, of 45, is chosen on the
+    split val, or on a fifth of train; then it is fitted to train and val, and tested on test. Few-shot tasks have 5
+    classes of the split test.
+
+    Prints a table, and leaves a figure, and transfer.json for each model, which [bold]care compare[/bold] reads.
+
+    Example: [bold]care transfer runs/simclr runs/mine --to cifar10 --to flowers102[/bold]
+    """
+    with users_input():
+        normalization = channels("--mean", mean), channels("--std", std)
+        from care.atomic_files import write_atomically
+        from care.cli.frozen_models import frozen_models, wanted_models
+        from care.cli.studies import Asked
+        from care.evaluate import Transfer, measure_transfer
+        from care.evaluate.transfer.downstream import check_names, load_downstream
+        from care.evaluate.transfer.result import transfer_figure_of, transfer_table
+        from care.provenance import provenance
+
+        asked = [Asked(model, None, None, policy, size, normalization, device, batch_size) for model in models]
+        wanted = wanted_models(asked)
+        downstreams = [load_downstream(name, images) for name in to]
+        check_names(downstreams)
+        loaded = frozen_models(wanted, downstreams)
+        folder = out or Path("transfer")
+        inside = [Path(model) / "transfer" if out is None and Path(model).is_dir() else None for model in models]
+        folders = [own or folder / one.word for own, one in zip(inside, loaded, strict=True)]
+        for each in (folder, *folders):
+            claim_folder(each)
+    found = {}
+    with progress_bars() as watch:
+        for one, own in zip(loaded, folders, strict=True):
+            settings = {"tasks": tasks, "few_labels": few_labels, "name": one.name, "seed": seed}
+            where = {"batch_size": batch_size, "device": asked[0].on, "watch": watch}
+            measured = measure_transfer(one.features, downstreams, one.policy, **settings, **where)  # type: ignore[arg-type]
+            found[one.name] = Transfer({**measured.record, "made": provenance(str(asked[0].on))}, measured.arrays)
+            found[one.name].save(own)
+        save_figures({"transfer": transfer_figure_of(found)}, folder, watch)
+    for sentence in next(iter(found.values())).left_out():
+        typer.echo(f"without few-shot tasks of {sentence}", err=True)
+    table = transfer_table(found)
+    write_atomically(folder / "transfer.txt", (table + "\n").encode())
+    typer.echo(f"{table}\n\n{folder}")

@@ -1,0 +1,159 @@
+"""Logistic regression whose penalty held-out training rows choose: a linear probe without settings of its own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Float64, Int, Int64
+from torch import Tensor
+
+from care.evaluate.features.logistic import Logistic, Objective, checked_rows, logistic_regression, minimize
+from care.evaluate.features.probe import every_tenth
+
+# scikit-learn's C from 1e-6 to 1e5, as in the field's transfer protocol: four values per decade, the strongest first.
+PENALTIES = tuple(10.0 ** (6 - step / 4) for step in range(45))
+
+# Of the gradient at the solution of the penalty before, this much may be left: of the way from one penalty to the next,
+# a quarter of a decade, a hundredth.
+PATH_TOLERANCE, PATH_ITERATIONS = 1e-2, 30
+
+# The path ends where each of so many penalties, a decade of them, is worse than the best by so many standard errors.
+DECLINE, STANDARD_ERRORS = 4, 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class TunedLogistic:
+    """A classifier of raw features, the penalty it was fitted with, and the accuracy on held-out rows that chose it.
+
+    `validation` is the accuracy at each of `penalties`, from strong to weak, without those that were not visited.
+    """
+
+    classifier: Logistic
+    penalty: float
+    penalties: tuple[float, ...]
+    validation: tuple[float, ...]
+
+    def scores(self, features: Float[Tensor, "m d"]) -> Float64[Tensor, "m classes"]:
+        """Logits of raw features; their softmax are the probabilities of the classes."""
+        return self.classifier.scores(features)
+
+    def predict(self, features: Float[Tensor, "m d"]) -> Int64[Tensor, " m"]:
+        """The most probable class of each row of raw features."""
+        return self.classifier.predict(features)
+
+
+@torch.no_grad()
+def tuned_logistic(
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    held_out: Bool[Tensor, " n"] | None = None,
+    penalties: Sequence[float] = PENALTIES,
+    tick: Callable[[int, int], None] = lambda done, total: None,
+) -> TunedLogistic:
+    """The logistic regression of standardized features, with the penalty of the highest accuracy on held-out rows.
+
+    min_{W,b} Σᵢ −log softmax(Wᵀx̂ᵢ + b)_{yᵢ} + ½ penalty ‖W‖², a sum over rows, as in scikit-learn: its C is 1/penalty.
+    x̂ has mean 0 and variance 1 per feature over the rows it is fitted to; a constant feature has no weight.
+
+    `held_out` are the rows that choose, by default a tenth of each class; of penalties that are equally good they
+    choose the strongest. Then the regression is fitted to all rows. `tick(done, total)` is called at every penalty.
+    """
+    features, labels = checked_rows(features, labels, "training")
+    held_out = every_tenth(labels, "penalty") if held_out is None else held_out
+    if not held_out.any() or held_out.all():
+        raise ValueError("held_out must be some of the rows, and not all: one part chooses, the other is fitted to")
+    if not penalties or not all(0 < penalty < float("inf") for penalty in penalties):
+        raise ValueError(f"penalties must be positive and at least one, got {list(penalties)}")
+    path, total, correct = sorted(penalties, reverse=True), len(penalties) + 1, list[Tensor]()
+    classifiers = _regularization_path(features[~held_out], labels[~held_out], path)
+    for done, classifier in enumerate(classifiers, start=1):
+        correct.append(classifier.predict(features[held_out]) == labels[held_out])
+        tick(done, total)
+        if correct[-1].all() or _past_the_top(correct):
+            break
+    validation = [hits.double().mean().item() for hits in correct]
+    penalty = path[validation.index(max(validation))]
+    fitted = _fit(features, labels, penalty)
+    tick(total, total)
+    return TunedLogistic(fitted, penalty, tuple(path[: len(validation)]), tuple(validation))
+
+
+def _fit(features: Float[Tensor, "n d"], labels: Int64[Tensor, " n"], penalty: float) -> Logistic:
+    """The regression of standardized features, to the minimum, as a classifier of raw ones."""
+    center, unit = _standardization(features)
+    fitted = logistic_regression((features.double() - center) * unit, labels, penalty)
+    return _of_raw(fitted, center, unit)
+
+
+def _of_raw(fitted: Logistic, center: Float64[Tensor, " d"], unit: Float64[Tensor, " d"]) -> Logistic:
+    """The same scores from x as from x̂ = (x − center) · unit."""
+    weight = unit[:, None] * fitted.weight
+    return replace(fitted, weight=weight, bias=fitted.bias - center @ weight)
+
+
+def _standardization(features: Float[Tensor, "n d"]) -> tuple[Float64[Tensor, " d"], Float64[Tensor, " d"]]:
+    """Mean and inverse standard deviation of every feature; 0 instead of the latter where it is constant."""
+    X = features.double()
+    deviation, center = torch.std_mean(X, 0, correction=0)
+    constant = deviation <= 1e-12 * center.abs()  # the rounding of a mean of equal values
+    return center, torch.where(constant, 0.0, 1 / deviation)
+
+
+def _regularization_path(
+    features: Float[Tensor, "n d"], labels: Int64[Tensor, " n"], penalties: Sequence[float]
+) -> Iterator[Logistic]:
+    """The regression at each penalty in turn, each iteration beginning at the solution of the one before."""
+    center, unit = _standardization(features)
+    present, labels = labels.unique(return_inverse=True)
+    if len(present) < 2:
+        raise ValueError(f"labels must hold at least two classes beside the held-out rows, got {present.tolist()}")
+    X = (features.double() - center) * unit
+    variance, basis = _principal(X)
+    rows, Y, θ = F.pad(X @ basis, (0, 1), value=1.0), F.one_hot(labels).double(), None
+    for penalty in penalties:
+        # As in `logistic_regression`: of two classes, the difference of the weights is penalized.
+        θ, left = _solve(rows, Y, variance, 2 * penalty if len(present) == 2 else penalty, θ)
+        fitted = Logistic.of(basis @ θ[:-1], θ[-1], present, int(present[-1]) + 1, left, PATH_TOLERANCE)
+        yield _of_raw(fitted, center, unit)
+
+
+def _solve(
+    rows: Float64[Tensor, "n p"],
+    Y: Float64[Tensor, "n classes"],
+    variance: Float64[Tensor, " r"],
+    penalty: float,
+    θ: Float64[Tensor, "p classes"] | None,
+) -> tuple[Float64[Tensor, "p classes"], float]:
+    """The minimum in principal coordinates, from that of a stronger penalty.
+
+    Whatever the penalty, the curvature at W = 0 is diagonal in these coordinates: the scaling by its root is the
+    whitening that `logistic_regression` makes for its one.
+    """
+    curvature = (1 - 1 / Y.shape[1]) / Y.shape[1] * variance + penalty
+    scale = F.pad(curvature.rsqrt(), (0, 1), value=1.0)[:, None]
+    objective = Objective(rows * scale.mT, Y, torch.diag(F.pad(penalty / curvature, (0, 1))))
+    start = objective.start() if θ is None else θ / scale
+    whitened, left = minimize(objective, start, PATH_TOLERANCE, PATH_ITERATIONS)
+    return scale * whitened, left
+
+
+def _principal(X: Float64[Tensor, "n d"]) -> tuple[Float64[Tensor, " r"], Float64[Tensor, "d r"]]:
+    """The eigenvalues of XᵀX above rounding and their eigenvectors: in other directions weights stay 0."""
+    eigenvalues, basis = torch.linalg.eigh(X.mT @ X)
+    kept = eigenvalues > len(eigenvalues) * torch.finfo(X.dtype).eps * eigenvalues[-1]
+    return eigenvalues[kept], basis[:, kept]
+
+
+def _past_the_top(correct: Sequence[Bool[Tensor, " m"]]) -> bool:
+    """Whether accuracy on held-out rows has clearly been at its highest: a decade of penalties lies below it by more
+    than chance does.
+
+    Two penalties differ in rows that only one of them gets right. Were they equally good, these would be shared like
+    tosses of a coin, lost − gained with a standard error of √(lost + gained).
+    """
+    if len(correct) <= DECLINE:
+        return False
+    best = max(correct, key=lambda hits: int(hits.sum()))
+    lost = [(int((best & ~hits).sum()), int((hits & ~best).sum())) for hits in correct[-DECLINE:]]
+    return all(less - more > STANDARD_ERRORS * (less + more) ** 0.5 for less, more in lost)

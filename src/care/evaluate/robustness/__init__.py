@@ -1,0 +1,1 @@
+"""How much does a classifier lose on corrupted images?"""

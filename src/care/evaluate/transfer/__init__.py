@@ -1,0 +1,1 @@
+"""How good are frozen features on other data sets?"""

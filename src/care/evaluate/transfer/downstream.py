@@ -1,0 +1,70 @@
+"""Data sets to transfer to: the samples that a classifier is fitted to, tuned on and tested on."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from care import data
+from care.data import Samples
+from care.data.registry import heldout_split, known_splits
+
+# Of these, whose classes differ in size, the field reports the mean of the classes' accuracies; of others, top-1.
+BY_CLASS = {"flowers", "pet", "pets", "caltech", "aircraft"}
+
+
+@dataclass(frozen=True, eq=False)
+class Downstream:
+    """A labeled data set. Without `validation`, a part of `train` chooses the penalty of the classifier."""
+
+    name: str
+    train: Samples
+    test: Samples
+    validation: Samples | None = None
+
+    def __post_init__(self) -> None:
+        for split, samples in self.splits().items():
+            if len(samples.classes) < 2 or int(samples.labels.min()) < 0:
+                raise ValueError(f"{self.name} has samples without a class in {split}: there is nothing to classify")
+            if samples.classes != self.train.classes:
+                raise ValueError(f"{self.name} has other classes in {split} than in train: prepare it again")
+        if len(self.train.labels.unique()) < 2:
+            raise ValueError(f"{self.name} has a single class in train: give it two, or take more images")
+
+    def splits(self) -> dict[str, Samples]:
+        """The samples by what they are for."""
+        known = {"train": self.train, "validation": self.validation, "test": self.test}
+        return {split: samples for split, samples in known.items() if samples is not None}
+
+    @property
+    def customary(self) -> str:
+        """What the field reports of this data set: "mean_per_class" or "top1"."""
+        return "mean_per_class" if BY_CLASS & set(re.split("[^a-z]+", self.name.lower())) else "top1"
+
+
+def load_downstream(name: str | Path, images: int | None = None, root: Path | None = None) -> Downstream:
+    """A prepared or generated data set by its name, or by its path; of every split at most the first `images` images.
+
+    It is tested on the split test, with val for validation if there is one; or on val, if there is no test.
+    """
+    there, split = known_splits(name, root), heldout_split(name, root)
+    train, test = (_limited(data.load(name, part, root), images) for part in ("train", split))
+    validation = None
+    if split == "test" and "val" in there:
+        validation = _limited(data.load(name, "val", root), images)
+    called = train.name if isinstance(name, Path) or os.sep in name else name
+    return Downstream(called, train, test, validation)
+
+
+def check_names(downstreams: Sequence[Downstream]) -> None:
+    """ValueError if two data sets have one name, by which the results are told apart."""
+    names = [one.name for one in downstreams]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"{twice[0]} is given twice: give each data set once")
+    if not names:
+        raise ValueError("say what to transfer to: at least one data set")
+
+
+def _limited(samples: Samples, images: int | None) -> Samples:
+    return samples if images is None else samples.limit(min(images, len(samples)))

@@ -1,0 +1,37 @@
+"""Which labels a classifier is fitted to, and which choose its penalty."""
+
+import torch
+from jaxtyping import Bool, Float64, Int
+from torch import Tensor
+
+from care.randomness import generator_for
+
+
+def stratified(
+    labels: Int[Tensor, " n"], share: float, seed: int, *counters: int | str, leave_one: bool = False
+) -> Bool[Tensor, " n"]:
+    """A random share of the rows of each class, at least one. With `leave_one`, of every class at least one row is not
+    among them: none of a class that has but one."""
+    here = labels.cpu().long()
+    counts = torch.bincount(here)
+    most = counts - 1 if leave_one else counts
+    take = (share * counts).round().long().clamp_min(1).minimum(most.clamp_min(0))
+    order = torch.randperm(len(here), generator=generator_for("cpu", seed, *counters))
+    order = order[here[order].argsort(stable=True)]  # class after class, each in a random order
+    rank = torch.arange(len(here)) - (counts.cumsum(0) - counts)[here[order]]
+    chosen = torch.zeros(len(here), dtype=torch.bool)
+    chosen[order] = rank < take[here[order]]
+    return chosen.to(labels.device)
+
+
+def accuracies(correct: Bool[Tensor, " n"], labels: Int[Tensor, " n"]) -> dict[str, float]:
+    """Top-1 accuracy, and the mean over the classes of the accuracy on the rows of a class."""
+    hits = correct.double()
+    return {"top1": hits.mean().item(), "mean_per_class": (hits * class_weights(labels)).mean().item()}
+
+
+def class_weights(labels: Int[Tensor, " n"]) -> Float64[Tensor, " n"]:
+    """Weights of mean 1 by which every class counts the same, n / (classes · n_c): the mean over classes of an accuracy
+    is the mean over rows with these weights."""
+    present, inverse, counts = labels.unique(return_inverse=True, return_counts=True)
+    return (len(labels) / (len(present) * counts.double()))[inverse]

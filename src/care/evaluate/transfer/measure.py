@@ -1,0 +1,154 @@
+"""Transfer of frozen features: logistic regression on all labels, on few of them, and few-shot tasks."""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.augment import policy_named
+from care.evaluate.effects.families import Watch
+from care.evaluate.features.tuned_logistic import PENALTIES
+from care.evaluate.observer import Policy, device_of, frozen
+from care.evaluate.transfer.classifier import fit_classifier
+from care.evaluate.transfer.downstream import Downstream, check_names, load_downstream
+from care.evaluate.transfer.embedded import VALIDATION, Embedded, Model, embed_downstream
+from care.evaluate.transfer.few_shot import QUERIES, SHOTS, TASKS, WAYS, few_shot, too_few_images
+from care.evaluate.transfer.labels import accuracies, stratified
+from care.evaluate.transfer.result import Transfer
+
+SHARES = {"1 %": 0.01, "10 %": 0.1}
+SEEDS = (0, 1, 2)
+
+Part = tuple[dict[str, Any], dict[str, Tensor]]  # numbers, and the arrays behind them
+
+
+def measure_transfer(
+    model: Model,
+    to: Sequence[str | Path | Downstream],
+    policy: Policy | str = "simclr",
+    *,
+    tasks: int = TASKS,
+    few_labels: bool = True,
+    name: str = "model",
+    seed: int = 0,
+    batch_size: int | None = None,
+    device: torch.device | str | None = None,
+    watch: Watch | None = None,
+) -> Transfer:
+    """How well classes of other data sets are told apart by the frozen features `model(images)`.
+
+    `model` is any function of images [n, 3, size, size] in [0, 1] that returns features [n, d]; a module is put into
+    evaluation mode meanwhile. The images are the clean views of `policy`. `tasks` is the number of few-shot tasks, 0
+    for none; without `few_labels`, nothing is fitted to 1 % and 10 % of the labels. It runs where the model is, or on
+    `device`. The same seed draws the same labels and tasks for every model.
+    """
+    downstreams = [one if isinstance(one, Downstream) else load_downstream(one) for one in to]
+    check_names(downstreams)
+    policy = policy_named(policy) if isinstance(policy, str) else policy
+    where = torch.device(device) if device is not None else device_of(model, downstreams[0].train)
+    record: dict[str, Any] = {}
+    arrays: dict[str, Tensor] = {}
+    for one in downstreams:
+        stage = _stages(watch, f"{name} on {one.name}")
+        with frozen(model):
+            embedded = embed_downstream(model, one, policy, where, seed, batch_size, partial(stage, "features"))
+        found, behind = transfer_to(embedded, tasks, few_labels, seed, stage)
+        record[one.name] = {**_counts(one), **found}
+        arrays |= {f"{one.name}/{array}": tensor for array, tensor in behind.items()}
+    views = {"size": getattr(policy, "size", None), "center": getattr(policy, "center", None)}
+    about = {"model": name, "dimension": embedded.features.shape[1], "views": views, "seed": seed, **_protocol(tasks)}
+    return Transfer({"about": about, "data": record}, arrays)
+
+
+def transfer_to(
+    embedded: Embedded, tasks: int, few_labels: bool, seed: int, stage: Callable[[str, int, int], None]
+) -> Part:
+    """Everything that is measured on one data set."""
+    parts = [_all_labels(embedded, partial(stage, "all labels"))]
+    if few_labels:
+        parts.append(_few_labels(embedded, seed, partial(stage, "few labels")))
+    if tasks:
+        parts.append(_few_shot(embedded, tasks, seed, stage))
+    record = {key: value for found, _ in parts for key, value in found.items()}
+    arrays = {key: value for _, behind in parts for key, value in behind.items()}
+    return record, {"labels": embedded.test_labels, **arrays}
+
+
+def _all_labels(embedded: Embedded, tick: Callable[[int, int], None]) -> Part:
+    classifier = fit_classifier(embedded.features, embedded.labels, embedded.held_out, tick)
+    correct = classifier.predict(embedded.test_features) == embedded.test_labels
+    return {"all_labels": {**accuracies(correct, embedded.test_labels), **classifier.to_json()}}, {"all": correct}
+
+
+def _few_labels(embedded: Embedded, seed: int, tick: Callable[[int, int], None]) -> Part:
+    """Random shares of the labels of train, of each class at least one; a fifth of them choose the penalty."""
+    features, labels = embedded.features[: embedded.train], embedded.labels[: embedded.train]
+    record: dict[str, Any] = {}
+    arrays: dict[str, Tensor] = {}
+    for i, (name, share) in enumerate(SHARES.items()):
+        found, correct = [], []
+        for j, number in enumerate(SEEDS, start=1):
+            rows = stratified(labels, share, seed, "labels", name, number)
+            some, held_out = labels[rows], stratified(labels[rows], VALIDATION, seed, "held out", leave_one=True)
+            classifier = fit_classifier(features[rows], some, held_out)
+            correct.append(classifier.predict(embedded.test_features) == embedded.test_labels)
+            found.append({**accuracies(correct[-1], embedded.test_labels), **classifier.to_json()})
+            tick(len(SEEDS) * i + j, len(SHARES) * len(SEEDS))
+        record[name] = {"images": int(rows.sum()), **_over_seeds(found)}
+        arrays[name] = torch.stack(correct)
+    return {"few_labels": record}, arrays
+
+
+def _over_seeds(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The values of every seed, and the mean and the standard deviation of the accuracies."""
+    values = {name: [one[name] for one in found] for name in found[0]}
+    spread = {f"{name}_mean": fmean(values[name]) for name in ("top1", "mean_per_class")}
+    spread |= {f"{name}_std": pstdev(values[name]) for name in ("top1", "mean_per_class")}
+    return {**values, **spread}
+
+
+def _few_shot(embedded: Embedded, tasks: int, seed: int, stage: Callable[[str, int, int], None]) -> Part:
+    """Tasks drawn from the test images; a sentence where there are too few of them."""
+    record: dict[str, Any] = {}
+    arrays: dict[str, Tensor] = {}
+    for shots in SHOTS:
+        if (why_not := too_few_images(embedded.test_labels, shots)) is not None:
+            record[f"{shots}"] = {"left_out": why_not}
+            continue
+        tick = partial(stage, f"{shots}-shot tasks")
+        found = few_shot(embedded.test_features, embedded.test_labels, shots, tasks, seed, tick)
+        record[f"{shots}"] = {name: _over_tasks(accuracy) for name, accuracy in found.items()}
+        arrays |= {f"{shots}-shot/{name}": accuracy for name, accuracy in found.items()}
+    return {"few_shot": record}, arrays
+
+
+def _over_tasks(accuracy: Float[Tensor, " tasks"]) -> dict[str, float]:
+    """The mean over tasks, and half of its 95 % interval, 1.96 σ/√tasks."""
+    deviation = accuracy.std(correction=0).item()
+    return {"mean": accuracy.mean().item(), "interval": 1.96 * deviation / math.sqrt(len(accuracy))}
+
+
+def _counts(downstream: Downstream) -> dict[str, Any]:
+    validation = len(downstream.validation) if downstream.validation is not None else None
+    counts = {"train_images": len(downstream.train), "test_images": len(downstream.test)}
+    words = {"classes": len(downstream.train.classes), "customary": downstream.customary}
+    return {**words, **counts, "validation_images": validation}
+
+
+def _protocol(tasks: int) -> dict[str, Any]:
+    few_shot = {"ways": WAYS, "shots": list(SHOTS), "queries": QUERIES, "tasks": tasks}
+    return {"penalties": len(PENALTIES), "validation_share": VALIDATION, "label_seeds": list(SEEDS), **few_shot}
+
+
+def _stages(watch: Watch | None, prefix: str) -> Callable[[str, int, int], None]:
+    def stage(name: str, done: int, total: int) -> None:
+        if watch is not None:
+            watch(f"{prefix}: {name}", done, total)
+
+    return stage
