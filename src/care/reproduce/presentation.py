@@ -15,14 +15,14 @@ Quantity = tuple[str, str]
 
 # Where a quantity is found in an evaluation; those of "equivariant" are of what the equivariance loss acts on, which is
 # the whole embedding unless it is split.
-PROBE, KNN = ("classes", "linear probe, top-1"), ("classes", "kNN, k = 200")
+PROBE, KNN = ("classes", "linear probe (paper), top-1"), ("classes", "kNN, k = 200")
 RATIO, ANY_LINEAR = (EQUIVARIANT, "held-out ratio"), (EQUIVARIANT, "held-out ratio, any linear map")
 GAMMA, WAHBA = (EQUIVARIANT, "γ_f"), (EQUIVARIANT, "W_f")
 DISPLACEMENT, COMPOSITION = (EQUIVARIANT, "displacement"), (EQUIVARIANT, "composition error")
 HUE, HUE_DISTANCE = ("backbone", "R² of hue"), ("backbone", "hue distance of neighbors")
 # Titles of columns, and what they show.
 COLUMNS: dict[str, Quantity] = {
-    "probe %": PROBE,
+    "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
     "γ_f": GAMMA,
