@@ -204,21 +204,10 @@ def test_the_split_train_is_needed_only_by_what_is_fitted_to_it(only_test, monke
 
 
 def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_test, tmp_path):
-    options = [
-        "--size",
-        "16",
-        "--mean",
-        "0.5",
-        "--std",
-        "0.25",
-        "--probe",
-        "none",
-        "--no-logistic",
-        "--augmentations",
-        "1",
-    ]
+    options = ["--size", "16", "--mean", "0.5", "--std", "0.25", "--augmentations", "1"]
     out = tmp_path / "out"
     command = ["evaluate", OTHERS, "--data", only_test, *options, "--device", "cpu", "--out", str(out)]
+    command += ["--probe", "none", "--no-logistic"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert "no split train, so no probe and no kNN" in result.output
