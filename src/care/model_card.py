@@ -7,6 +7,7 @@ from typing import Any
 import care
 from care.data.store import HEADER, read_header
 from care.evaluate import Evaluation
+from care.evaluate.evaluation import logistic_name, probe_name
 from care.train.config import Config
 from care.train.runs import Run, Trained
 
@@ -125,9 +126,11 @@ def _evaluated(folder: Path) -> list[str]:
     if not (folder / "evaluation").is_dir():
         return []
     record = Evaluation.load(folder / "evaluation").record
-    about, probe = record["about"], record["probe"]
+    about, logistic, probe = record["about"], record["logistic"], record["probe"]
     rows = [f"| kNN, k = {k} | {100 * accuracy:.1f} % |" for k, accuracy in (record["knn"] or {}).items()]
     if probe is not None:
-        rows.insert(0, f"| linear probe | {100 * probe['mean']:.1f} ± {100 * probe['std']:.1f} % |")
+        rows.insert(0, f"| {probe_name(record)} | {100 * probe['mean']:.1f} ± {100 * probe['std']:.1f} % |")
+    if logistic is not None:
+        rows.insert(0, f"| {logistic_name(logistic)} | {100 * logistic['accuracy']:.1f} % |")
     title = f"By `care evaluate`, on {about['test_images']:,} pictures ({about['split']}):\n\n| | |\n|---|---|\n"
     return [title + "\n".join(rows)] if rows else []

@@ -15,6 +15,7 @@ from care.cli.options import channels
 from care.cli.studies import Asked, config_of, study_of
 from care.data import load
 from care.evaluate import Evaluation, compare_evaluations
+from care.evaluate.features.tuned_logistic import PENALTIES
 from care.objective import policy_for
 from care.train import default_config, prepare, train
 from train.small import small_config, small_data
@@ -44,11 +45,14 @@ def test_the_time_at_the_end_is_that_of_everything(run, output):
 
 
 def test_evaluate_leaves_tables_and_pictures(run, output):
-    assert "linear probe (clean, 2 seeds)" in output
+    assert "linear probe (paper), clean, 2 seeds" in output
     assert "held-out ratio" in output
     record = json.loads((run / "evaluation" / "evaluation.json").read_text())
     assert record["about"]["test_images"] == 20
     assert record["about"]["augmentations"] == 2
+    assert (record["about"]["neighbors"], record["about"]["temperature"]) == ([20, 200], 0.07)
+    assert record["about"]["logistic"]
+    assert record["logistic"]["penalty"] in PENALTIES
     assert set(record["measurements"]) == {"embedding", "backbone"}
     for name in (
         "responses-embedding",
@@ -70,7 +74,7 @@ def test_compare_puts_them_side_by_side(run, tmp_path):
     assert "difference [95 %]" in result.output
     assert "compared with mine" in result.output
     found = json.loads((tmp_path / "both" / "comparison.json").read_text())
-    assert found["differences"]["same"][0]["name"] == "linear probe, top-1"
+    assert found["differences"]["same"][0]["name"] == "logistic regression (tuned)"
     assert {row["difference"] for row in found["differences"]["same"]} <= {0.0, None}
     assert (tmp_path / "both" / "differences-same.svg").exists()
 
@@ -201,9 +205,10 @@ def test_the_split_train_is_needed_only_by_what_is_fitted_to_it(only_test, monke
 
 
 def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_test, tmp_path):
-    options = ["--size", "16", "--mean", "0.5", "--std", "0.25", "--probe", "none", "--augmentations", "1"]
+    options = ["--size", "16", "--mean", "0.5", "--std", "0.25", "--augmentations", "1"]
     out = tmp_path / "out"
     command = ["evaluate", OTHERS, "--data", only_test, *options, "--device", "cpu", "--out", str(out)]
+    command += ["--probe", "none", "--no-logistic"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert "no split train, so no probe and no kNN" in result.output

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from care import demo
 from care.demo.claims import CLAIMS
-from care.demo.numbers import GAMMA, HELDOUT, HUE, PROBE
+from care.demo.numbers import GAMMA, HELDOUT, HUE, LOGISTIC
 from care.demo.story import tally
 from care.evaluate import Settings
 from care.evaluate.comparison.quantities import Quantity
@@ -100,7 +100,9 @@ def test_a_second_demo_replaces_the_first(small, tmp_path):
     chains = dataclasses.replace(small["chains"], settings={**small["chains"].settings, "limit": 64, "epochs": 1})
 
     def measured(seed):
-        found = demo.demonstrate(tmp_path, seed, [chains], Settings(images=40, augmentations=2, probe="none"))
+        found = demo.demonstrate(
+            tmp_path, seed, [chains], Settings(images=40, augmentations=2, probe="none", logistic=False)
+        )
         return found["chains"]["CARE"].evaluation.record["measurements"]
 
     first = measured(0)
@@ -115,7 +117,7 @@ def test_a_second_demo_replaces_the_first(small, tmp_path):
 def quantity(column, value, units=None):
     better = {"↓": "lower", "↑": "higher"}[column.title[-1]]
     units = None if units is None else torch.tensor(units, dtype=torch.float64)
-    return Quantity(column.group, column.quantity, value, better, units, percent=column is PROBE)
+    return Quantity(column.group, column.quantity, value, better, units, percent=column is LOGISTIC)
 
 
 def claim(column, demand):
@@ -134,8 +136,8 @@ def claim(column, demand):
         (HELDOUT, "better", 0.4, 0.3, True),
         (HELDOUT, "nearly exact", 0.9, 0.09, True),
         (HELDOUT, "nearly exact", 0.9, 0.11, False),
-        (PROBE, "not worse", 0.4, 0.41, True),
-        (PROBE, "not worse", 0.4, 0.3, False),
+        (LOGISTIC, "not worse", 0.4, 0.41, True),
+        (LOGISTIC, "not worse", 0.4, 0.3, False),
         (HELDOUT, "better", 0.4, math.nan, None),
         (HUE, "better", None, 0.4, None),
     ],

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from torch import nn
 
 from care.augment import ImagePolicy, PointPolicy
@@ -12,10 +13,12 @@ from care.data import Samples, generate_chains
 from care.evaluate import Evaluation, Settings, evaluate_model, figures, summary
 from care.evaluate.comparison.quantities import ACTED_ON, find_quantity, quantities
 from care.evaluate.features.augmented_probe import augmented_probe
+from care.evaluate.features.classification import Classifiers, evaluate_classification
 from care.evaluate.features.probe import Protocol
+from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.observer import Observer
 from care.geometry import Euclidean, Minkowski, Symplectic
-from evaluate.planted import QUICK, colors, shapes, study
+from evaluate.planted import QUICK, colors, pixels, shapes, study
 
 
 def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
@@ -67,14 +70,53 @@ def flags(n):
 
 def test_labels_in_the_picture_are_found():
     samples = flags(150)
-    settings = Settings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,), logistic=1.0)
+    settings = Settings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,), neighbors=(5, 20))
     evaluation = evaluate_model(study(lambda x: {"features": x.flatten(1)}, samples, samples), settings)
-    assert "logistic regression, penalty 1" in summary(evaluation)
+    rows = [line for line in summary(evaluation).splitlines() if "100.00" in line]
+    titles = (
+        "logistic regression (tuned), penalty",
+        "linear probe (paper), clean, 2 seeds",
+        "kNN, k = 5",
+        "kNN, k = 20",
+    )
+    assert len(rows) == len(titles)
+    assert all(title in row for title, row in zip(titles, rows, strict=True))
     record = evaluation.record
-    assert record["knn"]["20"] == 1.0
+    assert record["knn"] == {"5": 1.0, "20": 1.0}
     assert record["probe"]["mean"] == 1.0
     assert record["probe"]["on"] == "clean"
-    assert record["logistic"] == {"penalty": 1.0, "accuracy": 1.0, "converged": True}
+    path = record["logistic"]["path"]
+    assert record["logistic"] == {
+        "penalty": path[-1][0],
+        "accuracy": 1.0,
+        "mean_per_class": 1.0,
+        "validation_accuracy": 1.0,
+        "path": path,
+        "converged": True,
+    }
+    assert evaluation.arrays["correct/logistic"].all()
+
+
+def test_the_logistic_regression_is_that_of_the_features():
+    settings = Settings(augmentations=1, probe="none")
+    train, test = shapes(100, 0), shapes(60, 1)
+    evaluation = evaluate_model(study(colors, train, test), settings)
+    rows, queries = (colors(s.inputs / 255)["features"] for s in (train, test))
+    tuned = tuned_logistic(rows, train.labels)
+    hits = tuned.predict(queries) == test.labels
+    record = evaluation.record["logistic"]
+    assert torch.equal(evaluation.arrays["correct/logistic"], hits)
+    assert record["accuracy"] == pytest.approx(accuracy_score(test.labels, tuned.predict(queries)))
+    assert record["mean_per_class"] == pytest.approx(balanced_accuracy_score(test.labels, tuned.predict(queries)))
+    assert (record["penalty"], record["validation_accuracy"]) == (tuned.penalty, max(tuned.validation))
+
+
+@pytest.mark.parametrize("labels", [[0] * 30, list(range(30))])
+def test_classes_that_no_penalty_can_be_chosen_by_have_no_logistic_regression(labels):
+    few = Samples(shapes(30, 0).inputs, torch.tensor(labels), tuple(map(str, range(30))))
+    evaluation = evaluate_model(study(colors, few, few), Settings(augmentations=1, probe="none"))
+    assert evaluation.record["logistic"] is None
+    assert evaluation.record["knn"] is not None
 
 
 def test_clouds_that_rotate_are_predicted_exactly():
@@ -92,7 +134,7 @@ def test_clouds_that_rotate_are_predicted_exactly():
 
 def test_the_form_is_that_of_the_embedding():
     """On the hyperboloid its displacement is another distance; the backbone has nothing to do with it."""
-    few = Settings(augmentations=1, probe="none", images=40)
+    few = Settings(augmentations=1, probe="none", logistic=False, images=40)
     embed = lambda x: {"embedding": x.mean((2, 3)), "backbone": x.mean((2, 3))}  # noqa: E731
     plain, hyperbolic = (evaluate_model(study(embed, form=form), few) for form in (Euclidean(), Minkowski()))
     outputs = ("embedding", "backbone")
@@ -103,7 +145,7 @@ def test_the_form_is_that_of_the_embedding():
 
 def test_the_embedding_is_measured_in_other_forms_if_asked_for():
     """As if it had been trained with them: for that, `form` says so."""
-    few = Settings(augmentations=2, probe="none", images=60)
+    few = Settings(augmentations=2, probe="none", logistic=False, images=60)
     ends = lambda x: {"embedding": x[:, ::7].flatten(1), "backbone": x.flatten(1)}  # noqa: E731
     made = generate_chains(100, seed=0, points=8)
     samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
@@ -153,7 +195,7 @@ def test_without_training_samples_all_else_is_measured(by_color):
     assert evaluation.record["measurements"] == by_color.record["measurements"]
     assert evaluation.record["retrieval"] == by_color.record["retrieval"]
     assert "no split train" in summary(evaluation)
-    for settings in (QUICK, dataclasses.replace(QUICK, probe="none", logistic=1.0)):
+    for settings in (QUICK, dataclasses.replace(QUICK, probe="none", logistic=True)):
         with pytest.raises(ValueError, match="fitted to training samples, and there are none"):
             evaluate_model(bare, settings)
 
@@ -187,7 +229,7 @@ def test_a_damaged_evaluation_is_refused(by_color, tmp_path, file):
 def test_the_summary_and_the_figures_show_all_of_it(by_pixel):
     text = summary(by_pixel)
     for words in (
-        "linear probe",
+        "linear probe (paper)",
         "kNN, k = 200",
         "embedding: 200 images",
         "backbone: 200 images",
@@ -256,12 +298,49 @@ def test_an_augmented_probe_learns():
     assert augmented_probe(observer, observer, protocol).mean == 1.0
 
 
+def test_a_probe_on_crops_sees_crops_and_flips_alone():
+    """Whatever the policy is: one channel is lit in every view, in half of the views on the left, anew every epoch."""
+    seen, right_half = [], torch.arange(8) > 3
+    train, test = (Samples(s.inputs * right_half.to(torch.uint8), s.labels, s.classes) for s in (flags(300), flags(30)))
+
+    def embed(images):
+        seen.append(images)
+        return {"features": images.flatten(1)}
+
+    policy = ImagePolicy(size=8, scale=(1.0, 1.0), flip=0.0)
+    bank, observer = (Observer(embed, s, policy, "", torch.device("cpu")) for s in (train, test))
+    protocol = Protocol(epochs=2, seeds=(0,), learning_rates=(0.05,), batch_size=300)
+    classifiers = Classifiers(logistic=False, protocol=protocol, probe_on="crops")
+    record, _ = evaluate_classification(bank, observer, observer.clean(), classifiers, lambda *words: None)
+    assert record["probe"]["on"] == "crops"
+    _, *views = (images for images in seen if len(images) == 300)
+    assert len(views) == 2
+    assert not torch.equal(*views)
+    for images in views:
+        assert images.amax() <= 200 / 255 + 1e-6
+        assert (images.flatten(2).amax(2) > 0).sum(1).max() == 1
+        left, right = (part.sum((1, 2, 3)) for part in images.chunk(2, dim=3))
+        assert 0.3 < (left > right).double().mean() < 0.6
+        assert len((images > 0).flatten(1).sum(1).unique()) > 5  # crops of many places show more of it, or less
+
+
+def test_clouds_have_no_crops():
+    made = generate_chains(30, seed=0, points=8)
+    samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
+    with pytest.raises(ValueError, match="chains holds point clouds, which have no crops"):
+        evaluate_model(study(pixels, samples, samples, policy=PointPolicy()), Settings(probe_on="crops"))
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"probe": "best"}, "probe must be one of paper, imagenet100, none"),
-        ({"probe_on": "x"}, "probe_on must be one of"),
+        ({"probe_on": "x"}, "probe_on must be one of clean, crops, augmented, bn-train"),
+        ({"neighbors": (20, 20)}, "neighbors must be different numbers"),
+        ({"neighbors": ()}, "neighbors must be different numbers of at least 1"),
+        ({"neighbors": (0,)}, "neighbors must be different numbers of at least 1"),
+        ({"temperature": 0.0}, "temperature must be greater than 0"),
     ],
 )
 def test_unknown_settings_are_refused(changes, message):

@@ -24,7 +24,7 @@ def trained(gpu, photos, tmp_path_factory):
 
 def test_evaluate_and_compare(trained, gpu, tmp_path):
     output = run(gpu, "evaluate", trained, *QUICK, "--probe-epochs", 2, "--seeds", 2)
-    assert "linear probe (clean, 2 seeds)" in output
+    assert "linear probe (paper), clean, 2 seeds" in output
     assert check_record(trained / "evaluation" / "evaluation.json")["about"]["test_images"] == 40
     assert (trained / "evaluation" / "wahba-embedding.png").stat().st_size > 3000
     shutil.copytree(trained / "evaluation", tmp_path / "same")

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import statistics
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from care.reproduce import (
 )
 from care.reproduce.paper import PROBES
 from care.reproduce.presentation import PROBE, Presentation, cell, compared, measured_table
+from care.reproduce.trial import find_outcome
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +182,15 @@ def test_pictures_are_kept_in_few_colors_and_look_the_same(tmp_path):
     difference = np.abs(np.asarray(kept.convert("RGB"), float) - np.asarray(drawn.convert("RGB"), float))
     assert difference.mean() < 0.5
     assert difference.max() < 30
+
+
+@pytest.mark.parametrize("scale", ["small", "long", "deep"])
+def test_trials_of_before_are_still_found(scale):
+    """Settings of measuring that came since do not change their names."""
+    trials = {trial.slug: trial for study in STUDIES.values() for trial in study.trials(scale_named(scale))}
+    folder = Path(__file__).parents[2] / "results" / scale / "trials"
+    kept = [file.stem for file in folder.glob("*.json")]
+    assert len(kept) > 1
+    for slug in kept:
+        outcome = find_outcome(trials[slug], folder, {})
+        assert outcome.value("equivariant", "held-out ratio") is not None

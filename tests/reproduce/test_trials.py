@@ -81,7 +81,7 @@ def test_what_is_kept_suffices_without_the_runs(carried_out, tmp_path):
     assert found.run is None
     assert not found.evaluation.arrays
     for group, name in (
-        ("classes", "linear probe, top-1"),
+        ("classes", "linear probe (paper), top-1"),
         (ACTED_ON, "held-out ratio"),
         (ACTED_ON, "R² of the factor axis"),
     ):
@@ -104,7 +104,7 @@ def test_a_trial_of_a_split_embedding_is_measured_under_the_augmentations_of_the
     tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "size": 16}
     tiny |= {"model": "small_resnet", "policy": "cifar10", "equivariance_policy": "color_only"}
     own = default_config("shapes", **tiny, equivariance="care")
-    measures = Settings(images=40, augmentations=1, probe="none")
+    measures = Settings(images=40, augmentations=1, probe="none", logistic=False)
     other = Trial("CARE", default_config("shapes", **tiny, equivariance="split", equivariant_dim=4), measures)
     workshop = Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu")
     assert own.measured_policy == "color_only"

@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "evaluate": (
         "evaluate.evaluate",
-        "Measure everything: linear probe, kNN, geometry by augmentation family, retrieval, decoding.",
+        "Measure everything: linear classifiers, kNN, geometry by augmentation family, retrieval, decoding.",
     ),
     "measure": (
         "measure.measure",

@@ -28,7 +28,11 @@ def evaluate(
     ] = 20,
     probe: Annotated[str, typer.Option(help="Protocol of the linear probe: paper, imagenet100 or none.")] = "paper",
     probe_on: Annotated[
-        str, typer.Option(help="clean images, augmented ones, or bn-train: augmented, with BatchNorm in training mode.")
+        str,
+        typer.Option(
+            help="clean images, random crops and flips, augmented images, or bn-train: augmented, with BatchNorm in "
+            "training mode."
+        ),
     ] = "clean",
     probe_epochs: Annotated[int | None, typer.Option(min=1, help="Default: the protocol's.")] = None,
     learning_rate: Annotated[
@@ -36,8 +40,12 @@ def evaluate(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many probes to train.")] = 5,
     logistic: Annotated[
-        float | None, typer.Option(help="Also the exact logistic regression with this penalty, such as 1.")
+        bool, typer.Option(help="The logistic regression whose penalty held-out training images choose.")
+    ] = True,
+    neighbors: Annotated[
+        list[int] | None, typer.Option(help="The k of kNN; give several. Default: 20 and 200.")
     ] = None,
+    temperature: Annotated[float, typer.Option(help="The τ of kNN: a neighbor's vote weighs exp(cos/τ).")] = 0.07,
     mean: Mean = None,
     std: Std = None,
     seed: Seed = 0,
@@ -45,10 +53,10 @@ def evaluate(
     device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: the folder evaluation in the run.")] = None,
 ) -> None:
-    """Measure everything: linear probe, kNN, geometry by augmentation family, retrieval, decoding.
+    """Measure everything: linear classifiers, kNN, geometry by augmentation family, retrieval, decoding.
 
     Prints tables and leaves evaluation.json, arrays for [bold]care compare[/bold], and the figures as PNG and SVG.
-    Probes and kNN need the split train; with --probe none, kNN is left out where there is no such split.
+    Classifiers need the split train; with --no-logistic --probe none, kNN is left out where there is no such split.
 
     Example: [bold]care evaluate runs/mine[/bold]
     """
@@ -57,6 +65,7 @@ def evaluate(
         normalization = channels("--mean", mean), channels("--std", std)
         from care.cli.studies import Asked, study_of
         from care.evaluate import Settings, evaluate_model, figures, summary
+        from care.evaluate.features.knn import NEIGHBORS
         from care.train import Run
 
         settings = Settings(
@@ -68,12 +77,15 @@ def evaluate(
             learning_rates=tuple(learning_rate) if learning_rate else None,
             seeds=seeds,
             logistic=logistic,
+            neighbors=tuple(neighbors or NEIGHBORS),
+            temperature=temperature,
             seed=seed,
         )
         asked = Asked(model, name, split, policy, size, normalization, device, batch_size)
         study = study_of(
             asked, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(note, err=True)
         )
+        study.check(settings)
         is_run = Path(model).is_dir()
         logs = {study.model: Run(Path(model)).log()} if is_run else {}
         folder = out or (Path(model) / "evaluation" if is_run else Path(f"evaluation-{study.model}"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from care.demo.lessons import SPLIT
-from care.demo.numbers import COLORS, COMPOSITION, GAMMA, HELDOUT, HUE, PROBE, Column
+from care.demo.numbers import COLORS, COMPOSITION, GAMMA, HELDOUT, HUE, LOGISTIC, Column
 from care.evaluate import paired_difference
 from care.evaluate.comparison.quantities import Quantity
 from care.tables import number
@@ -43,18 +43,18 @@ CLAIMS = {
         Claim(GAMMA, "γ_f is at most half of SimCLR's", "halved"),
         Claim(HELDOUT, "the held-out ratio is lower", "better"),
         Claim(HUE, "the hue of a shape is decoded better from the features", "better"),
-        Claim(PROBE, "the linear probe is not worse", "not worse"),
+        Claim(LOGISTIC, "the logistic regression is not worse", "not worse"),
         Claim(HUE, "with a split embedding, the hue is decoded better from the features", "better", SPLIT),
         Claim(COLORS, "its held-out ratio under color jitter is at most half of SimCLR's", "halved", SPLIT),
-        Claim(PROBE, "with a split embedding, the linear probe is not worse", "not worse", SPLIT),
+        Claim(LOGISTIC, "with a split embedding, the logistic regression is not worse", "not worse", SPLIT),
     ),
     "chains": (
         Claim(HELDOUT, f"a rotation is nearly exact: the held-out ratio is below {NEARLY_EXACT}", "nearly exact"),
         Claim(COMPOSITION, f"compositions hold: the composition error is below {NEARLY_EXACT}", "nearly exact"),
         Claim(GAMMA, "γ_f is at most half of SimCLR's", "halved"),
-        Claim(PROBE, "the linear probe is not worse", "not worse"),
+        Claim(LOGISTIC, "the logistic regression is not worse", "not worse"),
         Claim(HELDOUT, "with a split embedding, a rotation is nearly exact", "nearly exact", SPLIT),
-        Claim(PROBE, "with a split embedding, the linear probe is not worse", "not worse", SPLIT),
+        Claim(LOGISTIC, "with a split embedding, the logistic regression is not worse", "not worse", SPLIT),
     ),
 }
 

@@ -17,8 +17,10 @@ RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"
 # difference of their probes to be one of the models.
 PAIRED = (
     "data", "split", "test_images", "policy", "augmentations", "seed",
-    "train_images", "probe", "probe_on", "probe_epochs", "learning_rates", "logistic",
+    "train_images", "probe", "probe_on", "probe_epochs", "learning_rates", "logistic", "neighbors", "temperature",
 )  # fmt: skip
+# What evaluations were made with before it was a setting.
+BEFORE = {"neighbors": [20, 200], "temperature": 0.5}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +56,7 @@ class Evaluation:
 
     def unlike(self, other: "Evaluation") -> list[str]:
         """In what two evaluations differ that should have been the same: empty if they are paired."""
-        ours, theirs = self.record["about"], other.record["about"]
+        ours, theirs = (BEFORE | one.record["about"] for one in (self, other))
         pairs = ((name, ours[name], theirs[name]) for name in PAIRED)
         return [f"{name}: {a} for {self.name}, {b} for {other.name}" for name, a, b in pairs if a != b]
 
@@ -66,6 +68,16 @@ class Evaluation:
     def load(cls, folder: str | Path) -> "Evaluation":
         """What `save` wrote; ValueError if any byte of it has changed."""
         return cls(*load_record(Path(folder), RECORD, ARRAYS, "evaluation", "care evaluate"))
+
+
+def logistic_name(logistic: Mapping[str, Any]) -> str:
+    """What a logistic regression of a record is called; older records have one whose penalty was given."""
+    return "logistic regression (tuned)" if "path" in logistic else "logistic regression"
+
+
+def probe_name(record: Mapping[str, Any]) -> str:
+    """What the linear probe of a record is called: by its protocol."""
+    return f"linear probe ({record['about']['probe']})"
 
 
 def per_image_accuracy(evaluation: Evaluation, classifier: str) -> Tensor | None:

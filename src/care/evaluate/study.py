@@ -8,12 +8,14 @@ from typing import Any, get_args
 import torch
 from torch import nn
 
+from care.augment import PointPolicy
 from care.data import Samples
 from care.evaluate.decoding.decode import evaluate_decoding
 from care.evaluate.effects.families import Watch
 from care.evaluate.effects.rotations import evaluate_effects
 from care.evaluate.evaluation import Evaluation
-from care.evaluate.features.classification import ProbeOn, evaluate_classification
+from care.evaluate.features.classification import Classifiers, ProbeOn, evaluate_classification
+from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol
 from care.evaluate.observer import EMBEDDING, Embed, Observer, Policy, frozen
 from care.evaluate.retrieval.color_jitter import evaluate_retrieval
@@ -24,13 +26,13 @@ PROTOCOLS = {"paper": PAPER, "imagenet100": IMAGENET100}
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What to measure, on how much. The defaults are the paper's, on all test images.
+    """What to measure, on how much: by default on all test images.
 
-    `probe` names the protocol of the linear probe. `probe_on` says on what it is trained: features of "clean" images,
-    which are computed once; of "augmented" images, anew in every epoch; or, as in the authors' program, of augmented
-    images with BatchNorm in training mode, "bn-train", so that its statistics change meanwhile. `logistic` is the
-    penalty of an exact logistic regression, the probe's cross-check; None leaves it out. `forms` are bilinear forms in
-    whose geometry the embedding is measured beside the one it was trained with.
+    `logistic` is the tuned logistic regression. `probe` names the protocol of the linear probe. `probe_on` says on what
+    it is trained: features of "clean" images, which are computed once; anew in every epoch, of random "crops" and flips
+    or of "augmented" images; or, as in the authors' program, of augmented images with BatchNorm in training mode,
+    "bn-train", so that its statistics change meanwhile. `neighbors` are the k of kNN, `temperature` is its τ. `forms`
+    are bilinear forms in whose geometry the embedding is measured beside the one it was trained with.
     """
 
     images: int | None = None
@@ -40,7 +42,9 @@ class Settings:
     probe_epochs: int | None = None
     learning_rates: tuple[float, ...] | None = None
     seeds: int = 5
-    logistic: float | None = None
+    logistic: bool = True
+    neighbors: tuple[int, ...] = NEIGHBORS
+    temperature: float = TEMPERATURE
     forms: tuple[str, ...] = ()
     seed: int = 0
 
@@ -48,8 +52,10 @@ class Settings:
         for name, options in (("probe", (*PROTOCOLS, "none")), ("probe_on", get_args(ProbeOn))):
             if getattr(self, name) not in options:
                 raise ValueError(f"{name} must be one of {', '.join(options)}, got {getattr(self, name)}")
-        if self.logistic is not None and not 0 < self.logistic < float("inf"):
-            raise ValueError(f"logistic, a penalty, must be greater than 0 and finite, got {self.logistic}")
+        if min(self.neighbors, default=0) < 1 or len(set(self.neighbors)) < len(self.neighbors):
+            raise ValueError(f"neighbors must be different numbers of at least 1, got {list(self.neighbors)}")
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature must be greater than 0 and finite, got {self.temperature}")
         if self.probe_on != "clean" and len(self.learning_rates or ()) > 1:
             raise ValueError(f"a probe on augmented images takes one learning rate, got {self.learning_rates}")
         self.protocol()  # has checks of its own
@@ -57,7 +63,7 @@ class Settings:
     @property
     def fits_classifiers(self) -> bool:
         """Whether anything is fitted to images of the split "train"."""
-        return self.probe != "none" or self.logistic is not None
+        return self.probe != "none" or self.logistic
 
     def protocol(self) -> Protocol | None:
         """The protocol of the linear probe, with the seeds, learning rates and epochs of these settings."""
@@ -71,6 +77,11 @@ class Settings:
             falls = (round(epoch * self.probe_epochs / protocol.epochs) for epoch in protocol.milestones)
             changes |= {"epochs": self.probe_epochs, "milestones": tuple(falls)}
         return dataclasses.replace(protocol, **changes)
+
+    def classifiers(self, module: nn.Module | None) -> Classifiers:
+        """Which classifiers these settings ask for; BatchNorm of `module` may be in training mode for a probe."""
+        nearest = self.neighbors, self.temperature
+        return Classifiers(self.logistic, self.protocol(), self.probe_on, module, *nearest, self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +103,15 @@ class Study:
     split: str = "test"
     batch_size: int | None = None
 
+    def check(self, settings: Settings) -> None:
+        """ValueError if these settings ask for what this study cannot give."""
+        if settings.fits_classifiers and self.train is None:
+            raise ValueError(
+                "a probe is fitted to training samples, and there are none: choose probe none, no logistic"
+            )
+        if settings.probe_on == "crops" and settings.probe != "none" and isinstance(self.policy, PointPolicy):
+            raise ValueError(f"{self.test.name} holds point clouds, which have no crops: choose probe_on augmented")
+
     def observer(self, samples: Samples) -> Observer:
         """The model, to embed `samples`."""
         forms = {EMBEDDING: self.form}  # all other outputs are measured on the sphere, by their angles
@@ -99,20 +119,17 @@ class Study:
 
 
 def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None) -> Evaluation:
-    """Classification by kNN and probes, effects of augmentations, retrieval, and what features decode."""
+    """Classification, effects of augmentations, retrieval, and what features decode."""
     progress = watch or (lambda *words: None)
     images, started = min(settings.images or len(study.test), len(study.test)), time.perf_counter()
-    if settings.fits_classifiers and study.train is None:
-        raise ValueError("a probe is fitted to training samples, and there are none: choose probe none, no logistic")
+    study.check(settings)
     bank = None if study.train is None else study.observer(study.train)
     observer = study.observer(study.test.limit(images))
-    protocol, seed = settings.protocol(), settings.seed
+    classifiers, seed = settings.classifiers(study.module), settings.seed
     with frozen(study.module):
         clean = observer.clean()
         parts = [
-            evaluate_classification(
-                bank, observer, clean, protocol, settings.probe_on, study.module, settings.logistic, seed, progress
-            ),
+            evaluate_classification(bank, observer, clean, classifiers, progress),
             evaluate_effects(observer, clean, settings.augmentations, seed, progress, settings.forms),
             evaluate_retrieval(observer, clean, seed, progress),
             evaluate_decoding(observer, clean, seed, progress),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from care.evaluate.decoding.decode import RECORDED
-from care.evaluate.evaluation import Evaluation
+from care.evaluate.evaluation import Evaluation, logistic_name, probe_name
 from care.tables import text_table
 
 
@@ -22,17 +22,19 @@ def summary(evaluation: Evaluation) -> str:
 
 
 def _classification(evaluation: Evaluation) -> str:
-    about, probe, knn = (evaluation.record[name] for name in ("about", "probe", "knn"))
+    about, logistic, probe, knn = (evaluation.record[name] for name in ("about", "logistic", "probe", "knn"))
     title = f"{about['model']} on {about['data']} ({about['test_images']:,} {about['split']} images)"
-    rows = [(f"kNN, k = {k}", f"{100 * accuracy:.2f} %", "") for k, accuracy in (knn or {}).items()]
+    rows = []
+    if logistic is not None:
+        words = f"{logistic_name(logistic)}, penalty {logistic['penalty']:.3g}"
+        words += "" if logistic["converged"] else ", not converged"
+        rows.append((words, f"{100 * logistic['accuracy']:.2f} %", ""))
     if probe is not None:
         top5 = sum(probe["top5"]) / len(probe["top5"])
         top1 = f"{100 * probe['mean']:.2f} ± {100 * probe['std']:.2f} %"
-        words = f"linear probe ({probe['on']}, {len(probe['top1'])} seeds)"
-        rows.insert(0, (words, top1, f"{100 * top5:.2f} %"))
-    if (exact := evaluation.record["logistic"]) is not None:
-        words = f"logistic regression, penalty {exact['penalty']:g}" + ("" if exact["converged"] else ", not converged")
-        rows.append((words, f"{100 * exact['accuracy']:.2f} %", ""))
+        words = f"{probe_name(evaluation.record)}, {probe['on']}, {len(probe['top1'])} seeds"
+        rows.append((words, top1, f"{100 * top5:.2f} %"))
+    rows += [(f"kNN, k = {k}", f"{100 * accuracy:.2f} %", "") for k, accuracy in (knn or {}).items()]
     if not rows:
         missing = "labels" if about["train_images"] else "split train"
         return f"{title}: no {missing}, so no probe and no kNN"

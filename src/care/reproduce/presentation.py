@@ -16,14 +16,14 @@ from care.tables import number
 Quantity = tuple[str, str]
 
 # Where a quantity is found in an evaluation.
-PROBE, KNN = ("classes", "linear probe, top-1"), ("classes", "kNN, k = 200")
+PROBE, KNN = ("classes", "linear probe (paper), top-1"), ("classes", "kNN, k = 200")
 RATIO, ANY_LINEAR = (ACTED_ON, "held-out ratio"), (ACTED_ON, "held-out ratio, any linear map")
 GAMMA, WAHBA = (ACTED_ON, "γ_f"), (ACTED_ON, "W_f")
 DISPLACEMENT, COMPOSITION = (ACTED_ON, "displacement"), (ACTED_ON, "composition error")
 HUE, HUE_DISTANCE = ("backbone", "R² of hue, linear"), ("backbone", "hue distance of neighbors")
 # Titles of columns, and what they show.
 COLUMNS: dict[str, Quantity] = {
-    "probe %": PROBE,
+    "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
     "γ_f": GAMMA,

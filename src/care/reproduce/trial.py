@@ -17,6 +17,7 @@ from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
 HOW = ("device", "compile", "graph", "deterministic", "activation_checkpointing")
+SINCE = ("neighbors", "temperature")  # settings of measuring that the first trials did not have
 DIGITS = 6  # significant ones, of the numbers that are kept
 
 
@@ -51,8 +52,7 @@ class Trial:
         """
         values = self.config.flat().items()
         settings = {name: value for name, value in values if name not in HOW and value is not None}
-        measures = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self.measures).items()}
-        return {"settings": settings, "measures": measures}
+        return {"settings": settings, "measures": _measures(self.measures)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +106,17 @@ def find_outcome(trial: Trial, folder: Path, arrays: Mapping[str, Tensor]) -> Ou
     if kept != _short(trial.record()):
         raise ValueError(f"{file} was made with other settings than its name says: remove it, or give it its own name")
     return found
+
+
+def _measures(measures: Settings) -> dict[str, Any]:
+    """The settings of measuring as the trials kept so far have them, whose names are digests of it.
+
+    What can be chosen since is left out, so that they are still found: their tables lack what was not measured then.
+    """
+    # Then it was a penalty, of trials without a probe; all others had no logistic regression.
+    logistic = 1.0 if measures.logistic and measures.probe == "none" else None
+    values = {k: v for k, v in dataclasses.asdict(measures).items() if k not in SINCE} | {"logistic": logistic}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
 def _short(value: Any) -> Any:

@@ -94,20 +94,37 @@ def test_the_same_output_is_compared_and_what_the_equivariance_acts_on_has_rows_
 
 
 def test_different_images_are_not_compared(by_color):
-    other = evaluate_model(study(colors), Settings(augmentations=2, probe="none", images=100))
+    other = evaluate_model(study(colors), Settings(augmentations=2, probe="none", logistic=False, images=100))
     with pytest.raises(ValueError, match=r"test_images: 100 .*; augmentations: 2"):
         compare_evaluations({"a": by_color, "b": other})
 
 
 @pytest.mark.parametrize("what", [
     "data", "split", "test_images", "train_images", "policy", "augmentations", "seed", "probe", "probe_on",
-    "probe_epochs", "learning_rates", "logistic",
+    "probe_epochs", "learning_rates", "logistic", "neighbors", "temperature",
 ])  # fmt: skip
 def test_evaluations_that_differ_in_how_they_were_made_are_not_compared(what, by_color):
     about = by_color.record["about"] | {what: "another"}
     other = Evaluation({**by_color.record, "about": about}, by_color.arrays)
     with pytest.raises(ValueError, match=f"these evaluations were not made alike: {what}: another for planted"):
         compare_evaluations({"a": by_color, "b": other})
+
+
+def test_an_older_evaluation_is_not_compared_with_another_temperature_of_neighbors(by_color):
+    """When it was no setting, it was 0.5, and k was 20 and 200."""
+    known = {
+        name: value for name, value in by_color.record["about"].items() if name not in ("neighbors", "temperature")
+    }
+    old = Evaluation({**by_color.record, "about": known}, by_color.arrays)
+    assert old.unlike(old) == []
+    assert by_color.unlike(old) == ["temperature: 0.07 for planted, 0.5 for planted"]
+    assert old.unlike(by_color) == ["temperature: 0.5 for planted, 0.07 for planted"]
+
+
+def test_an_older_logistic_regression_is_not_called_tuned(by_color):
+    record = {**by_color.record, "logistic": {"penalty": 1.0, "accuracy": 0.5, "converged": True}}
+    names = [q.name for q in quantities(Evaluation(record, {})) if q.group == "classes"]
+    assert names[:2] == ["logistic regression", "linear probe (paper), top-1"]
 
 
 def test_a_query_of_no_color_does_not_count_in_the_hue_distance(by_color):

@@ -6,13 +6,27 @@ from sklearn.neighbors import KNeighborsClassifier
 from care.evaluate import knn_predict
 
 
+@pytest.mark.parametrize("τ", [0.07, 0.5])
 @pytest.mark.parametrize("k", [1, 5, 20, 200, 1000])
-def test_agrees_with_scikit_learn(k, generator):
+def test_agrees_with_scikit_learn(k, τ, generator):
     labels = torch.randint(4, (300,), generator=generator)
     centers = torch.randn(4, 8, generator=generator, dtype=torch.float64)
     bank = centers[labels] + torch.randn(300, 8, generator=generator, dtype=torch.float64)
     queries = torch.randn(100, 8, generator=generator, dtype=torch.float64)
     theirs = KNeighborsClassifier(
-        min(k, 300), metric="cosine", algorithm="brute", weights=lambda distance: np.exp((1 - distance) / 0.5)
+        min(k, 300), metric="cosine", algorithm="brute", weights=lambda distance: np.exp((1 - distance) / τ)
     ).fit(bank.numpy(), labels.numpy())
-    assert knn_predict(bank, labels, queries, k).tolist() == theirs.predict(queries.numpy()).tolist()
+    assert knn_predict(bank, labels, queries, k, τ).tolist() == theirs.predict(queries.numpy()).tolist()
+
+
+def test_a_temperature_near_zero_asks_the_nearest_neighbor(generator):
+    labels = torch.randint(4, (300,), generator=generator)
+    bank, queries = torch.randn(300, 8, generator=generator), torch.randn(100, 8, generator=generator)
+    assert torch.equal(knn_predict(bank, labels, queries, 200, 1e-6), knn_predict(bank, labels, queries, 1))
+
+
+def test_the_temperature_is_that_of_the_field(generator):
+    labels = torch.randint(4, (300,), generator=generator)
+    bank, queries = torch.randn(300, 8, generator=generator), torch.randn(100, 8, generator=generator)
+    assert torch.equal(knn_predict(bank, labels, queries, 200), knn_predict(bank, labels, queries, 200, 0.07))
+    assert not torch.equal(knn_predict(bank, labels, queries, 200), knn_predict(bank, labels, queries, 200, 0.5))

@@ -53,7 +53,7 @@ def test_penalties_are_those_of_the_transfer_protocol():
 def test_a_tenth_of_each_class_chooses_by_default(generator):
     features, labels = overlapping(generator)
     place = torch.arange(len(labels)) // 3  # classes take turns
-    ours, given = tuned_logistic(features, labels), tuned_logistic(features, labels, place % 10 == 1)
+    ours, given = (tuned_logistic(features, labels, rows, (10.0, 1.0, 0.1)) for rows in (None, place % 10 == 1))
     assert ours.validation == given.validation
     assert torch.equal(ours.classifier.weight, given.classifier.weight)
 
@@ -89,6 +89,16 @@ def test_an_early_end_leaves_the_choice_as_it_is(generator, monkeypatch):
     assert len(ended.validation) < len(whole.validation) == 45
     assert whole.validation[: len(ended.validation)] == ended.validation
     assert (ended.penalty, max(ended.validation)) == (whole.penalty, max(whole.validation))
+
+
+def test_the_path_ends_where_weaker_penalties_change_nothing(generator, monkeypatch):
+    features, labels = overlapping(generator, n=600)
+    ended = tuned_logistic(features, labels)
+    monkeypatch.setattr("care.evaluate.features.tuned_logistic.SETTLED", 0.0)
+    whole = tuned_logistic(features, labels)
+    assert len(ended.validation) < len(whole.validation) == 45
+    assert set(whole.validation[len(ended.validation) :]) == {ended.validation[-1]}
+    assert torch.equal(ended.classifier.weight, whole.classifier.weight)
 
 
 def test_every_penalty_and_the_refit_are_told(generator):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from care.evaluate.decoding.decode import RECORDED
 from care.evaluate.effects.families import ALL
-from care.evaluate.evaluation import Evaluation, per_image_accuracy
+from care.evaluate.evaluation import Evaluation, logistic_name, per_image_accuracy, probe_name
 from care.tables import number
 
 Better = Literal["lower", "higher"]
@@ -92,14 +92,14 @@ def _of_output(evaluation: Evaluation, output: str) -> list[Quantity]:
 
 def _classes(evaluation: Evaluation) -> Iterator[Quantity]:
     record = evaluation.record
+    if record["logistic"] is not None:
+        accuracy, units = record["logistic"]["accuracy"], per_image_accuracy(evaluation, "logistic")
+        yield Quantity("classes", logistic_name(record["logistic"]), accuracy, "higher", units, percent=True)
     if record["probe"] is not None:
         top1, top5 = record["probe"]["mean"], sum(record["probe"]["top5"]) / len(record["probe"]["top5"])
         for name, top, array in (("top-1", top1, "probe"), ("top-5", top5, "probe5")):
             units = per_image_accuracy(evaluation, array)
-            yield Quantity("classes", f"linear probe, {name}", top, "higher", units, percent=True)
-    if record["logistic"] is not None:
-        accuracy, units = record["logistic"]["accuracy"], per_image_accuracy(evaluation, "logistic")
-        yield Quantity("classes", "logistic regression", accuracy, "higher", units, percent=True)
+            yield Quantity("classes", f"{probe_name(record)}, {name}", top, "higher", units, percent=True)
     for k, accuracy in (record["knn"] or {}).items():
         units = per_image_accuracy(evaluation, f"knn{k}")
         yield Quantity("classes", f"kNN, k = {k}", accuracy, "higher", units, percent=True)

@@ -1,5 +1,6 @@
 """Linear probes on augmented images, as the authors' program trains them."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -32,7 +33,8 @@ def augmented_probe(
     if len(protocol.learning_rates) > 1:
         raise ValueError(f"a probe on augmented images takes one learning rate, got {protocol.learning_rates}")
     labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(bank.device)
-    classes, d = int(labels.max()) + 1, features_of(observer.clean()).shape[1]
+    one = dataclasses.replace(observer, samples=observer.samples.limit(1))
+    classes, d = int(labels.max()) + 1, features_of(one.clean()).shape[1]
     with _batchnorm_in_training(bn_train) as end_training:
         stream = _augmented_batches(bank, labels, protocol.batch_size, seed)
         probes = train_probes(stream, d, classes, protocol, seed, bank.device, tick=tick)

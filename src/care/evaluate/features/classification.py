@@ -1,59 +1,121 @@
-"""Classification from frozen features: nearest neighbors, linear probes, logistic regression."""
+"""Classification from frozen features: logistic regression, linear probes, nearest neighbors."""
 
+import dataclasses
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from care.augment import ImagePolicy
 from care.evaluate.effects.families import Watch
 from care.evaluate.features.augmented_probe import augmented_probe
-from care.evaluate.features.knn import knn_predict
-from care.evaluate.features.logistic import logistic_regression
-from care.evaluate.features.probe import Protocol, linear_probe
+from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE, knn_predict
+from care.evaluate.features.probe import ProbeResult, Protocol, linear_probe
+from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.observer import Embeddings, Observer, features_of
 
-NEIGHBORS = (20, 200)
+ProbeOn = Literal["clean", "crops", "augmented", "bn-train"]
 
-ProbeOn = Literal["clean", "augmented", "bn-train"]
+
+@dataclass(frozen=True)
+class Classifiers:
+    """Which classifiers are fitted: the tuned logistic regression, probes of a protocol, kNN with each of `neighbors`.
+
+    `probe_on` says which images probes are trained on, and `module` whose BatchNorm "bn-train" sets to training mode.
+    """
+
+    logistic: bool = True
+    protocol: Protocol | None = None
+    probe_on: ProbeOn = "clean"
+    module: nn.Module | None = None
+    neighbors: tuple[int, ...] = NEIGHBORS
+    temperature: float = TEMPERATURE
+    seed: int = 0
 
 
 def evaluate_classification(
-    bank: Observer | None,
-    observer: Observer,
-    clean: Embeddings,
-    protocol: Protocol | None,
-    probe_on: ProbeOn,
-    module: nn.Module | None,
-    logistic: float | None,
-    seed: int,
-    watch: Watch,
+    bank: Observer | None, observer: Observer, clean: Embeddings, classifiers: Classifiers, watch: Watch
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The accuracy of kNN and of probes, trained on the images of `bank`, on those of `observer`; None without
-    labels or without a bank.
-
-    With `logistic`, a penalty, also that of the exact logistic regression: the limit of a probe trained for ever.
+    """The accuracy of classifiers, fitted to the images of `bank`, on those of `observer`, whose clean embeddings are
+    known; None without labels or without a bank.
     """
-    nothing: dict[str, Any] = {"knn": None, "probe": None, "logistic": None}
+    nothing: dict[str, Any] = {"logistic": None, "probe": None, "knn": None}
     if bank is None:
         return nothing, {}
     labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(observer.device)
     if labels.min() < 0 or test_labels.min() < 0:
         return nothing, {}
-    features, test_features = features_of(bank.clean()), features_of(clean)
-    correct = {f"knn{k}": knn_predict(features, labels, test_features, k) == test_labels for k in NEIGHBORS}
-    knn = {name.removeprefix("knn"): hits.double().mean().item() for name, hits in correct.items()}
-    found = {**nothing, "knn": knn}
-    if logistic is not None:
-        exact = logistic_regression(features, labels, logistic)
-        correct["logistic"] = exact.predict(test_features) == test_labels
-        accuracy = correct["logistic"].double().mean().item()
-        found["logistic"] = {"penalty": logistic, "accuracy": accuracy, "converged": exact.converged}
-    if protocol is not None:
-        tick = partial(watch, "linear probe")
-        if probe_on == "clean":
-            probe = linear_probe(features, labels, test_features, test_labels, protocol, seed, tick)
-        else:
-            probe = augmented_probe(bank, observer, protocol, module if probe_on == "bn-train" else None, seed, tick)
-        found["probe"] = {"on": probe_on, **probe.to_json()}
+    rows = features_of(bank.clean()), labels, features_of(clean), test_labels
+    correct, found = _nearest_neighbors(*rows, classifiers), nothing
+    found["knn"] = {name.removeprefix("knn"): hits.double().mean().item() for name, hits in correct.items()}
+    if classifiers.logistic and _can_be_tuned(labels):
+        found["logistic"], correct["logistic"] = _logistic(*rows, watch)
+    if classifiers.protocol is not None:
+        probe = _probe(bank, observer, rows, classifiers, partial(watch, "linear probe"))
+        found["probe"] = {"on": classifiers.probe_on, **probe.to_json()}
         correct |= {"probe": probe.correct[probe.chosen], "probe5": probe.correct5[probe.chosen]}
     return found, {f"correct/{name}": hits for name, hits in correct.items()}
+
+
+def _nearest_neighbors(
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    test_features: Float[Tensor, "m d"],
+    test_labels: Int[Tensor, " m"],
+    classifiers: Classifiers,
+) -> dict[str, Bool[Tensor, " m"]]:
+    τ = classifiers.temperature
+    return {f"knn{k}": knn_predict(features, labels, test_features, k, τ) == test_labels for k in classifiers.neighbors}
+
+
+def _can_be_tuned(labels: Int[Tensor, " n"]) -> bool:
+    """Whether there are two classes to tell apart, and one with a row to spare for choosing a penalty."""
+    counts = labels.bincount()
+    return int((counts > 0).sum()) > 1 and int(counts.max()) > 1
+
+
+def _logistic(
+    features: Float[Tensor, "n d"],
+    labels: Int[Tensor, " n"],
+    test_features: Float[Tensor, "m d"],
+    test_labels: Int[Tensor, " m"],
+    watch: Watch,
+) -> tuple[dict[str, Any], Bool[Tensor, " m"]]:
+    """The tuned logistic regression as the record has it, and which test rows it gets right."""
+    tuned = tuned_logistic(features, labels, tick=partial(watch, "logistic regression"))
+    correct = tuned.predict(test_features) == test_labels
+    record = {
+        "penalty": tuned.penalty,
+        "accuracy": correct.double().mean().item(),
+        "mean_per_class": mean_per_class(correct, test_labels),
+        "validation_accuracy": max(tuned.validation),
+        "path": [list(step) for step in zip(tuned.penalties, tuned.validation, strict=True)],
+        "converged": tuned.classifier.converged,
+    }
+    return record, correct
+
+
+def mean_per_class(correct: Bool[Tensor, " m"], labels: Int[Tensor, " m"]) -> float:
+    """The mean over classes of the share of their rows that are correct; classes without rows do not count."""
+    counts = labels.bincount()
+    right = labels.bincount(weights=correct.double())
+    return (right / counts)[counts > 0].mean().item()
+
+
+def _probe(
+    bank: Observer,
+    observer: Observer,
+    rows: tuple[Tensor, Tensor, Tensor, Tensor],
+    classifiers: Classifiers,
+    tick: partial[None],
+) -> ProbeResult:
+    protocol, seed = classifiers.protocol, classifiers.seed
+    assert protocol is not None
+    if classifiers.probe_on == "clean":
+        return linear_probe(*rows, protocol, seed, tick)
+    if classifiers.probe_on == "crops":
+        bank = dataclasses.replace(bank, policy=ImagePolicy(size=bank.policy.size).only("crop", "flip"))  # type: ignore[union-attr]
+    module = classifiers.module if classifiers.probe_on == "bn-train" else None
+    return augmented_probe(bank, observer, protocol, module, seed, tick)

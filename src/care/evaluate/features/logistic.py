@@ -99,11 +99,16 @@ def _whitening(X: Float64[Tensor, "n d"], penalty: float, classes: int) -> Float
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """Σᵢ −log softmax(Zθ)_{yᵢ} + ½ tr θᵀQθ: rows Z with a 1 behind them, classes Y one-hot, Q the penalty."""
+    """Σᵢ −log softmax(Zθ)_{yᵢ} + ½ tr θᵀQθ: rows Z with a 1 behind them, classes Y one-hot, Q the penalty.
+
+    Where a rough minimum will do, `curved` are the rows in float32: the Hessian is as exact as they are, the gradient
+    is that of Z.
+    """
 
     Z: Float64[Tensor, "n p"]
     Y: Float64[Tensor, "n classes"]
     Q: Float64[Tensor, "p p"]
+    curved: Float[Tensor, "n p"]
 
     @classmethod
     def of(
@@ -111,7 +116,8 @@ class Objective:
     ) -> "Objective":
         """That of rows without the 1, and of a penalty that leaves the bias alone."""
         Q = torch.block_diag(penalty, rows.new_zeros(1, 1))
-        return cls(F.pad(rows, (0, 1), value=1.0), F.one_hot(labels).double(), Q)
+        Z = F.pad(rows, (0, 1), value=1.0)
+        return cls(Z, F.one_hot(labels).double(), Q, curved=Z)
 
     def start(self) -> Float64[Tensor, "p classes"]:
         """No weights, and the biases that are best then: the minimum under an infinite penalty."""
@@ -133,8 +139,8 @@ class Objective:
 
     def curve(self, v: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"]) -> Float64[Tensor, "p classes"]:
         """The Hessian times v, at the cost of a gradient."""
-        u = self.Z @ v
-        return self.Z.mT @ (q * (u - (q * u).sum(1, keepdim=True))) + self.Q @ v
+        q, u = q.to(self.curved.dtype), self.curved @ v.to(self.curved.dtype)
+        return (self.curved.mT @ (q * (u - (q * u).sum(1, keepdim=True)))).double() + self.Q @ v
 
     def preconditioner(self, q: Float64[Tensor, "n classes"]) -> Float64[Tensor, "p p"]:
         """L with LLᵀ = Zᵀ diag(w) Z + Q and wᵢ the mean of qᵢ(1 − qᵢ): the mean curvature of a class, for all.

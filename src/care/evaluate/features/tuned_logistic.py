@@ -18,7 +18,9 @@ PENALTIES = tuple(10.0 ** (6 - step / 4) for step in range(45))
 # a quarter of a decade, a hundredth.
 PATH_TOLERANCE, PATH_ITERATIONS = 1e-2, 30
 
-# The path ends where each of so many penalties, a decade of them, is worse than the best by so many standard errors.
+# The path ends where a weaker penalty changes the scores of held-out rows by less than this share of them,
+SETTLED = 1e-3
+# or where each of so many penalties, a decade of them, is worse than the best by so many standard errors.
 DECLINE, STANDARD_ERRORS = 4, 3.0
 
 
@@ -65,12 +67,13 @@ def tuned_logistic(
         raise ValueError("held_out must be some of the rows, and not all: one part chooses, the other is fitted to")
     if not penalties or not all(0 < penalty < float("inf") for penalty in penalties):
         raise ValueError(f"penalties must be positive and at least one, got {list(penalties)}")
-    path, total, correct = sorted(penalties, reverse=True), len(penalties) + 1, list[Tensor]()
-    classifiers = _regularization_path(features[~held_out], labels[~held_out], path)
-    for done, classifier in enumerate(classifiers, start=1):
-        correct.append(classifier.predict(features[held_out]) == labels[held_out])
-        tick(done, total)
-        if correct[-1].all() or _past_the_top(correct):
+    path, total = sorted(penalties, reverse=True), len(penalties) + 1
+    scores, correct = list[Tensor](), list[Tensor]()
+    for classifier in _regularization_path(features[~held_out], labels[~held_out], path):
+        scores = [*scores[-1:], classifier.scores(features[held_out])]
+        correct.append(scores[-1].argmax(1) == labels[held_out])
+        tick(len(correct), total)
+        if correct[-1].all() or _at_the_limit(scores) or _past_the_top(correct):
             break
     validation = [hits.double().mean().item() for hits in correct]
     penalty = path[validation.index(max(validation))]
@@ -132,7 +135,8 @@ def _solve(
     """
     curvature = (1 - 1 / Y.shape[1]) / Y.shape[1] * variance + penalty
     scale = F.pad(curvature.rsqrt(), (0, 1), value=1.0)[:, None]
-    objective = Objective(rows * scale.mT, Y, torch.diag(F.pad(penalty / curvature, (0, 1))))
+    Z = rows * scale.mT
+    objective = Objective(Z, Y, torch.diag(F.pad(penalty / curvature, (0, 1))), curved=Z.float())
     start = objective.start() if θ is None else θ / scale
     whitened, left = minimize(objective, start, PATH_TOLERANCE, PATH_ITERATIONS)
     return scale * whitened, left
@@ -143,6 +147,18 @@ def _principal(X: Float64[Tensor, "n d"]) -> tuple[Float64[Tensor, " r"], Float6
     eigenvalues, basis = torch.linalg.eigh(X.mT @ X)
     kept = eigenvalues > len(eigenvalues) * torch.finfo(X.dtype).eps * eigenvalues[-1]
     return eigenvalues[kept], basis[:, kept]
+
+
+def _at_the_limit(scores: Sequence[Float64[Tensor, "m classes"]]) -> bool:
+    """Whether the last two penalties score held-out rows alike, but for a constant per class.
+
+    Where the classes overlap, weights have a limit without a penalty, and their distance from it shrinks with the
+    penalty, by 10^¼ at every step: all penalties to come move the scores by little more than the last one did.
+    """
+    if len(scores) < 2:
+        return False
+    before, now = (s[:, s[0].isfinite()] - s[:, s[0].isfinite()].mean(0) for s in scores)
+    return bool((now - before).norm() < SETTLED * now.norm())
 
 
 def _past_the_top(correct: Sequence[Bool[Tensor, " m"]]) -> bool:

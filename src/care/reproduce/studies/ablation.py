@@ -22,7 +22,7 @@ from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 
 COLUMNS = {
-    "probe %": PROBE,
+    "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
     "composition error": COMPOSITION,
@@ -50,7 +50,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     """The paper's bar plot, and the histograms and curves of its appendix."""
     header, rows = measured_table(outcomes, COLUMNS)
     bars = {label: [100 * v for v in values(group, PROBE)] for label, group in by_label(outcomes).items()}
-    figures = {"ablation": bar_figure(bars, {}, "top-1 of a linear probe, %")}
+    figures = {"ablation": bar_figure(bars, {}, "linear probe (paper), top-1 %")}
     known = {o.trial.label: o.evaluation for o in outcomes if "positive_quantiles" in o.evaluation.record}
     histograms = {
         label: torch.tensor(e.record["positive_quantiles"][e.equivariant_output]) for label, e in known.items()

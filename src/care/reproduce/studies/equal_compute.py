@@ -47,10 +47,15 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     remarks = [
         compared(outcomes, base, care, quantity, f"{name} at {when}")
         for base, care, when in pairs
-        for name, quantity in (("Linear probe", PROBE), ("γ_f", GAMMA), ("Held-out ratio", RATIO), ("R² of hue", HUE))
+        for name, quantity in (
+            ("Linear probe (paper)", PROBE),
+            ("γ_f", GAMMA),
+            ("Held-out ratio", RATIO),
+            ("R² of hue", HUE),
+        )
     ]
     bars = {label: [100 * value for value in values(group, PROBE)] for label, group in groups.items()}
-    return Presentation(header, rows, {"equal-compute": bar_figure(bars, {}, "top-1 of a linear probe, %")}, remarks)
+    return Presentation(header, rows, {"equal-compute": bar_figure(bars, {}, "linear probe (paper), top-1 %")}, remarks)
 
 
 def _views(outcome: Outcome) -> int:

@@ -35,7 +35,7 @@ BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
 STEERED, COLORS, HUES = "CARE, color kept, steering", "CARE, split: photometric", "CARE, split: hue"
 COLOR_COMPOSITION = (ACTED_ON, "composition error, color")
 COLUMNS = {
-    "probe %": PROBE,
+    "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
     "γ_f": GAMMA,
     "held-out ratio": RATIO,
@@ -83,7 +83,11 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     remarks = [
         compared(outcomes, base, other, quantity, words)
         for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED), (BASE, COLORS), (BASE, HUES))
-        for quantity, words in ((PROBE, "Linear probe"), (HUE, "R² of hue"), (COLOR_RATIO, "Held-out ratio of color"))
+        for quantity, words in (
+            (PROBE, "Linear probe (paper)"),
+            (HUE, "R² of hue"),
+            (COLOR_RATIO, "Held-out ratio of color"),
+        )
     ]
     figures = {"keeping-color": response_figure(responses), "decoding": decoding_figure(r2_by_output(groups))}
     return Presentation(header, rows, figures, remarks)

@@ -10,7 +10,7 @@ from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0)
-PANELS = {"probe": PROBE, "kNN-200": KNN, "γ_f": GAMMA, "held-out ratio": RATIO, "R² of hue": HUE}
+PANELS = {"linear probe (paper)": PROBE, "kNN-200": KNN, "γ_f": GAMMA, "held-out ratio": RATIO, "R² of hue": HUE}
 # Beside λ, with its middle value.
 VARIANTS: dict[str, dict[str, Any]] = {
     "4 chunks": {"chunks": 4},

@@ -39,12 +39,14 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     bars = {label: [100 * value for value in values(group, PROBE)] for label, group in groups.items()}
     papers = {label: _paper(label) for label in groups}
     remarks = [
-        compared(outcomes, _named(data, base), _named(data, care), PROBE, f"{data}, linear probe")
+        compared(outcomes, _named(data, base), _named(data, care), PROBE, f"{data}, linear probe (paper)")
         for data in dict.fromkeys(label.split(": ")[0] for label in groups)
         for base, care in PAIRS
         if {_named(data, base), _named(data, care)} <= set(groups)
     ]
-    return Presentation(header, rows, {"linear-probe": bar_figure(bars, papers, "top-1 of a linear probe, %")}, remarks)
+    return Presentation(
+        header, rows, {"linear-probe": bar_figure(bars, papers, "linear probe (paper), top-1 %")}, remarks
+    )
 
 
 def _named(data: str, label: str) -> str:

@@ -84,7 +84,7 @@ def present_circle(outcomes: Sequence[Outcome]) -> Presentation:
     figures = {"circle": cosine_figure(cosines)} if known else {}  # type: ignore[arg-type]
     remarks = (compared(outcomes, "SimCLR", "CARE", VARIANCE, "Variance of the cosine (the paper: CARE's is lower)"),)
     columns = {"variance of the cosine": VARIANCE, "held-out ratio": RATIO, "displacement": DISPLACEMENT}
-    return _presented(outcomes, {**columns, "probe %": PROBE}, figures, remarks)
+    return _presented(outcomes, {**columns, "linear probe (paper) %": PROBE}, figures, remarks)
 
 
 def present_retrieval(outcomes: Sequence[Outcome]) -> Presentation:
@@ -104,7 +104,7 @@ def present_retrieval(outcomes: Sequence[Outcome]) -> Presentation:
         compared(outcomes, "SimCLR", "CARE", HUE, "R² of the hue shift, decoded from features"),
     )
     columns = {"hue distance": HUE_DISTANCE, "R² of hue": HUE, "overlap": OVERLAP, "class precision": PRECISION}
-    return _presented(outcomes, {**columns, "probe %": PROBE}, figures, remarks)
+    return _presented(outcomes, {**columns, "linear probe (paper) %": PROBE}, figures, remarks)
 
 
 def present_composition(outcomes: Sequence[Outcome]) -> Presentation:

@@ -19,7 +19,7 @@ COLUMNS = {
     "composition error": COMPOSITION,
     "γ_f": GAMMA,
     "R² of the axis": AXIS,
-    "probe %": PROBE,
+    "linear probe (paper) %": PROBE,
 }
 
 
@@ -52,7 +52,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
         compared(outcomes, "SimCLR", "CARE", AXIS, "R² of the longest axis (the paper: CARE predicts it best)"),
         compared(outcomes, "SimCLR", "CARE", RATIO, "Held-out ratio"),
         compared(outcomes, "SimCLR", "CARE", COMPOSITION, "Composition error"),
-        compared(outcomes, "SimCLR", SPLIT, PROBE, "Linear probe"),
+        compared(outcomes, "SimCLR", SPLIT, PROBE, "Linear probe (paper)"),
         compared(outcomes, "SimCLR", SPLIT, AXIS, "R² of the longest axis"),
     )
     return Presentation(header, rows, figures, remarks)

@@ -31,7 +31,7 @@ EVERYTHING = "split: all augmentations, κ = 1"
 COLOR_RATIO, BACKBONE_RATIO = (ACTED_ON, "held-out ratio, color"), ("backbone", "held-out ratio, color")
 UNEXPLAINED, MRR = (ACTED_ON, "unexplained variance, color"), (ACTED_ON, "MRR by rotation, color")
 COLUMNS: dict[str, Quantity] = {
-    "probe %": PROBE,
+    "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
     "held-out ratio, color": COLOR_RATIO,
@@ -42,7 +42,7 @@ COLUMNS: dict[str, Quantity] = {
     "hue distance": HUE_DISTANCE,
 }
 PANELS = {
-    "probe": PROBE,
+    "linear probe (paper)": PROBE,
     "kNN-200": KNN,
     "held-out ratio, color": COLOR_RATIO,
     "backbone's": BACKBONE_RATIO,
@@ -73,7 +73,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
         kappas = {curve[label]: found[label] for label in found if label in curve}
         others = {label: found[label] for label in found if label not in curve and label != BASE}
         panels[title] = (kappas, found.get(BASE), others)
-    remarks = [compared(outcomes, BASE, label, PROBE, "Linear probe") for label in groups if label != BASE]
+    remarks = [compared(outcomes, BASE, label, PROBE, "Linear probe (paper)") for label in groups if label != BASE]
     header, rows = measured_table(outcomes, COLUMNS)
     return Presentation(header, rows, {"split-sweep": sweep_figure(panels, variable="κ")}, remarks)
 
