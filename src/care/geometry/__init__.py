@@ -4,6 +4,7 @@ Everything here is a pure function of tensors. Points are rows: `F` is [n, d], `
 f(a(x_i)), so that "a acts as the rotation R" reads `F_a == F @ R.T`.
 """
 
+from care.geometry.collapse import alignment, effective_rank, gaussian_uniformity, rankme, spectrum
 from care.geometry.crossfit import Principal, crossfit_linear, crossfit_predictions, crossfit_rotations, principal_axes
 from care.geometry.exponential import exponential, skew
 from care.geometry.forms import BilinearForm, Euclidean, Group, Minkowski, Symplectic, form_named, form_of
@@ -27,23 +28,28 @@ __all__ = [
     "Minkowski",
     "Principal",
     "Symplectic",
+    "alignment",
     "composition_error",
     "crossfit_linear",
     "crossfit_predictions",
     "crossfit_rotations",
     "displacement",
+    "effective_rank",
     "exponential",
     "form_named",
     "form_of",
+    "gaussian_uniformity",
     "gram_error",
     "harmonic_blocks",
     "heldout_linear_ratio",
     "heldout_ratio",
     "one_minus_r2",
     "principal_axes",
+    "rankme",
     "relative_equivariance",
     "skew",
     "solve_wahba",
+    "spectrum",
     "symplectic_strength",
     "wahba_error",
 ]

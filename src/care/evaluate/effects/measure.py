@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
+from care import geometry
 from care.augment import policy_named
 from care.data import Samples, place
 from care.evaluate.effects.effect import Response, Spread
-from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families, spectrum
+from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families
 from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, frozen
 from care.geometry import BilinearForm, Euclidean, Symplectic, symplectic_strength
-from care.tables import text_table
+from care.tables import number, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +30,12 @@ COLUMNS = {
     "W_f": "wahba",
     "Gram error": "gram_error",
 }
+COLLAPSE = {
+    "rankme": "RankMe",
+    "effective_rank": "effective rank",
+    "alignment": "alignment",
+    "gaussian_uniformity": "uniformity",
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,9 @@ class Measurement:
     is. `spectrum` holds the singular values of the centered embeddings, divided by √n. Where
     embeddings are not on the sphere, `length` is the mean of ‖f(x)‖, and `strength` that of the symplectic form.
     `size` is the side of the views, of images.
+
+    `collapse` says how many directions the embeddings use, `rankme` and `effective_rank`, and how far apart they are,
+    `alignment` and `gaussian_uniformity`: `care.geometry` has the formulas. Records of earlier versions have none.
     """
 
     model: str
@@ -51,6 +61,7 @@ class Measurement:
     length: float | None = None
     strength: float | None = None
     size: int | None = None
+    collapse: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def heldout_ratio(self) -> Spread:
@@ -91,7 +102,13 @@ class Measurement:
         count = len(self.families[ALL].augmentations)
         views = f"views of {self.size} pixels, " if self.size else ""
         about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, d = {self.dimension}"
-        return text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows) + self._caution()
+        table = text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows)
+        return table + self._collapse() + self._caution()
+
+    def _collapse(self) -> str:
+        """The measures of collapse in a line below the table."""
+        words = (f"{COLLAPSE[name]} {number(value)}" for name, value in self.collapse.items())
+        return f"\n{', '.join(words)} (d = {self.dimension})" if self.collapse else ""
 
     def _caution(self) -> str:
         """A warning where there are too few images to fit a rotation on half of them."""
@@ -119,8 +136,8 @@ class Measurement:
         """Everything, ready for `json.dump`."""
         families = {name: response.to_json() for name, response in self.families.items()}
         about = {"model": self.model, "policy": self.policy, "images": self.images, "dimension": self.dimension}
-        collapse = {"length": self.length, "strength": self.strength, "size": self.size}
-        return {**about, "families": families, "spectrum": list(self.spectrum), **collapse}
+        rest = {"length": self.length, "strength": self.strength, "size": self.size, "collapse": dict(self.collapse)}
+        return {**about, "families": families, "spectrum": list(self.spectrum), **rest}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Measurement":
@@ -168,35 +185,42 @@ def measure_observed(
     watch: Watch | None = None,
 ) -> dict[str, Measurement]:
     """`measure` for every output of an observed model at once."""
-    F = observer.points(observer.clean())
-    return measure_outputs(observer, F, augmentations, families, seed, watch)
+    return measure_outputs(observer, observer.clean(), augmentations, families, seed, watch)
 
 
 def measure_outputs(
     observer: Observer,
-    F: Embeddings,
+    clean: Embeddings,
     augmentations: int = 20,
     families: bool = True,
     seed: int = 0,
     watch: Watch | None = None,
     cache: CacheEffect | None = None,
 ) -> dict[str, Measurement]:
-    """`measure_observed` where F holds f(x) of every output, as points of its space.
+    """`measure_observed` where `clean` holds the outputs of the model for the clean samples.
 
     `cache` is called with the effect of every augmentation as soon as it is measured.
     """
-    found = respond_to_families(observer, F, augmentations, families, seed, watch, cache)
-    return {output: _measurement(output, observer, z, found[output]) for output, z in F.items()}
+    found = respond_to_families(observer, observer.points(clean), augmentations, families, seed, watch, cache)
+    return {output: _measurement(output, observer, z, found[output]) for output, z in clean.items()}
 
 
-def _measurement(name: str, observer: Observer, F: Tensor, families: Mapping[str, Response]) -> Measurement:
-    n, d = F.shape
-    form, values = observer.form(name), tuple(spectrum(F).tolist())
+def _measurement(name: str, observer: Observer, z: Tensor, families: Mapping[str, Response]) -> Measurement:
+    form, (n, d) = observer.form(name), z.shape
+    F = form.embed(z)
+    sigma = geometry.spectrum(F)
+    collapse = {
+        "rankme": geometry.rankme(z).item(),
+        "effective_rank": geometry.effective_rank(sigma).item(),
+        "alignment": 2 - 2 * families[ALL].cosine.mean,
+        "gaussian_uniformity": geometry.gaussian_uniformity(F).item(),
+    }
     length = None if isinstance(form, Euclidean) else F.norm(dim=1).mean().item()
     strength = symplectic_strength(F).item() if isinstance(form, Symplectic) else math.nan
     known = None if math.isnan(strength) else strength
     size = getattr(observer.policy, "size", None)
-    return Measurement(name, observer.policy_name, n, d, families, values, length, known, size)
+    values = tuple(sigma.tolist())
+    return Measurement(name, observer.policy_name, n, d, families, values, length, known, size, collapse)
 
 
 def _device_of(model: object, samples: Samples) -> torch.device:
