@@ -2,8 +2,17 @@
 
 import contextlib
 import os
+import sys
 import time
 import warnings
+from pathlib import Path
+
+# Where no bytecode may be written beside the source, it is kept apart: or every process that a test starts compiles the
+# thousands of files of torch and timm again, which takes longer than most tests.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import jaxtyping
 import pytest

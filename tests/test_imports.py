@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "losses": {"geometry"},
     "objective": {"augment", "models"},
     "methods": {"geometry", "losses", "augment", "models", "objective"},
-    "report": {"augment"},
+    "report": {"augment", "geometry"},
     "evaluate": {"atomic_files", "randomness", "tables", "geometry", "augment", "data", "report"},
     "steer": {"atomic_files", "randomness", "tables", "geometry", "augment", "evaluate", "report"},
     "explore": {"tables", "geometry", "augment", "data", "evaluate", "steer"},

@@ -29,6 +29,7 @@ LOGGED = {
     "heldout_ratio": "error of one rotation per augmentation, on pictures it was not fitted on (0: exact, 1: none)",
     "positive_cosine": "cosine of the embeddings of two views of a picture",
     "negative_cosine": "cosine of the embeddings of two pictures",
+    "rankme": "RankMe of the embedding: how many directions it uses",
 }
 
 CARD = """---

@@ -103,7 +103,7 @@ def test_the_table_says_what_is_certain_and_of_what_there_are_too_few(run):
 
 
 @pytest.mark.usefixtures("output")
-def test_what_an_earlier_version_did_not_measure_is_not_compared(run, tmp_path):
+def test_what_an_earlier_version_did_not_measure_is_not_compared(run, tmp_path, no_pictures):
     shutil.copytree(run, tmp_path / "earlier")
     evaluation = Evaluation.load(tmp_path / "earlier" / "evaluation")
     for measured in evaluation.record["measurements"].values():
@@ -125,6 +125,13 @@ def test_a_run_without_its_evaluation_cannot_be_compared(run, tmp_path):
     assert "holds no evaluation" in result.output
 
 
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """For commands whose pictures other tests look at: drawing them takes most of the time."""
+    for name in ("compare", "evaluate", "measure"):
+        monkeypatch.setattr(f"care.cli.{name}.save_figures", lambda *_: None)
+
+
 def measured(run, what, out):
     """What `care measure` writes and prints about a model on the data of the run."""
     data = ["--data", str(run.parent / "data"), "--size", "32"]
@@ -141,7 +148,7 @@ def test_measure_takes_anybodys_model(run, tmp_path):
     assert (tmp_path / "responses-features.svg").exists()
 
 
-def test_a_run_and_its_export_measure_the_same(run, tmp_path):
+def test_a_run_and_its_export_measure_the_same(run, tmp_path, no_pictures):
     file, _ = export.export(run, "torchscript", tmp_path / "model.pt")
     ours, theirs = (
         measured(run, str(run), tmp_path / "a")["backbone"],
@@ -151,7 +158,7 @@ def test_a_run_and_its_export_measure_the_same(run, tmp_path):
     torch.testing.assert_close(*pair, rtol=1e-3, atol=1e-5)
 
 
-def test_a_run_is_measured_on_what_it_was_trained_for(run, tmp_path):
+def test_a_run_is_measured_on_what_it_was_trained_for(run, tmp_path, no_pictures):
     """Its data, the policy and the form of its equivariance loss, and the samples that it cut from its own data."""
     settings = {"form": "minkowski", "validation": 20, "equivariance_policy": "cifar100"}
     config = small_config(str(run.parent / "data"), epochs=1, equivariance="care", **settings)
@@ -166,7 +173,7 @@ def test_a_run_is_measured_on_what_it_was_trained_for(run, tmp_path):
         assert (embedding["length"] is None, backbone["length"] is None) == (False, True)  # known where not all are 1
 
 
-def test_a_run_of_point_clouds_needs_nothing_said(tmp_path):
+def test_a_run_of_point_clouds_needs_nothing_said(tmp_path, no_pictures):
     config = default_config("chains", limit=64, epochs=1, batch_size=32, equivariance="care", chunks=4, device="cpu")
     train(prepare(config, tmp_path / "clouds"))
     result = CliRunner().invoke(app, ["measure", str(tmp_path / "clouds"), *QUICK, "--out", str(tmp_path / "out")])
@@ -204,7 +211,7 @@ def test_the_split_train_is_needed_only_by_what_is_fitted_to_it(only_test, monke
             study_of(dataclasses.replace(asked, **{name: wrong}), "unused")
 
 
-def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_test, tmp_path):
+def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_test, tmp_path, no_pictures):
     options = ["--size", "16", "--mean", "0.5", "--std", "0.25", "--augmentations", "1"]
     out = tmp_path / "out"
     command = ["evaluate", OTHERS, "--data", only_test, *options, "--device", "cpu", "--out", str(out)]

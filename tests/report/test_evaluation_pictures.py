@@ -14,7 +14,7 @@ from care.report.cosines import cosine_figure, positive_cosine_figure
 from care.report.look import model_colors
 from care.report.neighbors import neighbors_figure
 from care.report.responses import response_figure
-from care.report.spectrum import effective_rank, spectrum_figure
+from care.report.spectrum import spectrum_figure
 
 ODD = ["a$x$b", "_under_score", "<tag> & co", "plain"]
 
@@ -133,15 +133,6 @@ def test_curves_alone(tmp_path):
     figure = positive_cosine_figure({}, {"m": [(0, 0.1), (1, 0.3)]})
     assert len(figure.axes) == 1
     save(figure, tmp_path)
-
-
-def test_effective_rank_is_the_exponential_of_the_entropy(generator):
-    s = torch.rand(20, generator=generator, dtype=torch.float64)
-    p = s**2 / (s**2).sum()
-    entropy = torch.distributions.Categorical(probs=p).entropy()
-    assert effective_rank(s.tolist()) == pytest.approx(entropy.exp().item())
-    assert effective_rank([3.0] * 7 + [0.0] * 5) == pytest.approx(7)
-    assert math.isnan(effective_rank([0.0, 0.0]))
 
 
 def test_spectra_are_drawn_relative_to_the_first():

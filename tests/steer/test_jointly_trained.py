@@ -16,6 +16,8 @@ from care.train import Run, prepare, train
 from care.train.runs import load_trained
 from train.small import small_config, small_data
 
+pytestmark = pytest.mark.usefixtures("few_steps")
+
 SETTINGS = {"equivariance": "steering", "steering_weight": 2.0, "care_weight": 1.0, "epochs": 1}
 
 

@@ -25,6 +25,8 @@ from care.train import prepare, train
 from care.train.runs import load_trained
 from train.small import small_config, small_data
 
+pytestmark = pytest.mark.usefixtures("few_steps")
+
 QUICK = ["--device", "cpu", "--k", "3", "--queries", "10", "--make", "hue=+0.1"]
 
 

@@ -11,6 +11,8 @@ from care.cli import app
 from care.train import prepare, train
 from train.small import small_config, small_data
 
+pytestmark = pytest.mark.usefixtures("few_steps")
+
 QUICK = ["--images", "30", "--augmentations", "2", "--device", "cpu"]
 
 

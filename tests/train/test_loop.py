@@ -48,7 +48,8 @@ def test_a_run_leaves_what_it_promises(data, tmp_path):
     assert [record["epoch"] for record in log] == [1, 2, 3]
     assert {
         "loss", "info_nce", "equivariance", "positive_cosine", "negative_cosine", "gram_error", "displacement", "gamma",
-        "heldout_ratio", "knn", "learning_rate",
+        "heldout_ratio", "knn", "learning_rate", "rankme", "backbone_rankme", "effective_rank", "alignment",
+        "gaussian_uniformity",
     } <= set(log[0])  # fmt: skip
     assert log[-1]["loss"] == pytest.approx(log[-1]["info_nce"] + 3 * log[-1]["equivariance"])
 

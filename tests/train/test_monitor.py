@@ -3,11 +3,13 @@
 import pytest
 import torch
 
+from care import geometry
 from care.augment import PointPolicy
 from care.data import load
 from care.geometry import Euclidean, Minkowski, Symplectic
 from care.models import Encoder
 from care.objective import build_encoder
+from care.objective.registry import REGISTERED
 from care.train import default_config
 from care.train.monitor import Monitor
 
@@ -23,6 +25,16 @@ def test_measures_of_an_untrained_encoder(form):
     assert found["negative_cosine"] == pytest.approx(cosines[~torch.eye(60, dtype=torch.bool)].mean().item(), abs=1e-5)
     assert -1 <= found["positive_cosine"] <= 1 + 1e-6
     assert 0 < found["heldout_ratio"] < 2
+    assert found["rankme"] == pytest.approx(geometry.rankme(encoder(samples.inputs).detach()).item(), rel=1e-4)
+    features = encoder.features(samples.inputs).detach()
+    assert found["backbone_rankme"] == pytest.approx(geometry.rankme(features).item(), rel=1e-4)
+    sphere = Euclidean().embed(F)
+    potential = torch.pdist(sphere).square().mul(-2).exp().mean().log().item()
+    assert found["gaussian_uniformity"] == pytest.approx(potential, abs=1e-4)
+    eigenvalues = torch.linalg.eigvalsh(torch.cov(F.mT)).clamp_min(1e-30)
+    p = eigenvalues / eigenvalues.sum()
+    assert found["effective_rank"] == pytest.approx((-(p * p.log()).sum()).exp().item(), rel=1e-3)
+    assert 0 < found["alignment"] < 4
     assert ("strength" in found) == (form.name == "symplectic")
     if form.name == "symplectic":
         areas = sum((x @ x) * (y @ y) - (x @ y) ** 2 for x in F for y in F)
@@ -42,3 +54,21 @@ def test_what_is_turned_is_looked_at_alone():
     whole, turned = (monitor.measure(encoder, torch.device("cpu")) for monitor in monitors)
     assert turned["heldout_ratio"] == pytest.approx(0, abs=1e-6)
     assert turned["displacement"] > 1.1 * whole["displacement"]
+    assert turned["alignment"] > 1.1 * whole["alignment"]
+    assert turned["rankme"] == whole["rankme"]  # the ranks are those of all that there is
+
+
+def test_no_measure_has_the_name_of_a_term_of_a_loss():
+    """In a record they stand beside each other: one would hide the other."""
+    samples = load("chains", "test").limit(30)
+    encoder = Encoder(Ends(), torch.nn.Identity(), (0.0,) * 3, (1.0,) * 3)
+    found = Monitor(samples, samples, PointPolicy(), Euclidean(), seed=0).measure(encoder, torch.device("cpu"))
+    terms = {
+        "loss",
+        "info_nce",
+        "slice",
+        "orbit",
+        *REGISTERED,
+        *(name for kind in REGISTERED.values() for name in kind),
+    }
+    assert not terms & set(found)

@@ -20,6 +20,7 @@ from faults.driver import same_run
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+EPOCHS = 3
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
 
 
@@ -43,7 +44,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     settings = {"method": "mocov2", "equivariance": "care", "care_weight": 1.0, "learning_rate": 0.001}
     settings |= {"optimizer": "sgd"}
-    config = small_config(small_data(folder / "data"), epochs=8, evaluate_every=4, **settings)
+    config = small_config(small_data(folder / "data"), epochs=EPOCHS, evaluate_every=EPOCHS, **settings)
     (folder / "config.toml").write_text(config.to_toml())
     train(prepare(config, folder / "one"))
     with pytest.raises(Interrupted):
@@ -102,7 +103,7 @@ def test_a_run_on_two_processes_is_the_run_on_one(folder, reports):
 def close(one, two):
     """Over two epochs: after that, what the order of additions changed has grown."""
     ones, twos = Run(one).log(), Run(two).log()
-    assert len(ones) == len(twos) == 8
+    assert len(ones) == len(twos) == EPOCHS
     for first, second in zip(ones[:2], twos[:2], strict=True):
         for name in set(first) & {"loss", "info_nce", "equivariance", "displacement", "positive_cosine"}:
             assert second[name] == pytest.approx(first[name], rel=1e-3), name
@@ -129,7 +130,7 @@ def test_two_processes_go_on_as_one_and_one_as_two(folder, reports):
     close(folder / "one", folder / "two to one")
     close(folder / "one", folder / "one to two")
     halves = zip(*(report["rows"] for report in reports), strict=True)
-    batches = [batch.tolist() for epoch in range(8) for batch in epoch_order(48, config.seed, epoch).split(16)]
+    batches = [batch.tolist() for epoch in range(EPOCHS) for batch in epoch_order(48, config.seed, epoch).split(16)]
     assert [first + second for first, second in halves] == batches[2:]
 
 

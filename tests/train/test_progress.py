@@ -13,6 +13,9 @@ RECORD = {
     "step": 20,
     "loss": 1.5,
     "equivariance": 0.25,
+    "rankme": 12.3456,
+    "effective_rank": 7.0,
+    "gaussian_uniformity": -2.0,
     "knn": None,
     "learning_rate": 1e-3,
 }
@@ -25,7 +28,7 @@ def test_plain_lines_without_a_terminal():
     watcher.step(0, 1, 10, CONFIG, {"loss": torch.tensor(3.0)})
     watcher.epoch(RECORD)
     watcher.say("resumed after step 10")
-    assert text.getvalue() == "epoch 2  loss 1.500  equivariance 0.250\nresumed after step 10\n"
+    assert text.getvalue() == "epoch 2  loss 1.500  equivariance 0.250  rankme 12.346\nresumed after step 10\n"
 
 
 def test_without_a_terminal_there_is_a_line_a_minute(monkeypatch):

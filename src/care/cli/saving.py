@@ -33,8 +33,10 @@ def claim_file(file: Path) -> None:
 
 def save_figures(figures: Mapping[str, "Figure"], folder: Path, watch: Watch) -> None:
     """Write every figure into `folder` as PNG and as SVG."""
+    from care.report.drawing import draw  # matplotlib takes a while to load
+
     folder.mkdir(parents=True, exist_ok=True)
     for i, (name, figure) in enumerate(figures.items(), start=1):
-        figure.savefig(folder / f"{name}.png", dpi=120)
-        figure.savefig(folder / f"{name}.svg")
+        draw(figure, folder / f"{name}.png", "png")
+        draw(figure, folder / f"{name}.svg", "svg")
         watch("figures", i, len(figures))

@@ -4,6 +4,7 @@ Everything here is a pure function of tensors. Points are rows: `F` is [n, d], `
 f(a(x_i)), so that "a acts as the rotation R" reads `F_a == F @ R.T`.
 """
 
+from care.geometry.collapse import alignment, effective_rank, gaussian_uniformity, rankme, spectrum
 from care.geometry.crossfit import Principal, crossfit_linear, crossfit_predictions, crossfit_rotations, principal_axes
 from care.geometry.exponential import exponential, skew
 from care.geometry.forms import BilinearForm, Euclidean, Group, Minkowski, Symplectic, form_named, form_of
@@ -34,26 +35,31 @@ __all__ = [
     "Principal",
     "Source",
     "Symplectic",
+    "alignment",
     "best_alignment",
     "composition_error",
     "crossfit_linear",
     "crossfit_predictions",
     "crossfit_rotations",
     "displacement",
+    "effective_rank",
     "exponential",
     "form_named",
     "form_of",
+    "gaussian_uniformity",
     "gram_error",
     "harmonic_blocks",
     "heldout_ratio",
     "leading_directions",
     "principal_axes",
+    "rankme",
     "ratio_left",
     "relative_equivariance",
     "relative_error",
     "skew",
     "solve_wahba",
     "source_of",
+    "spectrum",
     "squared_error",
     "symplectic_strength",
     "unexplained",

@@ -21,6 +21,11 @@ TITLES = PANELS | {
     "negative_cosine": "cosine of negatives",
     "displacement": "displacement",
     "gram_error": "Gram error (↓)",
+    "rankme": "RankMe (↑)",
+    "backbone_rankme": "RankMe of the backbone (↑)",
+    "effective_rank": "effective rank (↑)",
+    "alignment": "alignment",
+    "gaussian_uniformity": "uniformity (0 collapsed)",
     "strength": "strength (0 collapsed)",
 }
 COLUMNS = 4

@@ -5,11 +5,13 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import matplotlib
 from jinja2 import Environment, StrictUndefined
 from matplotlib.figure import Figure
+
+from care.report.drawing import draw
 
 TEMPLATE = "page.html.jinja"
 
@@ -90,9 +92,9 @@ class Page:
         return environment.from_string(template).render(page=self)
 
 
-def _drawn(figure: Figure, kind: str) -> bytes:
+def _drawn(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
     """The figure in a format, the same bytes every time."""
     file = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "care"}):
-        figure.savefig(file, format=kind, dpi=DOTS_PER_INCH, metadata={"Date": None} if kind == "svg" else None)
+        draw(figure, file, kind, DOTS_PER_INCH, {"Date": None} if kind == "svg" else None)
     return file.getvalue()

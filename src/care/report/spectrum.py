@@ -1,23 +1,15 @@
 """How many directions of the embedding space a model uses."""
 
-import math
 from collections.abc import Mapping, Sequence
 
+import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
+from care.geometry import effective_rank
 from care.report.look import INK, LABEL, label_ends, literal, model_colors, short, shortened, tidy, whole_decades
 
 FLOOR = 1e-6  # of the first singular value: below is rounding in float32
-
-
-def effective_rank(singular_values: Sequence[float | int]) -> float:
-    """exp(−Σ p log p) with p = σ² / Σσ²: how many directions carry the variance. NaN if there is none."""
-    total = sum(s * s for s in singular_values)
-    if total == 0:
-        return math.nan
-    p = [s * s / total for s in singular_values if s * s > 0]
-    return math.exp(-sum(share * math.log(share) for share in p))
 
 
 def spectrum_figure(models: Mapping[str, Sequence[float | int]]) -> Figure:
@@ -52,8 +44,8 @@ def spectrum_figure(models: Mapping[str, Sequence[float | int]]) -> Figure:
 
 def _in_words(singular_values: Sequence[float | int]) -> str:
     """The effective rank, of how many singular values: with few images these are fewer than the dimensions."""
-    rank, count = effective_rank(singular_values), len(singular_values)
-    return "collapsed" if math.isnan(rank) else f"effective rank {short(rank)} of {count} singular values"
+    rank, count = effective_rank(torch.tensor(singular_values, dtype=torch.float64)).item(), len(singular_values)
+    return "collapsed" if rank == 0 else f"effective rank {short(rank)} of {count} singular values"
 
 
 def _relative(singular_values: Sequence[float | int]) -> list[float]:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from care.atomic_files import make_folder, write_atomically
+from care.report.drawing import draw
 from care.reproduce.presentation import Presentation
 from care.reproduce.trial import Outcome
 
@@ -32,7 +33,7 @@ def write_reproduction(folder: Path, command: str, presented: Presentation, outc
 def _png(figure: Figure) -> bytes:
     """The figure in 256 colors of its own, which is a third of the size: results are kept in repositories."""
     drawn, reduced = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=120)
+    draw(figure, drawn, "png")
     Image.open(drawn).convert("RGB").quantize(256).save(reduced, format="png", optimize=True)
     return reduced.getvalue()
 

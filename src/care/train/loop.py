@@ -15,6 +15,7 @@ from care.objective import policy_for
 from care.randomness import epoch_order
 from care.train import checkpoint, distributed
 from care.train.arithmetic import cudnn_benchmark, deterministic_algorithms
+from care.train.collapse import collapse_warning
 from care.train.distributed import Processes
 from care.train.job import Job
 from care.train.monitor import WITH_GRADIENT, Monitor, Stopped
@@ -89,6 +90,8 @@ def _train(job: Job, progress: Progress) -> None:
             state.clear()
             distributed.on_rank_0(processes, _note, run, state, _speed(job, state, first_step, seconds))
             distributed.on_rank_0(processes, progress.epoch, state.log[-1])
+            if warning := collapse_warning(state.log, config.embedding_dim):
+                progress.say(warning)
         distributed.on_rank_0(processes, writer.wait)
     distributed.on_rank_0(processes, _finish, job, state)
 

@@ -1,4 +1,4 @@
-"""What is measured after an epoch: does it learn, and do augmentations act as rotations?"""
+"""What is measured after an epoch: does it learn, do augmentations act as rotations, has it collapsed?"""
 
 import math
 import sys
@@ -15,10 +15,11 @@ from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples
 from care.evaluate import Observer, knn_predict
 from care.evaluate.effects.effect import rotation_group
-from care.evaluate.observer import EMBEDDING, EUCLIDEAN, Embed, frozen
+from care.evaluate.observer import BACKBONE, EMBEDDING, EUCLIDEAN, Embed, Embeddings, frozen
 from care.models import Encoder
 from care.randomness import generator_for
 
+WHOLE = "whole"  # all that the head puts out, of which the equivariant part may be the last coordinates
 AUGMENTATIONS = 4
 TEST_SAMPLES, BANK_SAMPLES = 1000, 5000
 # The share of the time of training that measuring may take, and what a pass with gradient costs in passes without.
@@ -33,8 +34,9 @@ class Stopped(Exception):
 class Monitor:
     """Fixed samples and fixed augmentations, the same after every epoch of every run with the same seed.
 
-    Of a split embedding, the equivariant part alone is measured: its last `equivariant_dim` coordinates. At most `most`
-    samples are measured on, and as many compared with. When `stop` is true, measuring ends with `Stopped`.
+    Of a split embedding, the equivariant part alone is measured, its last `equivariant_dim` coordinates, but for the
+    ranks, which are those of all that the head puts out. At most `most` samples are measured on, and as many compared
+    with. When `stop` is true, measuring ends with `Stopped`.
     """
 
     bank: Samples
@@ -49,15 +51,15 @@ class Monitor:
     def every(self, passes: float) -> int:
         """After how many epochs, of so many passes of a picture with gradient each, measuring takes a tenth at most."""
         n = len(self._tested)
-        ours = (1 + AUGMENTATIONS) * n + (n + len(self._compared) if self._labeled else 0)
+        ours = (1 + AUGMENTATIONS) * n + (len(self._compared) if self._labeled else 0)
         return max(1, math.ceil(ours / (SHARE * WITH_GRADIENT * passes)))
 
     @torch.no_grad()
     def measure(self, encoder: Encoder, device: torch.device) -> dict[str, float | None]:
         """The measures by name; None where there is nothing to measure (no labels, an invariant encoder)."""
         with frozen(encoder), _as_it_is():
-            F, views = self._views(encoder, device)
-            knn = self._knn(encoder, device)
+            clean, F, views = self._views(encoder, device)
+            knn = self._knn(encoder, clean[BACKBONE], device)
         group = rotation_group(self.form)
         directions = EUCLIDEAN.embed(F)
         angles = directions @ directions.mT - torch.eye(len(F), device=F.device)
@@ -68,29 +70,39 @@ class Monitor:
             "gram_error": geometry.gram_error(F, views, self.form).mean(),
             "gamma": geometry.relative_equivariance(F, views, form=self.form).mean(),
             "heldout_ratio": geometry.heldout_ratio(F, views, group).mean(),
+            "rankme": geometry.rankme(clean[WHOLE]),
+            "backbone_rankme": geometry.rankme(clean[BACKBONE]),
+            "effective_rank": geometry.effective_rank(geometry.spectrum(self.form.embed(clean[WHOLE]))),
+            "alignment": geometry.alignment(F, views).mean(),
+            "gaussian_uniformity": geometry.gaussian_uniformity(F),
             "knn": knn,
         }
         if self.form.name == "symplectic":
             found["strength"] = geometry.symplectic_strength(F)
         return {name: _number(value) for name, value in found.items()}
 
-    def _views(self, encoder: Encoder, device: torch.device) -> tuple[Float[Tensor, "n d"], Float[Tensor, "a n d"]]:
-        """f(x) and f(a(x)) of the test samples under each of the fixed augmentations."""
-        embed = lambda x: {EMBEDDING: encoder(x)[:, -self.equivariant_dim :]}  # noqa: E731
+    def _views(
+        self, encoder: Encoder, device: torch.device
+    ) -> tuple[Embeddings, Float[Tensor, "n d"], Float[Tensor, "a n d"]]:
+        """All outputs for the test samples, f(x), and f(a(x)) under each of the fixed augmentations."""
+
+        def embed(x: Tensor) -> Mapping[str, Tensor]:
+            features, z = encoder.encode(x)
+            return {EMBEDDING: z[:, -self.equivariant_dim :], WHOLE: z, BACKBONE: features}
+
         observer = self._observer(embed, self._tested, device)
         generator = generator_for("cpu", self.seed, "monitor")
         drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
         found = [observer.clean(), *(observer.augmented(drawn[i]) for i in range(AUGMENTATIONS))]
-        F, *views = (observer.points(embeddings)[EMBEDDING] for embeddings in found)
-        return F, torch.stack(views)
+        F, *views = (self.form.embed(embeddings[EMBEDDING]) for embeddings in found)
+        return found[0], F, torch.stack(views)
 
-    def _knn(self, encoder: Encoder, device: torch.device) -> Tensor | None:
+    def _knn(self, encoder: Encoder, queries: Float[Tensor, "n d"], device: torch.device) -> Tensor | None:
         if not self._labeled:
             return None
-        bank, test = self._compared, self._tested
-        observers = (self._observer(lambda x: {"features": encoder.features(x)}, s, device) for s in (bank, test))
-        features, queries = (observer.clean()["features"] for observer in observers)
-        return (knn_predict(features, bank.labels.to(device), queries) == test.labels.to(device)).double().mean()
+        bank, labels = self._compared, self._tested.labels.to(device)
+        features = self._observer(lambda x: {BACKBONE: encoder.features(x)}, bank, device).clean()[BACKBONE]
+        return (knn_predict(features, bank.labels.to(device), queries) == labels).double().mean()
 
     @property
     def _tested(self) -> Samples:
@@ -114,7 +126,7 @@ class Monitor:
                 raise Stopped
             return embed(x)
 
-        return Observer(or_stop, samples, self.policy, "", device, forms={EMBEDDING: self.form})
+        return Observer(or_stop, samples, self.policy, "", device)
 
 
 def _as_it_is() -> AbstractContextManager[object]:

@@ -18,6 +18,11 @@ from care.train.config import Config
 # How often a bar is drawn again and, where there is no terminal, how often a line is printed within an epoch.
 SECONDS_BETWEEN_UPDATES, SECONDS_BETWEEN_LINES = 1.0, 60.0
 
+# What the line of an epoch leaves to the log: the position, and measures beside which it has a better known one.
+UNSHOWN = (
+    "epoch", "step", "learning_rate", "backbone_rankme", "effective_rank", "alignment", "gaussian_uniformity",
+)  # fmt: skip
+
 
 class Progress:
     """The events of a training, which is the context of it. This class ignores them; subclasses show or log them."""
@@ -88,7 +93,7 @@ class Terminal(Progress):
 
     def epoch(self, record: Mapping[str, Any]) -> None:
         """Print the numbers of the record in one line."""
-        shown = {k: v for k, v in record.items() if k not in ("step", "learning_rate", "epoch") and v is not None}
+        shown = {name: value for name, value in record.items() if name not in UNSHOWN and value is not None}
         numbers = "  ".join(f"{name} {value:.3f}" for name, value in shown.items())
         self._print(f"epoch {record['epoch']}  {numbers}")
 

@@ -207,6 +207,12 @@ def test_the_measures_are_those_of_geometry(form):
     assert m.families["all"].cosine.values[0] == pytest.approx(cosine.mean().item(), abs=1e-6)
     assert m.families["all"].cosine_variance.values[0] == pytest.approx(cosine.numpy().var(), abs=1e-6)
     assert m.spectrum[0] == pytest.approx(torch.linalg.matrix_norm(F - F.mean(0), 2).item() / 20)
+    assert m.collapse == {
+        "rankme": pytest.approx(care.geometry.rankme(drawn[0].flatten(1) @ W).item()),
+        "effective_rank": pytest.approx(care.geometry.effective_rank(care.geometry.spectrum(F)).item(), rel=1e-5),
+        "alignment": pytest.approx(care.geometry.alignment(F, torch.stack([F_a, F_a2])).mean().item(), abs=1e-5),
+        "gaussian_uniformity": pytest.approx(care.geometry.gaussian_uniformity(F).item(), rel=1e-5),
+    }
 
 
 def test_measurements_are_repeatable_and_paired():
@@ -227,6 +233,14 @@ def test_json_and_back():
     m = care.measure(lengths, clouds(50), PointPolicy(), augmentations=2)
     text = json.dumps(m.to_json(), allow_nan=False)
     assert str(Measurement.from_json(json.loads(text))) == str(m)
+
+
+def test_a_collapse_is_seen_below_the_table():
+    """An encoder of one output for all clouds; a record of before collapse was measured has no such line."""
+    m = care.measure(lambda x: torch.ones(len(x), 4), clouds(50), PointPolicy(), augmentations=2)
+    assert "\nRankMe 1.00, effective rank 0, alignment 0, uniformity 0 (d = 4)" in m.table()
+    earlier = {name: value for name, value in m.to_json().items() if name != "collapse"}
+    assert "RankMe" not in Measurement.from_json(earlier).table()
 
 
 def test_every_sample_can_have_an_augmentation_of_its_own():

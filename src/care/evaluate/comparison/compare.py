@@ -35,7 +35,7 @@ def compare_evaluations(
     pairs = [(name, key) for name in others for key in found[base] if _paired(found[base], found[name], key)]
     differences: dict[str, dict[Key, Difference]] = {name: {} for name in others}
     for name, key in pairs:
-        differences[name][key] = paired_difference(found[base][key].units, found[name][key].units)
+        differences[name][key] = paired_difference(found[base][key].units, found[name][key].units)  # type: ignore[arg-type]
     about = evaluations[base].record["about"] if evaluations else {"test_images": 0, "augmentations": 0}
     return Comparison(found, differences, about["test_images"], about["augmentations"])
 

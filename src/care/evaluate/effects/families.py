@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -136,11 +135,6 @@ def _composition_errors(
     clean = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
     F_b, F_ba = (observer.points(observer.augmented(first, b)) for first in (clean, a))
     return {output: effect.composition_error(F_b[output], F_ba[output]) for output, effect in effects.items()}
-
-
-def spectrum(F: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:
-    """The singular values of the centered embeddings, over √n: how many dimensions they use."""
-    return torch.linalg.svdvals(F - F.mean(0)) / len(F) ** 0.5
 
 
 class _Steps:

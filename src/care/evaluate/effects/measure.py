@@ -2,19 +2,20 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from care import geometry
 from care.augment import policy_named
 from care.data import Samples, place
 from care.evaluate.effects.effect import Response, Spread
-from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families, spectrum
+from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families
 from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, device_of, frozen
 from care.geometry import POINTS_PER_DIRECTION, BilinearForm, Euclidean, Source, Symplectic, symplectic_strength
-from care.tables import text_table
+from care.tables import number, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,6 +33,12 @@ COLUMNS = {
     "W_f": "wahba",
     "Gram error": "gram_error",
 }
+COLLAPSE = {
+    "rankme": "RankMe",
+    "effective_rank": "effective rank",
+    "alignment": "alignment",
+    "gaussian_uniformity": "uniformity",
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,9 @@ class Measurement:
     embeddings are not on the sphere, `length` is the mean of ‖f(x)‖, and `strength` that of the symplectic form.
     `size` is the side of the views, of images. On the sphere, rotations were fitted in the `rank` leading directions,
     which hold a `share` of the variance of the embeddings.
+
+    `collapse` says how many directions the embeddings use, `rankme` and `effective_rank`, and how far apart they are,
+    `alignment` and `gaussian_uniformity`: `care.geometry` has the formulas. Records of earlier versions have none.
     """
 
     model: str
@@ -55,6 +65,7 @@ class Measurement:
     length: float | None = None
     strength: float | None = None
     size: int | None = None
+    collapse: Mapping[str, float] = field(default_factory=dict)
     rank: int | None = None
     share: float | None = None
 
@@ -97,7 +108,13 @@ class Measurement:
         count = len(self.families[ALL].augmentations)
         views = f"views of {self.size} pixels, " if self.size else ""
         about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, {self.directions}"
-        return text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows) + self._caution()
+        table = text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows)
+        return table + self._collapse() + self._caution()
+
+    def _collapse(self) -> str:
+        """The measures of collapse in a line below the table."""
+        words = (f"{COLLAPSE[name]} {number(value)}" for name, value in self.collapse.items())
+        return f"\n{', '.join(words)} (d = {self.dimension})" if self.collapse else ""
 
     @property
     def directions(self) -> str:
@@ -151,9 +168,9 @@ class Measurement:
         about = {"model": self.model, "policy": self.policy, "images": self.images, "dimension": self.dimension}
         for name, record in families.items():
             record["in_words"] = self.in_words(name)
-        collapse = {"length": self.length, "strength": self.strength, "size": self.size}
+        rest = {"length": self.length, "strength": self.strength, "size": self.size, "collapse": dict(self.collapse)}
         fitted = {"rank": self.rank, "share": self.share}
-        return {**about, "families": families, "spectrum": list(self.spectrum), **collapse, **fitted}
+        return {**about, "families": families, "spectrum": list(self.spectrum), **rest, **fitted}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Measurement":
@@ -204,13 +221,12 @@ def measure_observed(
     rank: int | None = None,
 ) -> dict[str, Measurement]:
     """`measure` for every output of an observed model at once."""
-    F = observer.points(observer.clean())
-    return measure_outputs(observer, F, augmentations, families, seed, watch, rank=rank)
+    return measure_outputs(observer, observer.clean(), augmentations, families, seed, watch, rank=rank)
 
 
 def measure_outputs(
     observer: Observer,
-    F: Embeddings,
+    clean: Embeddings,
     augmentations: int = 20,
     families: bool = True,
     seed: int = 0,
@@ -218,25 +234,36 @@ def measure_outputs(
     cache: CacheEffect | None = None,
     rank: int | None = None,
 ) -> dict[str, Measurement]:
-    """`measure_observed` where F holds f(x) of every output, as points of its space.
+    """`measure_observed` where `clean` holds the outputs of the model for the clean samples.
 
     `cache` is called with the effect of every augmentation as soon as it is measured.
     """
+    F = observer.points(clean)
     found, sources = respond_to_families(observer, F, augmentations, families, seed, watch, cache, rank)
-    return {output: _measurement(output, observer, z, found[output], sources.get(output)) for output, z in F.items()}
+    return {
+        output: _measurement(output, observer, z, found[output], sources.get(output)) for output, z in clean.items()
+    }
 
 
 def _measurement(
-    name: str, observer: Observer, F: Tensor, families: Mapping[str, Response], source: Source | None
+    name: str, observer: Observer, z: Tensor, families: Mapping[str, Response], source: Source | None
 ) -> Measurement:
-    n, d = F.shape
-    form, values = observer.form(name), tuple(spectrum(F).tolist())
+    form, (n, d) = observer.form(name), z.shape
+    F = form.embed(z)
+    sigma = geometry.spectrum(F)
+    collapse = {
+        "rankme": geometry.rankme(z).item(),
+        "effective_rank": geometry.effective_rank(sigma).item(),
+        "alignment": 2 - 2 * families[ALL].cosine.mean,
+        "gaussian_uniformity": geometry.gaussian_uniformity(F).item(),
+    }
     length = None if isinstance(form, Euclidean) else F.norm(dim=1).mean().item()
     strength = symplectic_strength(F).item() if isinstance(form, Symplectic) else math.nan
     known = None if math.isnan(strength) else strength
     size = getattr(observer.policy, "size", None)
+    values = tuple(sigma.tolist())
     fitted = (None, None) if source is None else (source.dimension, source.share)
-    return Measurement(name, observer.policy_name, n, d, families, values, length, known, size, *fitted)
+    return Measurement(name, observer.policy_name, n, d, families, values, length, known, size, collapse, *fitted)
 
 
 def _samples(inputs: Tensor) -> Samples:

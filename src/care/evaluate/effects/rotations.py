@@ -50,9 +50,9 @@ def evaluate_effects(
     The embedding is measured in the geometry of each of `forms` too.
     """
     observer = observer.also_with(forms)
-    F = observer.points({**clean, **{output_in_form(form): clean[EMBEDDING] for form in forms}})
-    cache = Cache(F)
-    measured = measure_outputs(observer, F, augmentations, True, seed, watch, cache)
+    clean = {**clean, **{output_in_form(form): clean[EMBEDDING] for form in forms}}
+    cache = Cache(observer.points(clean))
+    measured = measure_outputs(observer, clean, augmentations, True, seed, watch, cache)
     predicted = _predictions(observer, cache, augmentations, seed)
     found = {
         "measurements": {output: m.to_json() for output, m in measured.items()},

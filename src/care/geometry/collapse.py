@@ -1,0 +1,76 @@
+"""How many directions embeddings use, and how far apart they are: where they collapse, all of these fall."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from care.geometry.forms import Euclidean
+from care.geometry.wahba import checked_points
+
+# As many as the authors of RankMe take; the rank of more has hardly any more to tell.
+ROWS = 25_600
+EPSILON = 1e-7  # theirs
+PAIRS_AT_ONCE = 2**24
+
+SPHERE = Euclidean()
+
+
+def rankme(Z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """RankMe = exp(−Σ p_k log p_k) with p_k = σ_k / Σσ + ε, of the singular values σ of Z (Garrido et al. 2023).
+
+    Z has the outputs of a network as rows, neither centered nor normalized; the first 25,600 are taken. It is between
+    1, where all outputs are multiples of one, and min(n, d). It is 0 if all are 0.
+    """
+    Z = checked_points(Z[:ROWS], Z[:ROWS])[0]
+    sigma = _singular_values(Z.double())
+    p = sigma / sigma.sum() + EPSILON
+    return torch.where(sigma.sum() > 0, torch.special.entr(p).sum().exp(), 0).to(Z.dtype)
+
+
+def spectrum(F: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:
+    """The singular values of the centered embeddings, over √n. What is below the rounding of the embeddings is 0."""
+    F = checked_points(F, F)[0]
+    centered = F.double() - F.double().mean(0)
+    sigma = _singular_values(centered)
+    rounding = torch.finfo(F.dtype).eps * F.double().norm()
+    return (torch.where(sigma.norm() > rounding, sigma, 0) / len(F) ** 0.5).to(F.dtype)
+
+
+def effective_rank(singular_values: Float[Tensor, " r"]) -> Float[Tensor, ""]:
+    """exp(−Σ p_k log p_k) with p_k = σ_k² / Σσ², of the `spectrum`: how many directions carry the variance.
+
+    It is the effective rank of the covariance matrix, whose eigenvalues are σ² (Roy and Vetterli 2007). Unlike RankMe,
+    it does not count the mean of the embeddings, and small σ hardly. 0 where there is no variance.
+    """
+    variance = singular_values.double().square()
+    p = variance / variance.sum()
+    rank = torch.where(variance.sum() > 0, torch.special.entr(p).sum().exp(), 0)
+    return rank.to(singular_values.dtype)
+
+
+def alignment(F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:
+    """E ‖f(x) − f(a(x))‖² on the unit sphere (Wang and Isola 2020): 0 for an invariant encoder, and a collapsed one."""
+    F, F_a = checked_points(F, F_a)
+    return SPHERE.squared_distance(SPHERE.embed(F), SPHERE.embed(F_a)).mean(-1)
+
+
+def gaussian_uniformity(F: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """log E_{i≠j} exp(−2 ‖f(x_i) − f(x_j)‖²) on the unit sphere (Wang and Isola 2020): 0 collapsed, about −4 uniform.
+
+    The first 25,600 embeddings are taken.
+    """
+    z = SPHERE.embed(checked_points(F[:ROWS], F[:ROWS], at_least=2)[0])
+    n, rows = len(z), torch.arange(len(z), device=z.device)
+    sums = []
+    for i in rows.split(max(1, PAIRS_AT_ONCE // n)):
+        potential = 4 * (z[i] @ z.mT - 1)  # −2 ‖x − y‖² on the sphere
+        sums.append(potential.masked_fill(i[:, None] == rows, -torch.inf).logsumexp(1))
+    return torch.cat(sums).logsumexp(0) - math.log(n * (n - 1))
+
+
+def _singular_values(X: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:
+    """From the largest down, by the smaller of XᵀX and XXᵀ: in float64, exact to 10⁻⁸ of the first."""
+    gram = X.mT @ X if X.shape[0] > X.shape[1] else X @ X.mT
+    return torch.linalg.eigvalsh(gram).clamp_min(0).sqrt().flip(-1)

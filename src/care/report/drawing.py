@@ -1,0 +1,27 @@
+"""Figures as PNG and SVG."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+DOTS_PER_INCH = 120
+
+
+def draw(
+    figure: Figure,
+    file: Path | BytesIO,
+    kind: Literal["png", "svg"],
+    dpi: int = DOTS_PER_INCH,
+    metadata: dict[str, Any] | None = None,
+) -> None:
+    """What `figure.savefig` writes, in half of its time: that lays out and draws every figure twice for each format."""
+    figure.set_dpi(dpi)
+    if kind == "png":
+        FigureCanvasAgg(figure).print_png(file, metadata=metadata)
+    else:
+        FigureCanvasSVG(figure).print_svg(file, metadata=metadata)
+    figure.set_layout_engine("none")  # it is laid out now
