@@ -38,9 +38,9 @@ def test_compilers_start_before_the_network_is_made(monkeypatch, tmp_path, compi
 def test_where_nothing_was_compiled_nothing_is_loaded_to_forget_it(monkeypatch):
     forgotten = []
     monkeypatch.setattr(compiling.torch.compiler, "reset", lambda: forgotten.append(1))
-    monkeypatch.delitem(sys.modules, "torch._dynamo", raising=False)
+    monkeypatch.delitem(sys.modules, "torch._inductor.compile_fx", raising=False)
     forget_compiled()
     assert not forgotten
-    monkeypatch.setitem(sys.modules, "torch._dynamo", None)
+    monkeypatch.setitem(sys.modules, "torch._inductor.compile_fx", None)
     forget_compiled()
     assert forgotten

@@ -42,5 +42,5 @@ def keep_what_is_compiled() -> None:
 
 def forget_compiled() -> None:
     """Let go of what was compiled for another network. Where nothing was, torch's compiler is not loaded for it."""
-    if "torch._dynamo" in sys.modules:
+    if "torch._inductor.compile_fx" in sys.modules:
         torch.compiler.reset()
