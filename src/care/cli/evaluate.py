@@ -46,6 +46,10 @@ def evaluate(
         list[int] | None, typer.Option(help="The k of kNN; give several. Default: 20 and 200.")
     ] = None,
     temperature: Annotated[float, typer.Option(help="The τ of kNN: a neighbor's vote weighs exp(cos/τ).")] = 0.07,
+    project: Annotated[
+        list[int] | None,
+        typer.Option(help="Also measure the embedding in so many of its directions: a control for a split embedding."),
+    ] = None,
     mean: Mean = None,
     std: Std = None,
     seed: Seed = 0,
@@ -79,6 +83,7 @@ def evaluate(
             logistic=logistic,
             neighbors=tuple(neighbors or NEIGHBORS),
             temperature=temperature,
+            projections=tuple(project or ()),
             seed=seed,
         )
         asked = Asked(model, name, split, policy, size, normalization, device, batch_size)

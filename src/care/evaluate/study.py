@@ -32,7 +32,8 @@ class Settings:
     it is trained: features of "clean" images, which are computed once; anew in every epoch, of random "crops" and flips
     or of "augmented" images; or, as in the authors' program, of augmented images with BatchNorm in training mode,
     "bn-train", so that its statistics change meanwhile. `neighbors` are the k of kNN, `temperature` is its τ. `forms`
-    are bilinear forms in whose geometry the embedding is measured beside the one it was trained with.
+    are bilinear forms in whose geometry the embedding is measured beside the one it was trained with, `projections` the
+    numbers of its directions, principal and random ones, in which it is measured as a control of that dimension.
     """
 
     images: int | None = None
@@ -46,6 +47,7 @@ class Settings:
     neighbors: tuple[int, ...] = NEIGHBORS
     temperature: float = TEMPERATURE
     forms: tuple[str, ...] = ()
+    projections: tuple[int, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -56,6 +58,8 @@ class Settings:
             raise ValueError(f"neighbors must be different numbers of at least 1, got {list(self.neighbors)}")
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature must be greater than 0 and finite, got {self.temperature}")
+        if min(self.projections, default=1) < 1:
+            raise ValueError(f"projections must be to at least 1 direction, got {list(self.projections)}")
         if self.probe_on != "clean" and len(self.learning_rates or ()) > 1:
             raise ValueError(f"a probe on augmented images takes one learning rate, got {self.learning_rates}")
         self.protocol()  # has checks of its own
@@ -130,7 +134,9 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
         clean = observer.clean()
         parts = [
             evaluate_classification(bank, observer, clean, classifiers, progress),
-            evaluate_effects(observer, clean, settings.augmentations, seed, progress, settings.forms),
+            evaluate_effects(
+                observer, clean, settings.augmentations, seed, progress, settings.forms, settings.projections
+            ),
             evaluate_retrieval(observer, clean, seed, progress),
             evaluate_decoding(observer, clean, seed, progress),
         ]

@@ -17,7 +17,7 @@ from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
 HOW = ("device", "compile", "graph", "deterministic", "activation_checkpointing")
-SINCE = ("neighbors", "temperature")  # settings of measuring that the first trials did not have
+SINCE = ("neighbors", "temperature", "projections")  # settings of measuring that the first trials did not have
 DIGITS = 6  # significant ones, of the numbers that are kept
 
 

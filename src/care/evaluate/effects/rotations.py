@@ -13,6 +13,7 @@ from care.evaluate.effects.effect import Effect
 from care.evaluate.effects.families import ALL, Watch, families_of
 from care.evaluate.effects.measure import measure_outputs
 from care.evaluate.effects.prediction import Prediction, chance, predict_by_identity, prediction_measures
+from care.evaluate.effects.projections import with_projections
 from care.evaluate.observer import EMBEDDING, Embeddings, Observer, output_in_form
 
 PREDICTED = (ALL, "color")  # the families whose views are ranked
@@ -43,14 +44,21 @@ class Cache:
 
 
 def evaluate_effects(
-    observer: Observer, clean: Embeddings, augmentations: int, seed: int, watch: Watch, forms: Sequence[str] = ()
+    observer: Observer,
+    clean: Embeddings,
+    augmentations: int,
+    seed: int,
+    watch: Watch,
+    forms: Sequence[str] = (),
+    projections: Sequence[int] = (),
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The measurement of every output, how well rotations predict views, and the cosines of pairs.
 
-    The embedding is measured in the geometry of each of `forms` too.
+    The embedding is measured in the geometry of each of `forms` too, and in `projections` to so many directions.
     """
     observer = observer.also_with(forms)
     clean = {**clean, **{output_in_form(form): clean[EMBEDDING] for form in forms}}
+    observer, clean = with_projections(observer, clean, projections, seed)
     cache = Cache(observer.points(clean))
     measured = measure_outputs(observer, clean, augmentations, True, seed, watch, cache)
     predicted = _predictions(observer, cache, augmentations, seed)

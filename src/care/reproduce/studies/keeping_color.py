@@ -5,10 +5,12 @@ InfoNCE have the same hue, and are never gray ("color kept"). Or they differ as 
 split: InfoNCE acts on the invariant part, CARE on the equivariant part, under photometric changes or hue shifts alone.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.effects.projections import KINDS, projected_output
 from care.report import decoding_figure, response_figure
 from care.reproduce.presentation import (
     ANY_LINEAR,
@@ -22,6 +24,7 @@ from care.reproduce.presentation import (
     RATIO,
     Presentation,
     by_label,
+    cell,
     compared,
     measured_table,
 )
@@ -33,6 +36,7 @@ from care.train import keeping
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
 STEERED, COLORS, HUES = "CARE, color kept, steering", "CARE, split: photometric", "CARE, split: hue"
+CONTROL = 16  # the dimension of the equivariant parts
 COLOR_COMPOSITION = (ACTED_ON, "composition error, color")
 COLUMNS = {
     "linear probe (paper) %": PROBE,
@@ -67,8 +71,9 @@ def trials(scale: Scale) -> list[Trial]:
         COLORS: keeping("photometric", usual.embedding_dim),
         HUES: keeping("hue", usual.embedding_dim),
     }
+    measures = dataclasses.replace(scale.measures, projections=(CONTROL,))
     return [
-        Trial(label, scale.config("cifar10", seed, **settings), scale.measures)
+        Trial(label, scale.config("cifar10", seed, **settings), measures)
         for label, settings in chosen.items()
         for seed in (scale.seeds[:1] if settings.get("policy") else scale.seeds)
     ]
@@ -78,6 +83,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     """The table, the response of embeddings by family, and R² decoded from features."""
     header, rows = measured_table(outcomes, COLUMNS)
     groups = by_label(outcomes)
+    rows = [*rows, *(row for kind in KINDS for row in _control(groups.get(BASE, []), projected_output(kind, CONTROL)))]
     first = {label: group[0].evaluation for label, group in groups.items()}
     responses = {label: e.measurement(e.equivariant_output).values() for label, e in first.items()}
     remarks = [
@@ -91,3 +97,14 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     ]
     figures = {"keeping-color": response_figure(responses), "decoding": decoding_figure(r2_by_output(groups))}
     return Presentation(header, rows, figures, remarks)
+
+
+def _control(outcomes: Sequence[Outcome], output: str) -> list[list[str]]:
+    """SimCLR's embedding in as few directions as the equivariant part has; no row where that was not measured."""
+    measured = [outcome for outcome in outcomes if output in outcome.evaluation.outputs]
+    if not measured:
+        return []
+    columns = [(output, name) if group == ACTED_ON else None for group, name in COLUMNS.values()]
+    cells = [cell(measured, quantity, with_dimension=True) if quantity else "–" for quantity in columns]
+    kind = output.split("-")[1]
+    return [[f"{BASE}, {CONTROL} {kind} directions", *cells, str(measured[0].trial.config.epochs), str(len(measured))]]
