@@ -114,7 +114,7 @@ def test_what_an_earlier_version_did_not_measure_is_not_compared(run, tmp_path, 
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "both" / "comparison.json").read_text())["differences"]["earlier"]
     names = {row["name"] for row in found}
-    assert "held-out ratio, O(d)" in names
+    assert "unexplained variance" in names
     assert "held-out ratio, any linear map" not in names
 
 

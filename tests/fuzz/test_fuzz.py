@@ -118,7 +118,9 @@ def outcomes(folder, pattern, versions):
                 assert data == whole or equal(found, expected), f"{kind} of {pattern} went unnoticed"
                 counts["unchanged" if data == whole else "the same bits"] += 1
             else:
-                assert file.name in message, f"{kind}: {message}"
+                # Where a digit of the path to the data has changed, it is the data that cannot be read.
+                elsewhere = pattern == "run/config.toml" and "is not an image store" in message
+                assert file.name in message or elsewhere, f"{kind}: {message}"
                 assert "\n" not in message
                 counts["refused"] += 1
     finally:

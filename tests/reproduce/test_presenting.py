@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from care.evaluate import Evaluation
+from care.evaluate.comparison.quantities import ACTED_ON
 from care.reproduce import (
     SCALES,
     STUDIES,
@@ -108,7 +109,7 @@ def test_cells_of_several_dimensions_say_so(pictures):
     ratio = header.index("held-out ratio")
     before = first.evaluation.measurement("embedding").dimension
     assert [row[ratio].split(" (")[1] for row in rows] == [f"d = {before})", "d = 7)"]
-    assert "d = " not in rows[0][header.index("probe %")]
+    assert "d = " not in rows[0][header.index("linear probe (paper) %")]
 
 
 def test_what_is_missing_is_said_once(pictures):
@@ -193,4 +194,4 @@ def test_trials_of_before_are_still_found(scale):
     assert len(kept) > 1
     for slug in kept:
         outcome = find_outcome(trials[slug], folder, {})
-        assert outcome.value("equivariant", "held-out ratio") is not None
+        assert outcome.value(ACTED_ON, "held-out ratio") is not None

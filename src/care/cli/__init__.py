@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "compare": (
         "compare.compare",
-        "Put evaluated runs side by side: one table, paired figures, and which differences are significant.",
+        "Put evaluated runs side by side: one table, paired figures, and which differences are certain.",
     ),
     "steer": (
         "steer.steer",
