@@ -24,7 +24,7 @@ from care.reproduce import (
     write_reproduction,
 )
 from care.reproduce.paper import PROBES
-from care.reproduce.presentation import PROBE, Presentation, cell, compared, measured_table
+from care.reproduce.presentation import PROBE, Presentation, cell, compared, marked, measured_table
 from care.reproduce.trial import find_outcome
 
 
@@ -195,3 +195,15 @@ def test_trials_of_before_are_still_found(scale):
     for slug in kept:
         outcome = find_outcome(trials[slug], folder, {})
         assert outcome.value(ACTED_ON, "held-out ratio") is not None
+
+
+def test_what_an_earlier_version_measured_is_marked(pictures):
+    first, second = all_planted("wahba", pictures)[:2]
+    presented = STUDIES["wahba"].present([first, second])
+    assert marked(presented, [first, second]) == presented
+    record = copy.deepcopy(first.evaluation.record)
+    for measured in record["measurements"].values():
+        for family in measured["families"].values():
+            del family["unexplained"]
+    earlier = dataclasses.replace(first, evaluation=Evaluation(record, {}))
+    assert marked(presented, [earlier, second]).remarks[-1].startswith(f"{first.trial.label}: measured by an earlier")

@@ -42,7 +42,7 @@ def reproduce(
     Examples: [bold]care reproduce[/bold], [bold]care reproduce lambda-sweep --scale smoke[/bold]
     """
     from care.cli.trials import Only, list_studies, list_trials
-    from care.reproduce import Workshop, carry_out_all, scale_named, study_named
+    from care.reproduce import Workshop, carry_out_all, marked, scale_named, study_named
     from care.reproduce import write_reproduction as write
     from care.train.job import load_samples
 
@@ -66,7 +66,7 @@ def reproduce(
     with ending_in_one_line("the same command goes on", leave_out), progress_bars() as watch:
         for name, trials in studies.items():
             outcomes = carry_out_all(trials, workshop, watch)
-            presented = study_named(name).present(outcomes)
+            presented = marked(study_named(name).present(outcomes), outcomes)
             folder = out / size.name / name
             write(folder, only.command(name, scale), presented, outcomes)
             typer.echo(text_table(name, presented.header, presented.rows))

@@ -50,6 +50,12 @@ class Evaluation:
         """The output that the equivariance loss acts on: "equivariant" with a split embedding, else "embedding"."""
         return equivariant_output(self.outputs)
 
+    @property
+    def biased(self) -> bool:
+        """Whether held-out ratios were estimated as in earlier versions: on halves of the images, too high by d/n."""
+        families = (family for m in self.record["measurements"].values() for family in m["families"].values())
+        return any("unexplained" not in family for family in families)
+
     def measurement(self, output: str) -> Measurement:
         """How the embeddings at `output` respond to augmentations."""
         return Measurement.from_json(self.record["measurements"][output])

@@ -1,6 +1,7 @@
 """The paper's figures and tables, computed again: `care reproduce NAME`."""
 
 from care.reproduce.carrying import Workshop, carry_out_all
+from care.reproduce.presentation import marked
 from care.reproduce.scales import SCALES, Scale, scale_named
 from care.reproduce.studies import STUDIES, Reproduction, study_named
 from care.reproduce.trial import Outcome, Trial
@@ -15,6 +16,7 @@ __all__ = [
     "Trial",
     "Workshop",
     "carry_out_all",
+    "marked",
     "scale_named",
     "study_named",
     "write_reproduction",
