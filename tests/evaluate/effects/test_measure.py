@@ -12,7 +12,7 @@ from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
 from care.evaluate.effects.effect import Spread
 from care.evaluate.effects.families import families_of
-from care.evaluate.effects.measure import Measurement
+from care.evaluate.effects.measurement import Measurement
 from care.evaluate.observer import Observer
 from care.geometry import Euclidean, Minkowski, Symplectic
 

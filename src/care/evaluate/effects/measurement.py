@@ -1,0 +1,171 @@
+"""What `care.measure` found, as a table, a figure and JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from care.evaluate.effects.effect import Response, Spread
+from care.evaluate.effects.families import ALL
+from care.geometry import POINTS_PER_DIRECTION
+from care.tables import number, text_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The share of the variance of embeddings that rotations must have been fitted in for a verdict in words.
+ENOUGH = 0.9
+
+COLUMNS = {
+    "displacement": "displacement",
+    "held-out ratio": "heldout_ratio",
+    "unexplained": "unexplained",
+    "any linear map": "heldout_linear",
+    "composition error": "composition_error",
+    "γ_f": "gamma",
+    "W_f": "wahba",
+    "Gram error": "gram_error",
+}
+COLLAPSE = {
+    "rankme": "RankMe",
+    "effective_rank": "effective rank",
+    "alignment": "alignment",
+    "gaussian_uniformity": "uniformity",
+}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """How a model's embeddings respond to augmentations: `print(m)`, `m.figure()`, `m.to_json()`.
+
+    The measures of the whole policy are attributes, `m.heldout_ratio.mean`, `m.gamma.values`; those of single
+    families are in `m.families["color"]`, each drawn alone and with probability 1. `Response` says what each measure
+    is. `spectrum` holds the singular values of the centered embeddings, divided by √n. Where
+    embeddings are not on the sphere, `length` is the mean of ‖f(x)‖, and `strength` that of the symplectic form.
+    `size` is the side of the views, of images. On the sphere, rotations were fitted in the `rank` leading directions,
+    which hold a `share` of the variance of the embeddings.
+
+    `collapse` says how many directions the embeddings use, `rankme` and `effective_rank`, and how far apart they are,
+    `alignment` and `gaussian_uniformity`: `care.geometry` has the formulas. Records of earlier versions have none.
+    """
+
+    model: str
+    policy: str
+    images: int
+    dimension: int
+    families: Mapping[str, Response]
+    spectrum: tuple[float, ...]
+    length: float | None = None
+    strength: float | None = None
+    size: int | None = None
+    collapse: Mapping[str, float] = field(default_factory=dict)
+    rank: int | None = None
+    share: float | None = None
+
+    @property
+    def heldout_ratio(self) -> Spread:
+        """The error that the best rotation leaves on all images there could be: 0 exact, 1 no better than none."""
+        return self.families[ALL].heldout_ratio
+
+    @property
+    def composition_error(self) -> Spread:
+        """The error of R_b R_a as a prediction of b∘a: 0 exact, 1 no better than none."""
+        return self.families[ALL].composition_error
+
+    @property
+    def displacement(self) -> Spread:
+        """E ‖f(a(x)) − f(x)‖: 0 invariant."""
+        return self.families[ALL].displacement
+
+    @property
+    def gamma(self) -> Spread:
+        """The paper's γ_f."""
+        return self.families[ALL].gamma
+
+    @property
+    def wahba(self) -> Spread:
+        """The paper's W_f."""
+        return self.families[ALL].wahba
+
+    @property
+    def gram_error(self) -> Spread:
+        """E [B(f(a x), f(a x')) − B(f(x), f(x'))]²: how much augmentations change the angles between embeddings."""
+        return self.families[ALL].gram_error
+
+    def table(self) -> str:
+        """The measures by family, mean ± standard deviation over augmentations, as text."""
+        rows = [
+            (name, *(str(getattr(response, column)) for column in COLUMNS.values()), self.in_words(name))
+            for name, response in self.families.items()
+        ]
+        count = len(self.families[ALL].augmentations)
+        views = f"views of {self.size} pixels, " if self.size else ""
+        about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, {self.directions}"
+        table = text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows)
+        return table + self._collapse() + self._caution()
+
+    def _collapse(self) -> str:
+        """The measures of collapse in a line below the table."""
+        words = (f"{COLLAPSE[name]} {number(value)}" for name, value in self.collapse.items())
+        return f"\n{', '.join(words)} (d = {self.dimension})" if self.collapse else ""
+
+    @property
+    def directions(self) -> str:
+        """d and, where not all were used, in how many directions rotations were fitted."""
+        within = "" if self.rank in (None, self.dimension) else f", rotations of the {self.rank} leading directions"
+        return f"d = {self.dimension}{within}"
+
+    @property
+    def images_needed(self) -> int | None:
+        """How many images it would take to fit rotations of the directions that hold most of what embeddings are.
+
+        None where the images were enough.
+        """
+        if self.share is None or self.share >= ENOUGH:
+            return None
+        return POINTS_PER_DIRECTION * self.dimension
+
+    def _caution(self) -> str:
+        """What is missing, where there are too few images for a verdict."""
+        if self.images_needed is None:
+            return ""
+        return (
+            f"\n{self.images:,} images can tell rotations of {self.rank} directions, which hold "
+            f"{100 * (self.share or 0):.0f} % of their variance: {self.images_needed:,} images are enough for all.\n"
+        )
+
+    def in_words(self, family: str) -> str:
+        """What the response to a family is, or that there are too few images to tell."""
+        words = self.families[family].in_words()
+        few = self.images_needed is not None and words != "invariant"
+        return f"too few images to tell, {self.images_needed:,} are needed" if few else words
+
+    def __str__(self) -> str:
+        return self.table()
+
+    def figure(self) -> "Figure":
+        """The measures by family as a picture."""
+        from care.report import response_figure  # matplotlib takes a while to load
+
+        return response_figure({self.model: self.values()})
+
+    def values(self) -> dict[str, dict[str, list[float | None]]]:
+        """Family → measure → one value per augmentation, None for ratios of one to which embeddings are invariant."""
+        words = ("augmentations", "in_words")
+        records = {family: response.to_json() for family, response in self.families.items()}
+        return {family: {k: v for k, v in record.items() if k not in words} for family, record in records.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, ready for `json.dump`."""
+        families = {name: response.to_json() for name, response in self.families.items()}
+        about = {"model": self.model, "policy": self.policy, "images": self.images, "dimension": self.dimension}
+        for name, record in families.items():
+            record["in_words"] = self.in_words(name)
+        rest = {"length": self.length, "strength": self.strength, "size": self.size, "collapse": dict(self.collapse)}
+        fitted = {"rank": self.rank, "share": self.share}
+        return {**about, "families": families, "spectrum": list(self.spectrum), **rest, **fitted}
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "Measurement":
+        """Undoes `to_json`."""
+        families = {name: Response.from_json(part) for name, part in record["families"].items()}
+        return cls(**{**record, "families": families, "spectrum": tuple(record["spectrum"])})
