@@ -46,7 +46,7 @@ HELDOUT = Column(
     "held-out ratio\N{NO-BREAK SPACE}↓",
     ACTED_ON,
     "held-out ratio",
-    "The squared error of one rotation for all samples, fitted on one half and tested on the other, relative to no "
+    "The squared error that the best rotation leaves on samples it was not fitted to, relative to no "
     "rotation: 0 means that the augmentation is exactly a rotation, 1 that a rotation explains nothing.",
 )
 COMPOSITION = Column(
