@@ -55,7 +55,9 @@ def compare(
         comparison = compare_evaluations(evaluations, more)
         pictures = figures(evaluations, logs) if evaluations else {}
         for name in names[1:]:
-            pictures[f"differences-{name}"] = differences_figure(comparison.rows(name), f"{name} against {names[0]}")
+            rows, known = comparison.rows(name), len(comparison.differences[name])
+            title = f"{name} against {names[0]}: {len(rows)} of {known} differences"
+            pictures[f"differences-{name}"] = differences_figure(rows, title)
         save_figures(pictures, out, watch)
     text = json.dumps(comparison.to_json(), indent=1, allow_nan=False)
     write_atomically(out / "comparison.json", text.encode())

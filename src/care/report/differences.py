@@ -23,7 +23,10 @@ def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
     """
     if not rows:
         raise ValueError("there is nothing to draw: pass at least one difference")
-    figure = Figure(figsize=(6.4, 0.27 * len(rows) + 0.85 + 0.2 * bool(title)), layout="constrained")
+    width = max(
+        6.4, 4.6 + 0.07 * max(len(name) for name, *_ in rows)
+    )  # of inches, so that names leave room for the rest
+    figure = Figure(figsize=(width, 0.27 * len(rows) + 0.85 + 0.2 * bool(title)), layout="constrained")
     ax = figure.subplots()
     tidy(ax)
     ax.grid(visible=False)

@@ -43,7 +43,7 @@ def test_comparing_shows_what_differs(by_pixel):
     assert verdicts["labeled", ("embedding", "γ_f")] == "undecided"
     drawn = {name: certain for name, *_, certain in comparison.rows("labeled")}
     assert drawn["kNN, k = 20"]
-    assert not drawn["γ_f, embedding"]
+    assert not drawn.get("γ_f, embedding", False)
 
 
 def test_a_verdict_is_corrected_for_the_number_of_differences(by_pixel):
@@ -151,3 +151,15 @@ def test_quantities_from_elsewhere_have_rows_of_their_own(by_pixel):
         assert comparison.verdicts()["other", where] == "yes"
     assert set(beside.differences["other"]) > set(alone.differences["other"])
     assert "Student's over the test images or few-shot tasks" in alone.table()
+
+
+def test_a_picture_holds_a_page_of_differences():
+    """Of very many, those that are certain and the accuracies."""
+    units = torch.arange(50.0)
+    names = [f"measure {i}" for i in range(60)]
+    of = lambda more: [Quantity("embedding", n, 0.0, "lower", units * 0.01 + more * (n == names[7])) for n in names]  # noqa: E731
+    accuracy = Quantity("classes", "kNN", 0.5, "higher", units % 2, percent=True)
+    comparison = compare_evaluations({}, {"a": [accuracy, *of(0.0)], "b": [accuracy, *of(1.0 + units)]})
+    assert [row[0] for row in comparison.rows("b")] == ["kNN", "measure 7, embedding"]
+    few = compare_evaluations({}, {"a": of(0.0)[:9], "b": of(1.0 + units)[:9]})
+    assert len(few.rows("b")) == 9

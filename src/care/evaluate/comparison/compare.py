@@ -12,6 +12,7 @@ from care.tables import text_table
 
 Key = tuple[str, str]  # where a quantity was measured, and its name
 YES, UNDECIDED = "yes", "undecided"
+ROWS_OF_A_PICTURE = 40
 
 
 def compare_evaluations(
@@ -139,14 +140,18 @@ class Comparison:
         return sentences
 
     def rows(self, model: str) -> list[tuple[str, float, float, float, Better, bool]]:
-        """What `differences_figure` draws: the quantities of which one direction is better, and which are certain."""
-        found, verdicts = [], self.verdicts()
+        """What `differences_figure` draws: the quantities of which one direction is better, and which are certain.
+
+        Of more than a page can hold, those that are certain and the accuracies.
+        """
+        found, verdicts, first = [], self.verdicts(), []
         for (group, name), d in self.differences[model].items():
             better, certain = self.models[model][group, name].better, verdicts.get((model, (group, name))) == YES
             if better is not None:
                 title = name if group == "classes" else f"{name}, {group}"
                 found.append((title, d.difference, d.low, d.high, better, certain))
-        return found
+                first += found[-1:] if certain or self.models[model][group, name].percent else []
+        return found if len(found) <= ROWS_OF_A_PICTURE else first or found[:ROWS_OF_A_PICTURE]
 
     def to_json(self) -> dict[str, Any]:
         """Values by model and differences from the first one, with Holm's p-values and verdicts."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 from care.evaluate.decoding.ridge import ridge_predictions
+from care.geometry import leading_directions
 
 ROWS_PER_PRODUCT = 4  # fitted rows for each product: with fewer, ridge regression is left with little but its penalty
 
@@ -25,7 +26,7 @@ def bilinear_predictions(
     directions = torch.cat([normalize(H.double()) for H in fitted])
     center = directions.mean(0)
     k = max(1, min(directions.shape[1], math.isqrt(len(Y) // ROWS_PER_PRODUCT) - 1))
-    P = torch.linalg.eigh((directions - center).mT @ (directions - center)).eigenvectors[:, -k:]
+    P = leading_directions(directions - center, k)
     return ridge_predictions(_products(fitted, P, center), Y, known, _products(others, P, center))
 
 
