@@ -134,6 +134,17 @@ def vicreg(z1, z2, invariance, variance, covariance):
     return invariance * distance + variance * hinge + covariance * off
 
 
+def parameter_difference(predicted, difference):
+    n, k = predicted.shape
+    return mean((predicted[i, j].item() - difference[i, j].item()) ** 2 for i in range(n) for j in range(k))
+
+
+def differ(logits, differs):
+    """The cross-entropy of whether two views differ in something that is on or off."""
+    chances = [1 / (1 + math.exp(-logit)) for logit in logits.flatten().tolist()]
+    return mean(-math.log(p if d else 1 - p) for p, d in zip(chances, differs.flatten().tolist(), strict=True))
+
+
 def simsiam(p1, p2, z1, z2):
     return mean(-cos(p, z) for p, z in [*zip(p1, z2, strict=True), *zip(p2, z1, strict=True)])
 

@@ -10,6 +10,7 @@ from care.losses.barlow_twins import BarlowTwins, barlow_twins
 from care.losses.equivariance import Equivariance, equivariance, mean_weight
 from care.losses.info_nce import InfoNCE, info_nce
 from care.losses.invariance import Invariance, invariance
+from care.losses.parameters import parameter_difference
 from care.losses.prediction import BYOL, SimSiam, byol, simsiam
 from care.losses.queue import QueueInfoNCE, queue_info_nce
 from care.losses.steering import steering
@@ -42,6 +43,7 @@ __all__ = [
     "invariance",
     "mean_weight",
     "orbit_uniformity",
+    "parameter_difference",
     "queue_info_nce",
     "simsiam",
     "slice_uniformity",

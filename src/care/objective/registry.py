@@ -29,6 +29,7 @@ REGISTERED: dict[Kind, dict[str, str]] = {
         "care": "care.methods.care:CARE",
         "split": "care.methods.split:Split",
         "steering": "care.methods.steering:Steering",
+        "augself": "care.methods.augself:AugSelf",
     },
 }
 BASES: dict[Kind, type[Method] | type[Equivariance]] = {"method": Method, "equivariance": Equivariance}

@@ -39,6 +39,12 @@ class View:
     inputs: Float[Tensor, "n ..."]
     theta: Float[Tensor, "draws k"] | None = None
 
+    @property
+    def parameters(self) -> Float[Tensor, "n k"]:
+        """θ of every sample: neighbors that share an augmentation have the same row."""
+        assert self.theta is not None
+        return self.theta.repeat_interleave(len(self.inputs) // len(self.theta), 0)
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedView(View):
@@ -50,6 +56,12 @@ class EncodedView(View):
 
     features: Float[Tensor, "n f"] | None = None
     embedding: Float[Tensor, "rows d"] | None = None
+
+    @property
+    def f(self) -> Float[Tensor, "n f"]:
+        """The features of a view that the encoder saw."""
+        assert self.features is not None
+        return self.features
 
     @property
     def z(self) -> Float[Tensor, "rows d"]:
@@ -89,6 +101,18 @@ class ViewPlan:
     def wants_theta(self, position: int) -> bool:
         """Whether θ of the view at this position is wanted."""
         return self.theta and position in self.equivariance
+
+
+def beside(views: tuple[ViewSpec, ...], policy: Policy, batch: int, *own: ViewSpec) -> ViewPlan:
+    """The equivariance receives the first two views of the method, and `own` ones; without a method, two from `policy`.
+
+    ValueError if the method has fewer.
+    """
+    drawn = views or (ViewSpec(policy, batch), ViewSpec(policy, batch))
+    if len(drawn) < 2:
+        raise ValueError(f"this equivariance compares two views of a sample, and the method draws {len(drawn)}")
+    theirs = range(len(drawn), len(drawn) + len(own))
+    return ViewPlan((*drawn, *own), tuple(range(len(views))), (0, 1, *theirs))
 
 
 Make = Callable[[Policy, Tensor, tuple[Tensor, ...], int | None], tuple[Tensor, Tensor | None]]
