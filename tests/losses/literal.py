@@ -145,6 +145,15 @@ def differ(logits, differs):
     return mean(-math.log(p if d else 1 - p) for p, d in zip(chances, differs.flatten().tolist(), strict=True))
 
 
+def quarter_turns(logits):
+    """Of logits[k][i], for image i after k quarter turns."""
+
+    def chance(row, k):
+        return math.exp(row[k]) / sum(math.exp(value) for value in row)
+
+    return mean(-math.log(chance(row.tolist(), k)) for k, rows in enumerate(logits) for row in rows)
+
+
 def simsiam(p1, p2, z1, z2):
     return mean(-cos(p, z) for p, z in [*zip(p1, z2, strict=True), *zip(p2, z1, strict=True)])
 

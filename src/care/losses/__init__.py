@@ -12,6 +12,7 @@ from care.losses.info_nce import InfoNCE, info_nce
 from care.losses.invariance import Invariance, invariance
 from care.losses.parameters import parameter_difference
 from care.losses.prediction import BYOL, SimSiam, byol, simsiam
+from care.losses.quarter_turns import quarter_turns
 from care.losses.queue import QueueInfoNCE, queue_info_nce
 from care.losses.steering import steering
 from care.losses.uniformity import (
@@ -44,6 +45,7 @@ __all__ = [
     "mean_weight",
     "orbit_uniformity",
     "parameter_difference",
+    "quarter_turns",
     "queue_info_nce",
     "simsiam",
     "slice_uniformity",

@@ -30,6 +30,8 @@ REGISTERED: dict[Kind, dict[str, str]] = {
         "split": "care.methods.split:Split",
         "steering": "care.methods.steering:Steering",
         "augself": "care.methods.augself:AugSelf",
+        "equimod": "care.methods.equimod:EquiMod",
+        "essl": "care.methods.essl:ESSL",
     },
 }
 BASES: dict[Kind, type[Method] | type[Equivariance]] = {"method": Method, "equivariance": Equivariance}

@@ -17,11 +17,13 @@ Policy = ImagePolicy | PointPolicy
 class ViewSpec:
     """How a view of a batch is drawn: `draws` augmentations from `policy`, each shared by batch/draws neighbors.
 
-    As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch".
+    As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch". A view that is
+    `turned` holds every image four times: as it is, and after one, two and three quarter turns.
     """
 
     policy: Policy
     draws: int
+    turned: bool = False
 
     def random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All that is random about the view."""
@@ -95,7 +97,8 @@ class ViewPlan:
             neighbors = batch // view.draws
             numbers = tuple(n.repeat_interleave(neighbors, 0)[rows] for n in view.random_numbers(source, generator))
             theta = min(neighbors, len(inputs)) if self.wants_theta(position) else None
-            found.append(View(*make(view.policy, inputs, numbers, theta)))
+            x, coordinates_of_x = make(view.policy, inputs, numbers, theta)
+            found.append(View(quarter_turns(x) if view.turned else x, coordinates_of_x))
         return tuple(found)
 
     def wants_theta(self, position: int) -> bool:
@@ -129,6 +132,11 @@ def make_view(
     drawn = policy.from_numbers(numbers, _source(inputs))  # type: ignore[arg-type]
     theta = coordinates(drawn[::neighbors], getattr(policy, "center", 1.0)) if neighbors else None
     return apply(inputs, drawn), theta
+
+
+def quarter_turns(images: Float[Tensor, "n c s s"]) -> Float[Tensor, "4*n c s s"]:
+    """All images, all of them turned by 90°, by 180°, and by 270°, counterclockwise."""
+    return torch.cat([images.rot90(turns, (2, 3)) for turns in range(4)])
 
 
 def _source(inputs: Tensor) -> tuple[int, ...]:
