@@ -154,6 +154,23 @@ def quarter_turns(logits):
     return mean(-math.log(chance(row.tolist(), k)) for k, rows in enumerate(logits) for row in rows)
 
 
+def mapped(z, omega, maps):
+    """(I + Σ_k ω_k B_k) z, one number at a time."""
+    n, d = z.shape
+
+    def entry(i, row, column):
+        return (row == column) + sum(omega[i, k].item() * maps[k, row, column].item() for k in range(len(maps)))
+
+    return torch.tensor(
+        [[sum(entry(i, r, c) * z[i, c].item() for c in range(d)) for r in range(d)] for i in range(n)],
+        dtype=torch.float64,
+    )
+
+
+def linear_map(predicted, target):
+    return mean((unit(p) - unit(t)).norm().item() ** 2 for p, t in zip(predicted, target, strict=True))
+
+
 def simsiam(p1, p2, z1, z2):
     return mean(-cos(p, z) for p, z in [*zip(p1, z2, strict=True), *zip(p2, z1, strict=True)])
 

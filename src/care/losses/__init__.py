@@ -10,6 +10,7 @@ from care.losses.barlow_twins import BarlowTwins, barlow_twins
 from care.losses.equivariance import Equivariance, equivariance, mean_weight
 from care.losses.info_nce import InfoNCE, info_nce
 from care.losses.invariance import Invariance, invariance
+from care.losses.linear_maps import linear_map, mapped
 from care.losses.parameters import parameter_difference
 from care.losses.prediction import BYOL, SimSiam, byol, simsiam
 from care.losses.quarter_turns import quarter_turns
@@ -23,7 +24,7 @@ from care.losses.uniformity import (
     slice_uniformity,
     uniformity,
 )
-from care.losses.vicreg import VICReg, vicreg
+from care.losses.vicreg import VICReg, off_diagonal_covariance, variance_hinge, vicreg
 
 __all__ = [
     "BYOL",
@@ -42,7 +43,10 @@ __all__ = [
     "equivariance",
     "info_nce",
     "invariance",
+    "linear_map",
+    "mapped",
     "mean_weight",
+    "off_diagonal_covariance",
     "orbit_uniformity",
     "parameter_difference",
     "quarter_turns",
@@ -51,5 +55,6 @@ __all__ = [
     "slice_uniformity",
     "steering",
     "uniformity",
+    "variance_hinge",
     "vicreg",
 ]

@@ -32,6 +32,8 @@ REGISTERED: dict[Kind, dict[str, str]] = {
         "augself": "care.methods.augself:AugSelf",
         "equimod": "care.methods.equimod:EquiMod",
         "essl": "care.methods.essl:ESSL",
+        "sie": "care.methods.sie:SIE",
+        "steerable": "care.methods.steerable:Steerable",
     },
 }
 BASES: dict[Kind, type[Method] | type[Equivariance]] = {"method": Method, "equivariance": Equivariance}
