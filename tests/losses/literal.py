@@ -171,6 +171,14 @@ def linear_map(predicted, target):
     return mean((unit(p) - unit(t)).norm().item() ** 2 for p, t in zip(predicted, target, strict=True))
 
 
+def jensen_shannon(p, q):
+    def divergence(row, other):
+        return sum(a * math.log(2 * a / (a + b)) for a, b in zip(row, other, strict=True) if a > 0)
+
+    rows = list(zip(p.tolist(), q.tolist(), strict=True))
+    return mean((divergence(a, b) + divergence(b, a)) / 2 for a, b in rows)
+
+
 def simsiam(p1, p2, z1, z2):
     return mean(-cos(p, z) for p, z in [*zip(p1, z2, strict=True), *zip(p2, z1, strict=True)])
 

@@ -7,6 +7,7 @@ autocast. Losses of the sphere put their inputs on the sphere first; points alre
 """
 
 from care.losses.barlow_twins import BarlowTwins, barlow_twins
+from care.losses.duet import gaussian_bins, jensen_shannon, von_mises_bins
 from care.losses.equivariance import Equivariance, equivariance, mean_weight
 from care.losses.info_nce import InfoNCE, info_nce
 from care.losses.invariance import Invariance, invariance
@@ -41,8 +42,10 @@ __all__ = [
     "barlow_twins",
     "byol",
     "equivariance",
+    "gaussian_bins",
     "info_nce",
     "invariance",
+    "jensen_shannon",
     "linear_map",
     "mapped",
     "mean_weight",
@@ -57,4 +60,5 @@ __all__ = [
     "uniformity",
     "variance_hinge",
     "vicreg",
+    "von_mises_bins",
 ]

@@ -34,6 +34,7 @@ REGISTERED: dict[Kind, dict[str, str]] = {
         "essl": "care.methods.essl:ESSL",
         "sie": "care.methods.sie:SIE",
         "steerable": "care.methods.steerable:Steerable",
+        "duet": "care.methods.duet:DUET",
     },
 }
 BASES: dict[Kind, type[Method] | type[Equivariance]] = {"method": Method, "equivariance": Equivariance}
