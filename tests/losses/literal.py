@@ -179,6 +179,14 @@ def jensen_shannon(p, q):
     return mean((divergence(a, b) + divergence(b, a)) / 2 for a, b in rows)
 
 
+def leave_one_out(query, keys, positive, temperature):
+    def anchor(i):
+        every = [math.exp(cos(query[i], key[j]) / temperature) for key in keys for j in range(len(key))]
+        return -math.log(math.exp(cos(query[i], keys[positive][i]) / temperature) / sum(every))
+
+    return mean(anchor(i) for i in range(len(query)))
+
+
 def simsiam(p1, p2, z1, z2):
     return mean(-cos(p, z) for p, z in [*zip(p1, z2, strict=True), *zip(p2, z1, strict=True)])
 

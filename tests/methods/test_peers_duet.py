@@ -49,6 +49,14 @@ def test_features_that_show_the_parameter_have_no_loss():
     assert peer.terms(*swapped)["duet"].value.item() > 0.01
 
 
+def test_features_that_are_certain_have_a_finite_gradient():
+    peer = peer_of(equivariance="duet")
+    theta = drawn_coordinates(simclr())[:BATCH]
+    features = torch.tensor([1e3, -1e3, -1e3, -1e3]).repeat(BATCH, 1).requires_grad_()
+    peer.terms(*2 * [planted(theta, features)])["duet"].value.backward()
+    assert features.grad.isfinite().all()
+
+
 def test_the_ends_of_a_circle_meet_and_those_of_a_range_do_not():
     ends = torch.tensor([0.0, 1.0])
     torch.testing.assert_close(*von_mises_bins(ends, 8))

@@ -11,7 +11,7 @@ BATCH = 8
 SIZES = {
     "model": "test_resnet", "embedding_dim": 8, "head_width": 16, "batch_size": BATCH, "chunks": 4, "queue": 16,
     "equivariant_dim": 3, "steering_rank": 6, "prediction_width": 16, "augmentation_width": 8, "turn_width": 16,
-    "bins": 4,
+    "bins": 4, "stl_dim": 6, "transformation_dim": 4,
 }  # fmt: skip
 METHODS, EQUIVARIANCES = list(REGISTERED["method"]), list(REGISTERED["equivariance"])
 

@@ -11,6 +11,7 @@ from care.losses.duet import gaussian_bins, jensen_shannon, von_mises_bins
 from care.losses.equivariance import Equivariance, equivariance, mean_weight
 from care.losses.info_nce import InfoNCE, info_nce
 from care.losses.invariance import Invariance, invariance
+from care.losses.leave_one_out import leave_one_out
 from care.losses.linear_maps import linear_map, mapped
 from care.losses.parameters import parameter_difference
 from care.losses.prediction import BYOL, SimSiam, byol, simsiam
@@ -46,6 +47,7 @@ __all__ = [
     "info_nce",
     "invariance",
     "jensen_shannon",
+    "leave_one_out",
     "linear_map",
     "mapped",
     "mean_weight",

@@ -14,6 +14,7 @@ from care.losses.precision import full_precision
 def jensen_shannon(p: Float[Tensor, "n g"], q: Float[Tensor, "n g"]) -> Float[Tensor, ""]:
     """E_x [KL(p ‖ m) + KL(q ‖ m)]/2, m = (p + q)/2, of distributions over g bins: 0 where they agree, log 2 at most."""
     check_views(p, q)
+    p, q = (d.clamp_min(torch.finfo(d.dtype).tiny) for d in (p, q))  # the slope of d log d at 0 is not finite
     m = (p + q) / 2
     divergences = torch.stack([torch.special.xlogy(d, d) - torch.special.xlogy(d, m) for d in (p, q)])
     return divergences.sum(2).mean()

@@ -35,6 +35,8 @@ REGISTERED: dict[Kind, dict[str, str]] = {
         "sie": "care.methods.sie:SIE",
         "steerable": "care.methods.steerable:Steerable",
         "duet": "care.methods.duet:DUET",
+        "looc": "care.methods.looc:LooC",
+        "stl": "care.methods.stl:STL",
     },
 }
 BASES: dict[Kind, type[Method] | type[Equivariance]] = {"method": Method, "equivariance": Equivariance}

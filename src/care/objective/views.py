@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import ImagePolicy, PointPolicy, apply, coordinates
+from care.augment.policy import Family
 
 Policy = ImagePolicy | PointPolicy
 
@@ -18,12 +19,14 @@ class ViewSpec:
     """How a view of a batch is drawn: `draws` augmentations from `policy`, each shared by batch/draws neighbors.
 
     As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch". A view that is
-    `turned` holds every image four times: as it is, and after one, two and three quarter turns.
+    `turned` holds every image four times: as it is, and after one, two and three quarter turns. One that is `like`
+    the first view has its augmentations of that family, and draws all others anew.
     """
 
     policy: Policy
     draws: int
     turned: bool = False
+    like: Family | None = None
 
     def random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All that is random about the view."""
@@ -93,13 +96,25 @@ class ViewPlan:
         processes share the batch. `make` may be a compiled form of `make_view`.
         """
         make, source, found = make or make_view, _source(inputs), []
+        drawn = self._random_numbers(source, generator)
         for position, view in enumerate(self.views):
             neighbors = batch // view.draws
-            numbers = tuple(n.repeat_interleave(neighbors, 0)[rows] for n in view.random_numbers(source, generator))
+            numbers = tuple(n.repeat_interleave(neighbors, 0)[rows] for n in drawn[position])
             theta = min(neighbors, len(inputs)) if self.wants_theta(position) else None
             x, coordinates_of_x = make(view.policy, inputs, numbers, theta)
             found.append(View(quarter_turns(x) if view.turned else x, coordinates_of_x))
         return tuple(found)
+
+    def _random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> list[tuple[Tensor, ...]]:
+        """All that is random about every view."""
+        found: list[tuple[Tensor, ...]] = []
+        for view in self.views:
+            numbers = view.random_numbers(source, generator)
+            if view.like is not None:
+                assert isinstance(view.policy, ImagePolicy)
+                numbers = view.policy.sharing(numbers, found[0], view.like)
+            found.append(numbers)
+        return found
 
     def wants_theta(self, position: int) -> bool:
         """Whether θ of the view at this position is wanted."""
