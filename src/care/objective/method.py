@@ -117,6 +117,7 @@ class Equivariance(nn.Module):
 
     `uses_theta`: whether its views come with the coordinates θ of their augmentations.
     `on_features`: its loss is of the features of the backbone, so views that are not the method's pass no head.
+    `conditions`: the head sees the augmentation as well, by `embed`.
     `whole`: of a split embedding it receives all coordinates, and not the equivariant part alone.
     Embeddings and features are those of the samples of a process, which hold whole chunks; `gather` has those of all.
 
@@ -128,6 +129,7 @@ class Equivariance(nn.Module):
     Settings: ClassVar[type[Settings]] = Settings
     uses_theta: ClassVar[bool] = False
     on_features: ClassVar[bool] = False
+    conditions: ClassVar[bool] = False
     whole: ClassVar[bool] = False
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
@@ -147,6 +149,10 @@ class Equivariance(nn.Module):
     def terms(self, *views: EncodedView) -> Terms:
         """The terms of the loss, from the views that `plan` gives to the equivariance."""
         raise TypeError(f"{type(self).__name__} does not say what its loss is: define terms(self, *views)")
+
+    def embed(self, head: nn.Module, views: list[EncodedView]) -> list[Tensor]:
+        """The embeddings of views that have features and θ, if it `conditions` the head of the encoder."""
+        raise TypeError(f"{type(self).__name__} does not say how the head sees the augmentation: define embed")
 
     def forward_views(self, network: nn.Module, views: list[Tensor]) -> list[Tensor]:
         """[network(view) for view in views] in one pass, with BatchNorm as it is in the encoder."""

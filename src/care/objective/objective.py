@@ -84,11 +84,15 @@ class Objective(nn.Module):
     def _pass(self, views: list[EncodedView], embedded: bool) -> list[EncodedView]:
         """The views with what the backbone makes of them and, where they are `embedded`, the head."""
         inputs = [view.inputs for view in views]
-        if embedded:
+        conditioning = self.equivariance if self.equivariance is not None and self.equivariance.conditions else None
+        if embedded and conditioning is None:
             found = self.encoder.encode_views(inputs, self.joint)
             return [replace(v, features=f, embedding=z) for v, (f, z) in zip(views, found, strict=True)]
         features = self.encoder.features_of_views(inputs, self.joint)
-        return [replace(v, features=f) for v, f in zip(views, features, strict=True)]
+        views = [replace(v, features=f) for v, f in zip(views, features, strict=True)]
+        if not embedded or conditioning is None:
+            return views
+        return [with_embedding(v, z) for v, z in zip(views, conditioning.embed(self.encoder.head, views), strict=True)]
 
     def _for_method(self, view: EncodedView) -> EncodedView:
         """With the invariant part of the embedding, of all processes if the method compares images."""

@@ -37,6 +37,7 @@ REGISTERED: dict[Kind, dict[str, str]] = {
         "duet": "care.methods.duet:DUET",
         "looc": "care.methods.looc:LooC",
         "stl": "care.methods.stl:STL",
+        "cassle": "care.methods.cassle:CASSLE",
     },
 }
 BASES: dict[Kind, type[Method] | type[Equivariance]] = {"method": Method, "equivariance": Equivariance}
