@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from care.augment import drawn_coordinates, simclr
+from care.augment import simclr
+from care.methods.standardized import drawn_coordinates
 from losses import literal
 from methods.peers import CLOUDS, features_of, passed, peer_of, planted
 from objective.small import BATCH, build, drawn, noise

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from care.augment import drawn_coordinates, simclr
+from care.augment import simclr
 from care.losses import mapped
+from care.methods.standardized import drawn_coordinates
 from losses import literal
 from methods.peers import CLOUDS, peer_of, planted
 from objective.small import BATCH, build, drawn, noise, small

@@ -12,7 +12,7 @@ One augmentation per chunk, as the equivariance loss needs it, is the same with 
 from care.augment.apply import apply, compose
 from care.augment.changes import CHANGES, changed, read_changes
 from care.augment.collate import AugmentedBatch, ChunkCollate
-from care.augment.coordinates import coordinate_names, coordinates, drawn_coordinates, relative
+from care.augment.coordinates import coordinate_names, coordinates, relative
 from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
 from care.augment.points import PointParameters, PointPolicy
@@ -59,7 +59,6 @@ __all__ = [
     "compose",
     "coordinate_names",
     "coordinates",
-    "drawn_coordinates",
     "fused_augment",
     "hue_only",
     "identity",

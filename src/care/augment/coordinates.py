@@ -23,15 +23,13 @@ about one axis, and at an angle of π v and −v are the same rotation.
 """
 
 import math
-from functools import cache
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from care.augment.images import ImageParameters
-from care.augment.points import PointParameters, PointPolicy, rotation_from_quaternion
-from care.augment.policy import ImagePolicy
+from care.augment.points import PointParameters, rotation_from_quaternion
 from care.augment.values import Parameters
 
 IMAGE_NAMES = (
@@ -62,15 +60,6 @@ def coordinates(augmentations: Parameters, center: float = 1.0) -> Float[Tensor,
         vector = rotation_vector(augmentations.rotation)
         return torch.cat([vector, augmentations.scale.to(vector)[:, None].log()], dim=1)
     raise ValueError(f"only augmentations of images and of point clouds can be steered, not {_kind(augmentations)}")
-
-
-@cache
-def drawn_coordinates(policy: ImagePolicy | PointPolicy, count: int = 4096) -> Float[Tensor, "count k"]:
-    """θ of so many augmentations that `policy` draws, always the same: their range and spread are those of θ."""
-    generator = torch.Generator().manual_seed(0)
-    if isinstance(policy, PointPolicy):
-        return coordinates(policy.sample(count, (1,), generator))
-    return coordinates(policy.sample(count, (policy.size, policy.size), generator), policy.center)
 
 
 def relative(theta1: Float[Tensor, "n k"], theta2: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:

@@ -7,9 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.augment import drawn_coordinates
 from care.losses import gaussian_bins, jensen_shannon, von_mises_bins
-from care.methods.standardized import drawn_names, names_of
+from care.methods.standardized import drawn_coordinates, drawn_names, names_of
 from care.models import Encoder
 from care.objective import (
     Context,

@@ -63,8 +63,8 @@ class EquiMod(Equivariance):
         *y, y0 = self.forward_views(self.head, [view.f for view in views])
         omega = [self.standardized(view.parameters) for view in augmented]
         predicted = self.forward_views(self.predictor, [torch.cat([y0, w.to(y0)], 1) for w in omega])
-        pairs = (self.gather(torch.cat(part)) for part in (y, predicted))
-        loss = info_nce(*pairs, self.settings.equimod_temperature)
+        both, guessed = (self.gather(torch.cat(part)) for part in (y, predicted))
+        loss = info_nce(both, guessed, self.settings.equimod_temperature)
         return {"equimod": Term(loss, self.settings.equimod_weight)}
 
     def exported(self) -> dict[str, Tensor]:

@@ -85,4 +85,4 @@ def left_out(settings: Any) -> list[Family]:
     known = get_args(Family)
     if unknown := [name for name in names if name not in known]:
         raise ValueError(f"left_out takes {', '.join(known)}, separated by commas, not {', '.join(unknown)}")
-    return names  # type: ignore[return-value]
+    return names

@@ -70,10 +70,11 @@ class SIE(Equivariance):
         (a, b), s = views, self.settings
         r1, r2 = (z[:, z.shape[1] - s.equivariant_dim :] for z in (a.z, b.z))
         predicted = mapped(r1, self.standardized.between(a.parameters, b.parameters), self.maps)
-        z1, z2, spread = (self.gather(part) for part in (a.z, b.z, predicted))
+        z1, z2, guess = (self.gather(part) for part in (a.z, b.z, predicted))
+        spread = (variance_hinge(z1) + variance_hinge(z2) + variance_hinge(guess)) / 2
         return {
             "sie": Term((predicted - r2).square().mean(), s.sie_weight),
-            "spread": Term(sum(variance_hinge(z) for z in (z1, z2, spread)) / 2, s.spread_weight),
+            "spread": Term(spread, s.spread_weight),
             "decorrelation": Term(off_diagonal_covariance(z1) + off_diagonal_covariance(z2), s.decorrelation_weight),
         }
 

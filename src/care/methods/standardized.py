@@ -1,12 +1,15 @@
 """θ as the networks of the peers see it."""
 
+from functools import cache
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from care.augment import drawn_coordinates, relative
+from care.augment import PointPolicy, coordinates, relative
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
 from care.objective import Context
+from care.objective.views import Policy
 
 
 class Standardized(nn.Module):
@@ -45,3 +48,12 @@ def spread(context: Context) -> Float[Tensor, " k"]:
     """The standard deviations of θ under the policy."""
     assert context.policy is not None
     return drawn_coordinates(context.policy).std(0)
+
+
+@cache
+def drawn_coordinates(policy: Policy, count: int = 4096) -> Float[Tensor, "count k"]:
+    """θ of so many augmentations that `policy` draws, always the same: their range and spread are those of θ."""
+    generator = torch.Generator().manual_seed(0)
+    if isinstance(policy, PointPolicy):
+        return coordinates(policy.sample(count, (1,), generator))
+    return coordinates(policy.sample(count, (policy.size, policy.size), generator), policy.center)
