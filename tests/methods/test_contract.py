@@ -14,7 +14,7 @@ from care.objective import build_encoder, registry, total, view_plan
 from care.objective.build import Choice
 from care.train import Config, Interrupted, prepare, train
 from care.train.runs import load_trained
-from objective.small import COMBINATIONS, METHODS, REGISTERED_ONCE, build, drawn, noise, small
+from objective.small import ALL, COMBINATIONS, METHODS, REGISTERED_ONCE, build, drawn, noise, small
 from train.small import same_state, small_config, small_data
 from train.watched import StopAfter
 
@@ -35,9 +35,9 @@ def test_gradients_are_finite_and_reach_the_encoder(name):
     assert all(value.isfinite().all() for value in objective.state_dict().values())
 
 
-@pytest.mark.parametrize("name", COMBINATIONS)
+@pytest.mark.parametrize("name", ALL)
 def test_a_configuration_comes_back_from_toml(name):
-    config = small(**COMBINATIONS[name])
+    config = small(**ALL[name])
     assert Config.from_toml(config.to_toml()) == config
     assert Config.of(**config.flat()) == config
 

@@ -45,6 +45,18 @@ def test_the_third_view_is_the_picture():
     assert objective.embedded == [0, 1]
 
 
+def test_views_of_a_size_are_one_pass_through_the_backbone_and_the_third_passes_no_head():
+    objective, alone = build(equivariance="equimod"), build()
+    rows = []
+    objective.encoder.backbone.register_forward_hook(lambda _, inputs, __: rows.append(len(inputs[0])))
+    views = drawn(objective, noise())
+    objective(views)
+    alone(views[:2])
+    assert rows == [3 * BATCH]
+    for name, value in alone.encoder.head.state_dict().items():
+        torch.testing.assert_close(objective.encoder.head.state_dict()[name], value)
+
+
 @pytest.mark.parametrize("chosen", [{}, CLOUDS], ids=["images", "clouds"])
 def test_embeddings_that_the_augmentation_shifts_as_predicted_have_no_loss(chosen):
     """y = (which picture, ω): the prediction (y_0, ω) ↦ y_0 + (0, ω) is exact, and far from all others."""

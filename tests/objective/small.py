@@ -22,7 +22,7 @@ def goes_with(method, equivariance):
 
 
 # Every method alone, and with every equivariance that it goes with; CARE without a method.
-COMBINATIONS = {
+ALL = {
     **{name: {"method": name} for name in METHODS},
     **{
         f"{name} + {other}": {"method": name, "equivariance": other}
@@ -32,10 +32,25 @@ COMBINATIONS = {
     },
     "care alone": {"method": "none", "equivariance": "care"},
 }
+# Of these, all with CARE, and with the others one method of each kind: negatives of the batch, a queue, a teacher.
+KINDS = ("simclr", "mocov2", "byol")
+COMBINATIONS = {
+    name: chosen
+    for name, chosen in ALL.items()
+    if chosen.get("equivariance", "care") == "care" or chosen["method"] in KINDS
+}
+
+
+def narrow(equivariance):
+    """Widths for which a run takes seconds."""
+    widths = ("prediction_width", "augmentation_width", "turn_width", "stl_dim", "transformation_dim")
+    return applicable({name: SIZES[name] for name in widths}, {"equivariance": equivariance})
+
+
 # What each axis has, once.
 REGISTERED_ONCE = {
     **{name: {"method": name, "equivariance": "care"} for name in METHODS},
-    **{name: {"equivariance": name} for name in EQUIVARIANCES if name != "care"},
+    **{name: {"equivariance": name, **narrow(name)} for name in EQUIVARIANCES if name != "care"},
 }
 
 

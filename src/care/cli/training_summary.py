@@ -101,7 +101,7 @@ def _choice(kind: Kind, choice: Choice) -> str:
     values, found = choice.flat(), find(kind, choice.name)
     if kind == "equivariance" and found is not None:
         usual = {field.name: field.default for field in dataclasses.fields(found.Settings)}
-        said = {"chunks", *WEIGHTS}
+        said = {"chunks", *WEIGHTS, *(name for name in values if name.endswith("_weight"))}
         values = {name: value for name, value in values.items() if name in said or value != usual[name]}
     return f"{choice.name}: {_settings(values)}" if values else choice.name
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from care.models import Encoder
+from care.models import Encoder, forward_views
 from care.objective.method import Equivariance, Gather, Method, Terms
 from care.objective.views import EncodedView, View, ViewPlan, with_embedding
 
@@ -73,26 +73,30 @@ class Objective(nn.Module):
     def _encode(self, views: Sequence[View]) -> Mapping[int, EncodedView]:
         """All views, with features and embeddings of those that the encoder sees: those of one shape in one pass."""
         encoded = {i: EncodedView(view.inputs, view.theta) for i, view in enumerate(views)}
-        passes: dict[tuple[torch.Size, bool], list[int]] = {}
+        passes: dict[torch.Size, list[int]] = {}
         for i in self.seen:
-            passes.setdefault((views[i].inputs.shape, i in self.embedded), []).append(i)
-        for (_, embedded), positions in passes.items():
-            found = self._pass([encoded[i] for i in positions], embedded)
-            encoded.update(zip(positions, found, strict=True))
+            passes.setdefault(views[i].inputs.shape, []).append(i)
+        for positions in passes.values():
+            encoded |= self._pass({i: encoded[i] for i in positions})
         return encoded
 
-    def _pass(self, views: list[EncodedView], embedded: bool) -> list[EncodedView]:
-        """The views with what the backbone makes of them and, where they are `embedded`, the head."""
-        inputs = [view.inputs for view in views]
+    def _pass(self, views: dict[int, EncodedView]) -> dict[int, EncodedView]:
+        """Views by position, with what the backbone makes of them and, where they pass it, the head."""
+        inputs, heads = [view.inputs for view in views.values()], [i for i in views if i in self.embedded]
         conditioning = self.equivariance if self.equivariance is not None and self.equivariance.conditions else None
-        if embedded and conditioning is None:
-            found = self.encoder.encode_views(inputs, self.joint)
-            return [replace(v, features=f, embedding=z) for v, (f, z) in zip(views, found, strict=True)]
-        features = self.encoder.features_of_views(inputs, self.joint)
-        views = [replace(v, features=f) for v, f in zip(views, features, strict=True)]
-        if not embedded or conditioning is None:
+        if conditioning is None and len(heads) == len(views):
+            both = zip(views.items(), self.encoder.encode_views(inputs, self.joint), strict=True)
+            return {i: replace(view, features=f, embedding=z) for (i, view), (f, z) in both}
+        found = zip(views.items(), self.encoder.features_of_views(inputs, self.joint), strict=True)
+        views = {i: replace(view, features=f) for (i, view), f in found}
+        if not heads:
             return views
-        return [with_embedding(v, z) for v, z in zip(views, conditioning.embed(self.encoder.head, views), strict=True)]
+        passing = [views[i] for i in heads]
+        if conditioning is not None:
+            embeddings = conditioning.embed(self.encoder.head, passing)
+        else:
+            embeddings = forward_views(self.encoder.head, [view.f for view in passing], self.joint)
+        return views | {i: with_embedding(views[i], z) for i, z in zip(heads, embeddings, strict=True)}
 
     def _for_method(self, view: EncodedView) -> EncodedView:
         """With the invariant part of the embedding, of all processes if the method compares images."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from care.objective import Choice, ObjectiveSettings, choose, setting
+from care.objective import Choice, ObjectiveSettings, choose, setting, view_plan
 from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 from care.train.initial import follow
@@ -103,6 +103,12 @@ class Config(ObjectiveSettings):
         )
         if not any(isinstance(choice.settings, Unchecked) for choice in (self.method, self.equivariance)):
             self.check(self.batch_size // self.accumulate)
+            turned = any(view.turned for view in view_plan(self, self.batch_size // self.accumulate).views)
+            _require(
+                not (self.activation_checkpointing and turned),
+                "activation_checkpointing is for one pass through the network, "
+                f"and {self.equivariance.name} takes two: leave it out",
+            )
 
     @classmethod
     def of(cls, **values: Any) -> "Config":
