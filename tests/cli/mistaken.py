@@ -13,7 +13,7 @@ MISTAKES = {
     "train": "say what to train on: --data shapes",
     "train --data shapes --epochs many": "'--epochs'.*valid integer",
     "train --data shapes --seed 1.5": "'--seed'.*valid integer",
-    "train --data shapes --equivariant-dim 8": "equivariant_dim is a setting of equivariance split, not of simclr",
+    "train --data shapes --equivariant-dim 8": "equivariant_dim is a setting of equivariance split .*, not of simclr",
     "train --data shapes --method none": "nothing to train: both method and equivariance are none",
     "train --data shapes --method mine.py:Mine": "mine.py cannot be imported: .*there is no file mine.py",
     "train --data shapes --equivariance split --equivariant-dim 127": "at most 126 for an embedding_dim of 128",
