@@ -27,8 +27,8 @@ def forward_flops(network: nn.Module, size: int) -> int:
 def step_flops(config: Config, size: int) -> int:
     """3 × forward × views × batch, the encoder's alone; what a teacher sees goes forward only."""
     plan, method = view_plan(config, config.batch_size), find("method", config.method.name)
-    seen, taught = (count(plan, method, config.method.settings) for count in (positions_seen, views_taught))
-    passes = PASSES_OF_TRAINING * len(seen) + taught
+    theirs = (plan, method, config.method.settings)
+    passes = PASSES_OF_TRAINING * len(positions_seen(*theirs)) + views_taught(*theirs)
     return passes * config.batch_size * forward_flops(build_encoder(config, (size, size)), size)
 
 
