@@ -75,11 +75,11 @@ def test_shuffled_groups_are_interleaved(generator):
     """Each row is normalized with every third row, and comes back in its own place."""
     layer = split_batchnorm(nn.Sequential(nn.BatchNorm1d(4, affine=False).double()))
     x = torch.randn(12, 4, generator=generator, dtype=torch.float64)
-    out = forward_shuffled(layer, x, groups=3)
-    for g in range(3):
-        rows = x[g::3]
-        expected = (rows - rows.mean(0)) / (rows.var(0, correction=0) + 1e-5).sqrt()
-        torch.testing.assert_close(out[g::3], expected)
+    for view, out in zip((x, x.square()), forward_shuffled(layer, [x, x.square()], groups=3), strict=True):
+        for g in range(3):
+            rows = view[g::3]
+            expected = (rows - rows.mean(0)) / (rows.var(0, correction=0) + 1e-5).sqrt()
+            torch.testing.assert_close(out[g::3], expected)
 
 
 @pytest.mark.parametrize("shape", [(8, 4), (8, 4, 3, 5)])

@@ -1,4 +1,5 @@
-"""The policies of the paper, by name. Facts: SimCLR's recipe, the paper's appendix, and the authors' program."""
+"""The policies of the paper, and a few others, by name. Facts: SimCLR's recipe, the paper's appendix, and the authors'
+program."""
 
 import dataclasses
 import difflib
@@ -35,6 +36,12 @@ def cifar100() -> ImagePolicy:
 def stl10() -> ImagePolicy:
     """The paper's STL-10 views: those of CIFAR-10, to which the authors' program reduces the 96 px images."""
     return simclr(32)
+
+
+def small_images(size: int = 32) -> ImagePolicy:
+    """What is usual on CIFAR elsewhere: crops of at least a fifth, color strength 0.5, gray a tenth of the time, and no
+    blur."""
+    return dataclasses.replace(simclr(size), scale=(0.2, 1.0), gray=0.1, blur=0.0)
 
 
 def color_kept(size: int = 32) -> ImagePolicy:
@@ -96,6 +103,7 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
     "cifar10": cifar10,
     "cifar100": cifar100,
     "stl10": stl10,
+    "small_images": small_images,
     "color_kept": color_kept,
     "color_only": color_only,
     "hue_only": hue_only,

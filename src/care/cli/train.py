@@ -29,7 +29,7 @@ def train(
         typer.Option(min=1, help="Keep the checkpoint of every so many epochs, each a model. Default: the last."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A config.toml, such as that of another run.")] = None,
-    recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of the paper.")] = None,
+    recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of `care recipes`.")] = None,
     keep: Annotated[
         str | None,
         typer.Option(
@@ -92,7 +92,7 @@ def train(
 
 
 def show_recipes() -> None:
-    """List the paper's experiments by name: `care train --recipe NAME` runs one."""
+    """List experiments, most of them the paper's, by name: `care train --recipe NAME` runs one."""
     from care.tables import text_table
     from care.train import recipes
 
@@ -104,4 +104,4 @@ def show_recipes() -> None:
         ours = (config.method.name, config.equivariance.name, weight, chunks)
         rows.append((name, *ours, config.model, str(config.epochs), str(config.batch_size)))
     header = ("name", "method", "equivariance", "λ", "chunks", "model", "epochs", "batch")
-    typer.echo(text_table("the paper's experiments: care train --recipe NAME", header, rows))
+    typer.echo(text_table("experiments, the paper's but for those called sgd: care train --recipe NAME", header, rows))

@@ -7,9 +7,13 @@ autocast. Losses of the sphere put their inputs on the sphere first; points alre
 """
 
 from care.losses.barlow_twins import BarlowTwins, barlow_twins
+from care.losses.dcl import DCL, dcl
 from care.losses.equivariance import Equivariance, equivariance, mean_weight
+from care.losses.hard_negatives import HardNegatives, hard_negatives
 from care.losses.info_nce import InfoNCE, info_nce
 from care.losses.invariance import Invariance, invariance
+from care.losses.mocov3 import MoCoV3, mocov3
+from care.losses.pairs import mean_over_pairs
 from care.losses.prediction import BYOL, SimSiam, byol, simsiam
 from care.losses.queue import QueueInfoNCE, queue_info_nce
 from care.losses.steering import steering
@@ -25,10 +29,13 @@ from care.losses.vicreg import VICReg, vicreg
 
 __all__ = [
     "BYOL",
+    "DCL",
     "BarlowTwins",
     "Equivariance",
+    "HardNegatives",
     "InfoNCE",
     "Invariance",
+    "MoCoV3",
     "OrbitUniformity",
     "QueueInfoNCE",
     "SimSiam",
@@ -37,10 +44,14 @@ __all__ = [
     "VICReg",
     "barlow_twins",
     "byol",
+    "dcl",
     "equivariance",
+    "hard_negatives",
     "info_nce",
     "invariance",
+    "mean_over_pairs",
     "mean_weight",
+    "mocov3",
     "orbit_uniformity",
     "queue_info_nce",
     "simsiam",

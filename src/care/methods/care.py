@@ -39,6 +39,11 @@ class CARESettings(Settings):
         "own: two more views, drawn per chunk (the paper). shared: the method's two views serve both losses, drawn per "
         "chunk. mixed: they do, one drawn per chunk and one per sample.",
     )
+    contrast: Literal["own", "all"] = setting(
+        "own",
+        "own: the method compares its own views (the paper). all: the two of the equivariance as well, over all pairs; "
+        "those of another --equivariance-policy are positives that differ by that alone, mostly easier ones.",
+    )
     augmentation_per: Literal["chunk", "batch"] = setting(
         "chunk", "Who shares an augmentation: a chunk (the paper), or the batch (the authors' program)."
     )
@@ -58,15 +63,18 @@ class CARE(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """Chunks divide the batch, and views that are shared are those of a method that draws two."""
+        """Chunks divide the batch, and views go where they can."""
         check_chunks(settings.chunks, context)
         if settings.form == "symplectic" and context.embedding_dim % 2:
             raise ValueError("the symplectic form needs an even embedding_dim")
+        if settings.contrast == "all" and not (method is not None and method.any_views):
+            name = "there is none" if method is None else f"{method.__name__} takes those that it asks for"
+            raise ValueError(f"contrast all needs a method that compares any number of views, as SimCLR does: {name}")
         if settings.equivariance_views == "own":
             return
         if method is None:
             raise ValueError(f"equivariance_views {settings.equivariance_views} needs a method to share views with")
-        for name in ("equivariance_policy", "augmentation_per", "identity_probability"):
+        for name in ("equivariance_policy", "contrast", "augmentation_per", "identity_probability"):
             default = next(field.default for field in dataclasses.fields(settings) if field.name == name)
             if getattr(settings, name) != default:
                 raise ValueError(f"{name} is of use to views of its own only: leave it out, or equivariance_views own")
@@ -78,7 +86,8 @@ class CARE(Equivariance):
         chunked = ViewSpec(dataclasses.replace(policy, identity=settings.identity_probability), draws)
         n = len(views)
         if settings.equivariance_views == "own":
-            return ViewPlan((*views, chunked, chunked), tuple(range(n)), (n, n + 1))
+            compared = n + 2 if settings.contrast == "all" else n
+            return ViewPlan((*views, chunked, chunked), tuple(range(compared)), (n, n + 1))
         if n != 2:
             raise ValueError(f"equivariance_views {settings.equivariance_views} needs a method with two views, not {n}")
         return ViewPlan((chunked, chunked if settings.equivariance_views == "shared" else views[1]), (0, 1), (0, 1))

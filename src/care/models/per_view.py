@@ -142,16 +142,17 @@ def forward_views(network: nn.Module, views: Sequence[Tensor], joint: bool = Fal
         return list(network(torch.cat(list(views))).chunk(len(views)))
 
 
-def forward_shuffled(network: nn.Module, view: Tensor, groups: int) -> Tensor:
-    """network(view) with BatchNorm in `groups` interleaved parts: rows 0, g, 2g …; 1, g + 1, … and so on.
+def forward_shuffled(network: nn.Module, views: Sequence[Tensor], groups: int) -> list[Tensor]:
+    """[network(view) for view in views] in one pass, with BatchNorm in `groups` interleaved parts of each view: rows
+    0, g, 2g …; 1, g + 1, … and so on.
 
     MoCo's remedy against BatchNorm giving away which key belongs to which query: a key is normalized together with
     other images than its query.
     """
-    order = torch.arange(len(view), device=view.device).view(-1, groups).mT.reshape(-1)
-    with batchnorm_groups(network, groups):
-        shuffled: Tensor = network(view[order])
-    return torch.empty_like(shuffled).index_copy(0, order, shuffled)
+    order = torch.arange(len(views[0]), device=views[0].device).view(-1, groups).mT.reshape(-1)
+    with batchnorm_groups(network, groups * len(views)):
+        shuffled: Tensor = network(torch.cat([view[order] for view in views]))
+    return [torch.empty_like(part).index_copy(0, order, part) for part in shuffled.chunk(len(views))]
 
 
 @contextmanager

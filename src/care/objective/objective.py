@@ -1,6 +1,7 @@
 """The objective of a run: an encoder, a method, and an equivariance, from views to the terms of the loss."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -57,7 +58,12 @@ class Objective(nn.Module):
     @property
     def seen(self) -> list[int]:
         """The positions of the views that the encoder sees."""
-        return positions_seen(self.plan, type(self.method) if self.method is not None else None)
+        return positions_seen(self.plan, self.method, getattr(self.method, "settings", None))
+
+    @property
+    def taught(self) -> int:
+        """How many views a teacher sees."""
+        return views_taught(self.plan, self.method, getattr(self.method, "settings", None))
 
     def _encode(self, views: Sequence[View]) -> Mapping[int, EncodedView]:
         """All views, and features and embeddings of those that the encoder sees, in one pass."""
@@ -79,9 +85,12 @@ class Objective(nn.Module):
         return with_embedding(view, view.z[:, view.z.shape[1] - self.equivariant_dim :])
 
 
-def positions_seen(plan: ViewPlan, method: type[Method] | None) -> list[int]:
+def positions_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> list[int]:
     """The positions of the views that the encoder sees: the method may leave out some that are for a teacher."""
-    encoded = plan.method
-    if method is not None and method.encoded is not None:
-        encoded = tuple(plan.method[i] for i in method.encoded)
-    return sorted({*encoded, *plan.equivariance})
+    encoded = () if method is None else method.encoder_views(settings, len(plan.method))
+    return sorted({*(plan.method[i] for i in encoded), *plan.equivariance})
+
+
+def views_taught(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> int:
+    """How many views the teacher of the method sees, if it has one."""
+    return 0 if method is None else len(method.teacher_views(settings, len(plan.method)))

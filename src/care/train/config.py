@@ -88,7 +88,10 @@ class Config(ObjectiveSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(self.warmup_epochs <= self.epochs, f"warmup_epochs must be in [0, {self.epochs}]")
+        _require(
+            self.warmup_epochs <= self.epochs,
+            f"warmup_epochs must be in [0, {self.epochs}], the number of epochs, got {self.warmup_epochs}",
+        )
         _require(self.batch_size % self.accumulate == 0, f"accumulate must divide the batch of {self.batch_size}")
         _require(
             self.batch_size >= 2 * self.accumulate, f"accumulate must be at most {self.batch_size // 2}, half a batch"
