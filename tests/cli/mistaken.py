@@ -36,7 +36,7 @@ MISTAKES = {
     f"{SMALL} --weight-decay -1": "weight_decay must be at least 0",
     f"{SMALL} --equivariance care --care-weight inf": "care_weight must be a finite number",
     f"{SMALL} --equivariance care --care-weight -1": "care_weight must be greater than 0, got -1",
-    f"{SMALL} --equivariance 3": "equivariance must be one of care, split, steering, none, got 3",
+    f"{SMALL} --equivariance 3": "equivariance must be one of care, split, steering, .*none, got 3",
     f"{SMALL} --method simclr --care-weight 3": "care_weight is a setting of equivariance care .*, not of simclr",
     f"{SMALL} --model resnt18": "no model 'resnt18'; did you mean .*resnet18",
     f"{SMALL} --model deepset": "deepset takes point clouds; choose a timm model",

@@ -163,6 +163,59 @@ def vicreg(z1, z2, invariance, variance, covariance):
     return invariance * distance + variance * hinge + covariance * off
 
 
+def parameter_difference(predicted, difference):
+    n, k = predicted.shape
+    return mean((predicted[i, j].item() - difference[i, j].item()) ** 2 for i in range(n) for j in range(k))
+
+
+def differ(logits, differs):
+    """The cross-entropy of whether two views differ in something that is on or off."""
+    chances = [1 / (1 + math.exp(-logit)) for logit in logits.flatten().tolist()]
+    return mean(-math.log(p if d else 1 - p) for p, d in zip(chances, differs.flatten().tolist(), strict=True))
+
+
+def quarter_turns(logits):
+    """Of logits[k][i], for image i after k quarter turns."""
+
+    def chance(row, k):
+        return math.exp(row[k]) / sum(math.exp(value) for value in row)
+
+    return mean(-math.log(chance(row.tolist(), k)) for k, rows in enumerate(logits) for row in rows)
+
+
+def mapped(z, omega, maps):
+    """(I + Σ_k ω_k B_k) z, one number at a time."""
+    n, d = z.shape
+
+    def entry(i, row, column):
+        return (row == column) + sum(omega[i, k].item() * maps[k, row, column].item() for k in range(len(maps)))
+
+    return torch.tensor(
+        [[sum(entry(i, r, c) * z[i, c].item() for c in range(d)) for r in range(d)] for i in range(n)],
+        dtype=torch.float64,
+    )
+
+
+def linear_map(predicted, target):
+    return mean((unit(p) - unit(t)).norm().item() ** 2 for p, t in zip(predicted, target, strict=True))
+
+
+def jensen_shannon(p, q):
+    def divergence(row, other):
+        return sum(a * math.log(2 * a / (a + b)) for a, b in zip(row, other, strict=True) if a > 0)
+
+    rows = list(zip(p.tolist(), q.tolist(), strict=True))
+    return mean((divergence(a, b) + divergence(b, a)) / 2 for a, b in rows)
+
+
+def leave_one_out(query, keys, positive, temperature):
+    def anchor(i):
+        every = [math.exp(cos(query[i], key[j]) / temperature) for key in keys for j in range(len(key))]
+        return -math.log(math.exp(cos(query[i], keys[positive][i]) / temperature) / sum(every))
+
+    return mean(anchor(i) for i in range(len(query)))
+
+
 def simsiam(p1, p2, z1, z2):
     return mean(-cos(p, z) for p, z in [*zip(p1, z2, strict=True), *zip(p2, z1, strict=True)])
 

@@ -3,21 +3,33 @@
 import torch
 
 from care.objective import build_encoder, build_objective
-from care.objective.registry import REGISTERED
+from care.objective.registry import REGISTERED, find
 from care.train import Config
 from care.train.recipes import applicable
 
 BATCH = 8
 SIZES = {
     "model": "test_resnet", "embedding_dim": 8, "head_width": 16, "batch_size": BATCH, "chunks": 4, "queue": 16,
-    "equivariant_dim": 3, "steering_rank": 6,
+    "equivariant_dim": 3, "steering_rank": 6, "prediction_width": 16, "augmentation_width": 8, "turn_width": 16,
+    "bins": 4, "stl_dim": 6, "condition_width": 8, "transformation_dim": 4,
 }  # fmt: skip
 METHODS, EQUIVARIANCES = list(REGISTERED["method"]), list(REGISTERED["equivariance"])
 
-# Every method alone, and with every equivariance; CARE without a method.
+
+def goes_with(method, equivariance):
+    """Whether there is a combination: CASSLE's head sees the augmentation, which the teacher of a method does not."""
+    return equivariance != "cassle" or not find("method", method).teacher_views
+
+
+# Every method alone, and with every equivariance that it goes with; CARE without a method.
 COMBINATIONS = {
     **{name: {"method": name} for name in METHODS},
-    **{f"{name} + {other}": {"method": name, "equivariance": other} for name in METHODS for other in EQUIVARIANCES},
+    **{
+        f"{name} + {other}": {"method": name, "equivariance": other}
+        for name in METHODS
+        for other in EQUIVARIANCES
+        if goes_with(name, other)
+    },
     "care alone": {"method": "none", "equivariance": "care"},
 }
 # What each axis has, once.

@@ -41,7 +41,8 @@ def test_mistakes_are_sentences(values, message):
 def test_names_are_looked_up():
     assert find("method", "none") is None
     assert find("method", "simclr").__name__ == "SimCLR"
-    assert names("equivariance") == ["care", "split", "steering", "none"]
+    assert names("equivariance")[:3] == ["care", "split", "steering"]
+    assert names("equivariance")[-1] == "none"
     assert owners("queue") == [("method", "mocov2")]
     assert {"simclr", "mocov2"} <= {name for _, name in owners("temperature")}
     with pytest.raises(ValueError, match=r"method must be one of simclr, .*, got simclear; did you mean simclr\?"):

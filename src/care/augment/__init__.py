@@ -12,7 +12,7 @@ One augmentation per chunk, as the equivariance loss needs it, is the same with 
 from care.augment.apply import apply, compose
 from care.augment.changes import CHANGES, changed, read_changes
 from care.augment.collate import AugmentedBatch, ChunkCollate
-from care.augment.coordinates import coordinate_names, coordinates
+from care.augment.coordinates import coordinate_names, coordinates, relative
 from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
 from care.augment.points import PointParameters, PointPolicy
@@ -67,6 +67,7 @@ __all__ = [
     "mocov2",
     "policy_named",
     "read_changes",
+    "relative",
     "shapes",
     "simclr",
     "stl10",

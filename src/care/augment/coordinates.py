@@ -29,7 +29,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment.images import ImageParameters
-from care.augment.points import PointParameters
+from care.augment.points import PointParameters, rotation_from_quaternion
 from care.augment.values import Parameters
 
 IMAGE_NAMES = (
@@ -62,6 +62,15 @@ def coordinates(augmentations: Parameters, center: float = 1.0) -> Float[Tensor,
     raise ValueError(f"only augmentations of images and of point clouds can be steered, not {_kind(augmentations)}")
 
 
+def relative(theta1: Float[Tensor, "n k"], theta2: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+    """The coordinates of what leads from a view with θ1 to one with θ2: of images θ2 − θ1, of clouds those of R2 R1ᵀ
+    and of the quotient of the scales."""
+    if theta1.shape[1] != len(POINT_NAMES):
+        return theta2 - theta1
+    R1, R2 = (_rotation(theta[:, :3]) for theta in (theta1, theta2))
+    return torch.cat([rotation_vector(R2 @ R1.mT).to(theta1), theta2[:, 3:] - theta1[:, 3:]], dim=1)
+
+
 def rotation_vector(R: Float[Tensor, "n 3 3"]) -> Float[Tensor, "n 3"]:
     """axis × angle of a rotation, the angle in [0, π]: R = exp([v]×), through the unit quaternion (w, u).
 
@@ -83,6 +92,12 @@ def rotation_vector(R: Float[Tensor, "n 3 3"]) -> Float[Tensor, "n 3"]:
     length = q[:, 1:].norm(dim=1, keepdim=True)
     angle = 2 * torch.atan2(length, q[:, :1])
     return torch.where(length > 0, angle * q[:, 1:] / length.clamp_min(1e-300), 0.0).float()
+
+
+def _rotation(v: Float[Tensor, "n 3"]) -> Float[Tensor, "n 3 3"]:
+    """exp([v]×), through the quaternion (cos φ/2, sin φ/2 · v/φ), φ = ‖v‖."""
+    half = v.double().norm(dim=1, keepdim=True) / 2
+    return rotation_from_quaternion(torch.cat([half.cos(), torch.sinc(half / math.pi) * v.double() / 2], dim=1))
 
 
 def _of_the_crop(p: ImageParameters, center: float) -> Float[Tensor, "n 4"]:

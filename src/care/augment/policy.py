@@ -25,6 +25,16 @@ DRAWS = {
     "solarize": 1,
 }  # fmt: skip
 
+# Which of them are of which family.
+OF_FAMILY: dict[Family, tuple[str, ...]] = {
+    "crop": ("crop", "area", "aspect", "top", "left"),
+    "flip": ("flip",),
+    "color": ("color", "order", "brightness", "contrast", "saturation", "hue"),
+    "gray": ("gray",),
+    "blur": ("blur", "sigma"),
+    "solarize": ("solarize",),
+}
+
 
 @dataclass(frozen=True)
 class ImagePolicy:
@@ -102,6 +112,13 @@ class ImagePolicy:
     def random_numbers(self, n: int, source: tuple[int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All that is random about n augmentations, as uniform numbers in [0, 1)."""
         return (torch.rand(n, sum(DRAWS.values()), generator=generator, device=device_of(generator)),)
+
+    def sharing(self, numbers: tuple[Tensor, ...], others: tuple[Tensor, ...], family: Family) -> tuple[Tensor, ...]:
+        """`numbers`, with those of one family taken from `others`: two augmentations that agree in it alone."""
+        widths = list(DRAWS.values())
+        own, theirs = (uniform.split(widths, dim=1) for (uniform,) in (numbers, others))
+        parts = zip(DRAWS, own, theirs, strict=True)
+        return (torch.cat([other if name in OF_FAMILY[family] else mine for name, mine, other in parts], 1),)
 
     def from_numbers(self, numbers: tuple[Tensor, ...], source: tuple[int, int]) -> ImageParameters:
         """The augmentations that `random_numbers` stand for. Nothing here is random: it can be compiled."""

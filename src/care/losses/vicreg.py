@@ -22,16 +22,20 @@ def vicreg(
     """
     check_views(z1, z2)
     distance = (z1 - z2).square().mean()
-    spread = (_hinge(z1) + _hinge(z2)) / 2
-    correlation = _off_diagonal_covariance(z1) + _off_diagonal_covariance(z2)
+    spread = (variance_hinge(z1) + variance_hinge(z2)) / 2
+    correlation = off_diagonal_covariance(z1) + off_diagonal_covariance(z2)
     return invariance * distance + variance * spread + covariance * correlation
 
 
-def _hinge(z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+@full_precision
+def variance_hinge(z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """V(z) = E_j max(0, 1 − √(Var z_j + 1e-4)) over coordinates j."""
     return (1 - (z.var(dim=0) + 1e-4).sqrt()).relu().mean()
 
 
-def _off_diagonal_covariance(z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+@full_precision
+def off_diagonal_covariance(z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """C(z) = Σ_{i≠j} Cov(z)_ij² / d."""
     centred = z - z.mean(0)
     C = centred.mT @ centred / (len(z) - 1)
     return (C.square().sum() - C.diagonal().square().sum()) / z.shape[1]

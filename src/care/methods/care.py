@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from care.geometry import form_named
 from care.losses import equivariance
+from care.models import Encoder
 from care.objective import (
     Context,
     EncodedView,
@@ -57,8 +58,8 @@ class CARE(Equivariance):
 
     Settings: ClassVar[type[CARESettings]] = CARESettings
 
-    def __init__(self, settings: Any, context: Context) -> None:
-        super().__init__(settings, context)
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__(settings, encoder, context)
         self.chunks, self.form = settings.chunks // context.processes, form_named(settings.form)
 
     @classmethod

@@ -42,13 +42,7 @@ class Split(CARE):
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
         """Something is left for the method, and there is one."""
         super().check(settings, context, method)
-        if method is None:
-            raise ValueError("a split embedding needs a method, for its invariant part: choose one, or care")
-        if context.invariant_dim < 2:
-            most, d = context.embedding_dim - 2, context.embedding_dim
-            raise ValueError(
-                f"equivariant_dim must be at most {most} for an embedding_dim of {d}, got {settings.equivariant_dim}"
-            )
+        check_parts(context, method)
 
     def terms(self, *views: EncodedView) -> Terms:
         """The losses of the equivariant part."""
@@ -61,3 +55,14 @@ class Split(CARE):
         if s.orbit_weight:
             found["orbit"] = Term(orbit_uniformity(a.z, b.z, self.chunks), kappa * s.orbit_weight)
         return found
+
+
+def check_parts(context: Context, method: type[Method] | None) -> None:
+    """ValueError unless something of a split embedding is left for the method, and there is one."""
+    if method is None:
+        raise ValueError("a split embedding needs a method, for its invariant part: choose one, or care")
+    if context.invariant_dim < 2:
+        most, d = context.embedding_dim - 2, context.embedding_dim
+        raise ValueError(
+            f"equivariant_dim must be at most {most} for an embedding_dim of {d}, got {context.equivariant_dim}"
+        )

@@ -15,6 +15,7 @@ from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
 from care.geometry import harmonic_blocks, skew
 from care.losses import steering
 from care.methods.care import CARE, CARESettings
+from care.models import Encoder
 from care.objective import Context, EncodedView, Term, Terms, setting
 
 START = 0.1  # radians: how far a plane is rotated per unit of any coordinate but the hue
@@ -39,8 +40,8 @@ class Steering(CARE):
     Settings: ClassVar[type[CARESettings]] = SteeringSettings
     uses_theta = True
 
-    def __init__(self, settings: Any, context: Context) -> None:
-        super().__init__(settings, context)
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__(settings, encoder, context)
         rank = min(settings.steering_rank, context.embedding_dim)
         self.generators = generators_for(context.clouds, rank)
 

@@ -45,6 +45,11 @@ class Encoder(nn.Module):
         head = projection_head(features, head_width, embedding_dim, head_depth, head_batchnorm)
         return cls(backbone, head, mean, std)
 
+    @property
+    def feature_dim(self) -> int:
+        """How many features the backbone has, which is what the head takes."""
+        return next(layer.in_features for layer in self.head.modules() if isinstance(layer, nn.Linear))
+
     def features(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n features"]:
         """The backbone's output, un-normalized: what a linear probe is trained on."""
         shape = (1, -1, 1, 1) if x.ndim == 4 else (1, 1, -1)
@@ -66,6 +71,13 @@ class Encoder(nn.Module):
         with batchnorm_groups(self, 1 if joint else len(views)):
             features, embeddings = self.encode(torch.cat(list(views)))
         return list(zip(features.chunk(len(views)), embeddings.chunk(len(views)), strict=True))
+
+    def features_of_views(
+        self, views: Sequence[Float[Tensor, "n ..."]], joint: bool = False
+    ) -> list[Float[Tensor, "n features"]]:
+        """[features(view) for view in views] in one pass, likewise: the head is left out."""
+        with batchnorm_groups(self, 1 if joint else len(views)):
+            return list(self.features(torch.cat(list(views))).chunk(len(views)))
 
     @property
     def memory_format(self) -> torch.memory_format:

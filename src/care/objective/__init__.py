@@ -12,7 +12,7 @@ from care.objective.build import (
 from care.objective.method import Context, Equivariance, Method, Term, Terms, teacher_update, total
 from care.objective.objective import Objective, positions_seen, views_taught
 from care.objective.settings import Settings, setting
-from care.objective.views import EncodedView, View, ViewPlan, ViewSpec
+from care.objective.views import EncodedView, View, ViewPlan, ViewSpec, beside
 
 __all__ = [
     "Choice",
@@ -28,6 +28,7 @@ __all__ = [
     "View",
     "ViewPlan",
     "ViewSpec",
+    "beside",
     "build_encoder",
     "build_objective",
     "choose",

@@ -94,6 +94,7 @@ class ObjectiveSettings(Settings):
             self.head_width,
             joint=self.batchnorm == "joint",
             clouds=self.policy == ROTATIONS,
+            policy=_policy_of_equivariance(self),
         )
 
     def check(self, batch: int, processes: int = 1) -> None:
@@ -134,9 +135,13 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
         views = _with_second(views, policy_for(settings.second_policy, getattr(policy, "size", None)))
     if equivariance is None:
         return ViewPlan(views, method=tuple(range(len(views))))
-    theirs = policy_for(settings.equivariance_policy, getattr(policy, "size", None))
-    plan = equivariance.plan(settings.equivariance.settings, views, theirs, batch)
+    plan = equivariance.plan(settings.equivariance.settings, views, _policy_of_equivariance(settings), batch)
     return dataclasses.replace(plan, theta=equivariance.uses_theta)
+
+
+def _policy_of_equivariance(settings: ObjectiveSettings) -> Policy:
+    """The augmentations of the equivariance, for views of the size of the method's."""
+    return policy_for(settings.equivariance_policy, getattr(policy_for(settings.policy, settings.size), "size", None))
 
 
 def _with_second(views: tuple[ViewSpec, ...], policy: Policy) -> tuple[ViewSpec, ...]:
@@ -153,7 +158,7 @@ def build_objective(settings: ObjectiveSettings, encoder: Encoder, batch: int, p
     objective = Objective(
         encoder,
         None if method is None else method(settings.method.settings, encoder, context),
-        None if equivariance is None else equivariance(settings.equivariance.settings, context),
+        None if equivariance is None else equivariance(settings.equivariance.settings, encoder, context),
         view_plan(settings, batch),
         settings.equivariant_dim,
         context.joint,

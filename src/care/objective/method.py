@@ -51,7 +51,8 @@ class Context:
     """What a method is built for: batches of `batch` samples over all `processes`, which are images or `clouds` of
     points, and embeddings of which the last `equivariant_dim` coordinates are the equivariant part, if any are.
 
-    `head_width` is that of the projection head. With `joint`, BatchNorm sees all views as one batch.
+    `head_width` is that of the projection head, `policy` has the augmentations of the equivariance's views. With
+    `joint`, BatchNorm sees all views as one batch.
     """
 
     batch: int
@@ -61,6 +62,7 @@ class Context:
     head_width: int = 512
     joint: bool = False
     clouds: bool = False
+    policy: Policy | None = None
 
     @property
     def invariant_dim(self) -> int:
@@ -121,8 +123,11 @@ class Method(nn.Module):
 class Equivariance(nn.Module):
     """What is added to a method so that augmentations act on the embedding.
 
-    `uses_theta`: whether its views come with the coordinates θ of their augmentations. Its loss is of the samples of a
-    process alone, which hold whole chunks.
+    `uses_theta`: whether its views come with the coordinates θ of their augmentations.
+    `on_features`: its loss is of the features of the backbone, so views that are not the method's pass no head.
+    `conditions`: the head sees the augmentation as well, by `embed`.
+    `whole`: of a split embedding it receives all coordinates, and not the equivariant part alone.
+    Embeddings and features are those of the samples of a process, which hold whole chunks; `gather` has those of all.
 
     Three settings mean the same wherever they occur: `equivariant_dim`, the number of coordinates, the last ones, that
     are the equivariant part of a split embedding; `equivariance_policy`, the augmentations that it draws, if not those
@@ -131,8 +136,11 @@ class Equivariance(nn.Module):
 
     Settings: ClassVar[type[Settings]] = Settings
     uses_theta: ClassVar[bool] = False
+    on_features: ClassVar[bool] = False
+    conditions: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
 
-    def __init__(self, settings: Any, context: Context) -> None:
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__()
         self.settings, self.context = settings, context
         self.gather: Gather = on_one_process
@@ -149,6 +157,14 @@ class Equivariance(nn.Module):
     def terms(self, *views: EncodedView) -> Terms:
         """The terms of the loss, from the views that `plan` gives to the equivariance."""
         raise TypeError(f"{type(self).__name__} does not say what its loss is: define terms(self, *views)")
+
+    def embed(self, head: nn.Module, views: list[EncodedView]) -> list[Tensor]:
+        """The embeddings of views that have features and θ, if it `conditions` the head of the encoder."""
+        raise TypeError(f"{type(self).__name__} does not say how the head sees the augmentation: define embed")
+
+    def forward_views(self, network: nn.Module, views: list[Tensor]) -> list[Tensor]:
+        """[network(view) for view in views] in one pass, with BatchNorm as it is in the encoder."""
+        return forward_views(network, views, self.context.joint)
 
     def exported(self) -> dict[str, Tensor]:
         """Tensors that a finished run keeps beside the weights of the encoder."""

@@ -1,8 +1,11 @@
 """The objective of a run: an encoder, a method, and an equivariance, from views to the terms of the loss."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from care.models import Encoder
@@ -11,7 +14,7 @@ from care.objective.views import EncodedView, View, ViewPlan, with_embedding
 
 
 class Objective(nn.Module):
-    """L = L_method(c) + L_equivariance(r), of one pass of all views through the encoder.
+    """L = L_method(c) + L_equivariance(r), of one pass of all views of a size through the encoder.
 
     The embedding is z for both or, where the equivariance splits it, z = (c, r), with c the invariant part. Called with
     what `plan` draws, it returns the terms of the loss by name.
@@ -65,11 +68,37 @@ class Objective(nn.Module):
         """How many views a teacher sees."""
         return views_taught(self.plan, self.method, getattr(self.method, "settings", None))
 
+    @property
+    def embedded(self) -> list[int]:
+        """The positions of those among them that pass the head."""
+        if self.equivariance is None or not self.equivariance.on_features:
+            return self.seen
+        alone = dataclasses.replace(self.plan, equivariance=())
+        return positions_seen(alone, self.method, getattr(self.method, "settings", None))
+
     def _encode(self, views: Sequence[View]) -> Mapping[int, EncodedView]:
-        """All views, and features and embeddings of those that the encoder sees, in one pass."""
-        inputs = [views[i].inputs for i in self.seen]
-        outputs = dict(zip(self.seen, self.encoder.encode_views(inputs, self.joint), strict=True))
-        return {i: EncodedView(view.inputs, view.theta, *outputs.get(i, (None, None))) for i, view in enumerate(views)}
+        """All views, with features and embeddings of those that the encoder sees: those of one shape in one pass."""
+        encoded = {i: EncodedView(view.inputs, view.theta) for i, view in enumerate(views)}
+        passes: dict[tuple[torch.Size, bool], list[int]] = {}
+        for i in self.seen:
+            passes.setdefault((views[i].inputs.shape, i in self.embedded), []).append(i)
+        for (_, embedded), positions in passes.items():
+            found = self._pass([encoded[i] for i in positions], embedded)
+            encoded.update(zip(positions, found, strict=True))
+        return encoded
+
+    def _pass(self, views: list[EncodedView], embedded: bool) -> list[EncodedView]:
+        """The views with what the backbone makes of them and, where they are `embedded`, the head."""
+        inputs = [view.inputs for view in views]
+        conditioning = self.equivariance if self.equivariance is not None and self.equivariance.conditions else None
+        if embedded and conditioning is None:
+            found = self.encoder.encode_views(inputs, self.joint)
+            return [replace(v, features=f, embedding=z) for v, (f, z) in zip(views, found, strict=True)]
+        features = self.encoder.features_of_views(inputs, self.joint)
+        views = [replace(v, features=f) for v, f in zip(views, features, strict=True)]
+        if not embedded or conditioning is None:
+            return views
+        return [with_embedding(v, z) for v, z in zip(views, conditioning.embed(self.encoder.head, views), strict=True)]
 
     def _for_method(self, view: EncodedView) -> EncodedView:
         """With the invariant part of the embedding, of all processes if the method compares images."""
@@ -80,7 +109,7 @@ class Objective(nn.Module):
 
     def _for_equivariance(self, view: EncodedView) -> EncodedView:
         """With the equivariant part of the embedding, or all of it where it is not split."""
-        if not self.equivariant_dim:
+        if not self.equivariant_dim or (self.equivariance is not None and self.equivariance.whole):
             return view
         return with_embedding(view, view.z[:, view.z.shape[1] - self.equivariant_dim :])
 

@@ -32,6 +32,15 @@ REGISTERED: dict[Kind, dict[str, str]] = {
         "care": "care.methods.care:CARE",
         "split": "care.methods.split:Split",
         "steering": "care.methods.steering:Steering",
+        "augself": "care.methods.augself:AugSelf",
+        "equimod": "care.methods.equimod:EquiMod",
+        "essl": "care.methods.essl:ESSL",
+        "sie": "care.methods.sie:SIE",
+        "steerable": "care.methods.steerable:Steerable",
+        "duet": "care.methods.duet:DUET",
+        "looc": "care.methods.looc:LooC",
+        "stl": "care.methods.stl:STL",
+        "cassle": "care.methods.cassle:CASSLE",
     },
 }
 BASES: dict[Kind, type[Method] | type[Equivariance]] = {"method": Method, "equivariance": Equivariance}

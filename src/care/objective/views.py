@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import ImagePolicy, PointPolicy, apply, coordinates
+from care.augment.policy import Family
 
 Policy = ImagePolicy | PointPolicy
 
@@ -17,11 +18,15 @@ Policy = ImagePolicy | PointPolicy
 class ViewSpec:
     """How a view of a batch is drawn: `draws` augmentations from `policy`, each shared by batch/draws neighbors.
 
-    As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch".
+    As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch". A view that is
+    `turned` holds every image four times: as it is, and after one, two and three quarter turns. One that is `like`
+    the first view has its augmentations of that family, and draws all others anew.
     """
 
     policy: Policy
     draws: int
+    turned: bool = False
+    like: Family | None = None
 
     def random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All that is random about the view."""
@@ -39,6 +44,12 @@ class View:
     inputs: Float[Tensor, "n ..."]
     theta: Float[Tensor, "draws k"] | None = None
 
+    @property
+    def parameters(self) -> Float[Tensor, "n k"]:
+        """θ of every sample: neighbors that share an augmentation have the same row."""
+        assert self.theta is not None
+        return self.theta.repeat_interleave(len(self.inputs) // len(self.theta), 0)
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedView(View):
@@ -50,6 +61,12 @@ class EncodedView(View):
 
     features: Float[Tensor, "n f"] | None = None
     embedding: Float[Tensor, "rows d"] | None = None
+
+    @property
+    def f(self) -> Float[Tensor, "n f"]:
+        """The features of a view that the encoder saw."""
+        assert self.features is not None
+        return self.features
 
     @property
     def z(self) -> Float[Tensor, "rows d"]:
@@ -79,16 +96,41 @@ class ViewPlan:
         processes share the batch. `make` may be a compiled form of `make_view`.
         """
         make, source, found = make or make_view, _source(inputs), []
+        drawn = self._random_numbers(source, generator)
         for position, view in enumerate(self.views):
             neighbors = batch // view.draws
-            numbers = tuple(n.repeat_interleave(neighbors, 0)[rows] for n in view.random_numbers(source, generator))
+            numbers = tuple(n.repeat_interleave(neighbors, 0)[rows] for n in drawn[position])
             theta = min(neighbors, len(inputs)) if self.wants_theta(position) else None
-            found.append(View(*make(view.policy, inputs, numbers, theta)))
+            x, coordinates_of_x = make(view.policy, inputs, numbers, theta)
+            found.append(View(quarter_turns(x) if view.turned else x, coordinates_of_x))
         return tuple(found)
+
+    def _random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> list[tuple[Tensor, ...]]:
+        """All that is random about every view."""
+        found: list[tuple[Tensor, ...]] = []
+        for view in self.views:
+            numbers = view.random_numbers(source, generator)
+            if view.like is not None:
+                assert isinstance(view.policy, ImagePolicy)
+                numbers = view.policy.sharing(numbers, found[0], view.like)
+            found.append(numbers)
+        return found
 
     def wants_theta(self, position: int) -> bool:
         """Whether θ of the view at this position is wanted."""
         return self.theta and position in self.equivariance
+
+
+def beside(views: tuple[ViewSpec, ...], policy: Policy, batch: int, *own: ViewSpec) -> ViewPlan:
+    """The equivariance receives the first two views of the method, and `own` ones; without a method, two from `policy`.
+
+    ValueError if the method has fewer.
+    """
+    drawn = views or (ViewSpec(policy, batch), ViewSpec(policy, batch))
+    if len(drawn) < 2:
+        raise ValueError(f"this equivariance compares two views of a sample, and the method draws {len(drawn)}")
+    theirs = range(len(drawn), len(drawn) + len(own))
+    return ViewPlan((*drawn, *own), tuple(range(len(views))), (0, 1, *theirs))
 
 
 Make = Callable[[Policy, Tensor, tuple[Tensor, ...], int | None], tuple[Tensor, Tensor | None]]
@@ -105,6 +147,11 @@ def make_view(
     drawn = policy.from_numbers(numbers, _source(inputs))  # type: ignore[arg-type]
     theta = coordinates(drawn[::neighbors], getattr(policy, "center", 1.0)) if neighbors else None
     return apply(inputs, drawn), theta
+
+
+def quarter_turns(images: Float[Tensor, "n c s s"]) -> Float[Tensor, "4*n c s s"]:
+    """All images, all of them turned by 90°, by 180°, and by 270°, counterclockwise."""
+    return torch.cat([images.rot90(turns, (2, 3)) for turns in range(4)])
 
 
 def _source(inputs: Tensor) -> tuple[int, ...]:

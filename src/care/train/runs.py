@@ -194,7 +194,8 @@ def _of_checkpoint(folder: Path) -> Trained:
     beside, exported = _below(EQUIVARIANCE, kept), {}
     equivariance = find("equivariance", config.equivariance.name) if beside else None
     if equivariance is not None:
-        module = equivariance(config.equivariance.settings, config.context(config.batch_size // config.accumulate))
+        context = config.context(config.batch_size // config.accumulate)
+        module = equivariance(config.equivariance.settings, encoder, context)
         exported = _filled(module, beside, folder).exported()
     return Trained(encoder, config, source, exported)
 

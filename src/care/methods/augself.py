@@ -1,0 +1,121 @@
+"""AugSelf (Lee, Lee, Lee, Lee and Shin, 2021): predict by which parameters the augmentations of two views differ."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from care.losses import parameter_difference
+from care.methods.standardized import Standardized, drawn_names
+from care.models import Encoder, projection_head
+from care.objective import (
+    Context,
+    EncodedView,
+    Equivariance,
+    Method,
+    Settings,
+    Term,
+    Terms,
+    ViewPlan,
+    ViewSpec,
+    beside,
+    setting,
+)
+from care.objective.views import Policy
+
+PARAMETERS_OF_IMAGES = {
+    "crop": ("x", "y", "scale", "aspect"),
+    "color": ("brightness", "contrast", "saturation", "hue"),
+    "flip": ("flip",),
+    "gray": ("gray",),
+    "blur": ("blur",),
+    "solarize": ("solarize",),
+}
+PARAMETERS_OF_CLOUDS = {"rotation": ("rotation_x", "rotation_y", "rotation_z"), "scale": ("scale",)}
+USUALLY_PREDICTED = ("crop", "color", "rotation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugSelfSettings(Settings):
+    """Settings of AugSelf."""
+
+    augself_weight: float = setting(1.0, "w, the weight of the prediction of each of the parameters.", above=0)
+    predicted: str | None = setting(
+        None,
+        "Which parameters are predicted, such as crop,color,flip; there are gray, blur and solarize as well and, of "
+        "point clouds, rotation and scale. Default: crop, color and rotation, those that the policy draws.",
+    )
+    prediction_width: int = setting(512, "Width of the networks φ, which have three layers.", at_least=1)
+
+
+class AugSelf(Equivariance):
+    """L = L_method + w Σ_k E (φ_k([f(x1); f(x2)]) − (ω1 − ω2)_k)², both orders of the views, f the features.
+
+    ω are the coordinates of an augmentation, standardized. Whether one view is flipped and the other is not is
+    predicted by the cross-entropy: two views do not show which of them it is.
+    """
+
+    Settings: ClassVar[type[AugSelfSettings]] = AugSelfSettings
+    uses_theta = True
+    on_features = True
+
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__(settings, encoder, context)
+        self.standardized = Standardized(context)
+        parameters = predicted(settings, context)
+        self.columns = {name: self._columns(names) for name, names in parameters.items()}
+        self.predictors = nn.ModuleDict(
+            {
+                name: projection_head(2 * encoder.feature_dim, settings.prediction_width, len(names), depth=3)
+                for name, names in parameters.items()
+            }
+        )
+
+    def _columns(self, names: tuple[str, ...]) -> slice:
+        first = self.standardized.names.index(names[0])
+        return slice(first, first + len(names))
+
+    @classmethod
+    def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
+        """Something is predicted that the policy draws."""
+        predicted(settings, context)
+
+    @classmethod
+    def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
+        """The method's two views."""
+        return beside(views, policy, batch)
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """A term for each of the parameters."""
+        a, b = views
+        both = [torch.cat([a.f, b.f], 1), torch.cat([b.f, a.f], 1)]
+        found = {}
+        for name, predictor in self.predictors.items():
+            orders = zip(self.forward_views(predictor, both), self._differences(a, b, name), strict=True)
+            losses = [parameter_difference(guess, truth, binary=name == "flip") for guess, truth in orders]
+            found[f"augself_{name}"] = Term(torch.stack(losses).mean(), self.settings.augself_weight)
+        return found
+
+    def _differences(self, a: EncodedView, b: EncodedView, name: str) -> list[torch.Tensor]:
+        """ω1 − ω2 and ω2 − ω1 of some parameters; whether they are flipped is not standardized: it is 0 or 1."""
+        if name == "flip":
+            change = (a.parameters - b.parameters)[:, self.columns[name]]
+            return 2 * [change.to(self.standardized.std)]
+        pairs = ((b.parameters, a.parameters), (a.parameters, b.parameters))
+        return [self.standardized.between(*pair)[:, self.columns[name]] for pair in pairs]
+
+
+def predicted(settings: Any, context: Context) -> dict[str, tuple[str, ...]]:
+    """The coordinates to predict, by the name of what has them; ValueError for what the policy does not draw."""
+    known = PARAMETERS_OF_CLOUDS if context.clouds else PARAMETERS_OF_IMAGES
+    drawn = {name: names for name, names in known.items() if set(names) & set(drawn_names(context))}
+    if settings.predicted is None:
+        chosen = [name for name in drawn if name in USUALLY_PREDICTED]
+    else:
+        chosen = [name.strip() for name in settings.predicted.split(",")]
+    if missing := [name for name in chosen if name not in drawn]:
+        raise ValueError(f"predicted: the policy draws {', '.join(drawn)}, and not {', '.join(missing)}")
+    if not chosen:
+        raise ValueError("augself has nothing to predict: the policy draws no crop and no color")
+    return {name: drawn[name] for name in chosen}

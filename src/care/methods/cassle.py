@@ -1,0 +1,82 @@
+"""CASSLE (Przewięźlikowski et al., 2023): the projection head sees the augmentation, so the features may keep it."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.methods.standardized import Standardized
+from care.models import Encoder
+from care.objective import Context, EncodedView, Equivariance, Method, Settings, Terms, ViewPlan, ViewSpec, setting
+from care.objective.views import Policy
+
+LAYERS = 6  # of γ
+
+
+@dataclass(frozen=True, kw_only=True)
+class CASSLESettings(Settings):
+    """Settings of CASSLE."""
+
+    condition_width: int = setting(64, "Width of γ, which has six layers.", at_least=1)
+
+
+class CASSLE(Equivariance):
+    """L = L_method of z = head([f; γ(ω)]), and no other term.
+
+    The first layer of the head is linear, so [f; γ] enters it as W f + V γ(ω): the encoder has W, this has γ and V.
+    What is added is V (γ(ω) − γ(0)), the constant being the layer's own. A view that is not augmented has ω = 0, and
+    the encoder by itself is the head that is told so.
+    """
+
+    Settings: ClassVar[type[CASSLESettings]] = CASSLESettings
+    uses_theta = True
+    conditions = True
+
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__(settings, encoder, context)
+        self.standardized = Standardized(context)
+        first = next(layer for layer in encoder.head.modules() if isinstance(layer, nn.Linear))
+        self.gamma = condition(len(self.standardized.names), settings.condition_width)
+        self.V = nn.Linear(settings.condition_width, first.out_features, bias=False)
+
+    @classmethod
+    def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
+        """There is a method, all of whose embeddings come from the head."""
+        if method is None:
+            raise ValueError("cassle changes the head and has no loss of its own: choose a method")
+        if method.teacher_views(method.Settings(), 2):
+            raise ValueError(
+                f"cassle tells the head which augmentation it sees, and the teacher of {method.__name__} is not told: "
+                "choose a method without a teacher"
+            )
+
+    @classmethod
+    def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
+        """The method's views, all of them with θ."""
+        positions = tuple(range(len(views)))
+        return ViewPlan(views, positions, positions)
+
+    def embed(self, head: nn.Module, views: list[EncodedView]) -> list[Tensor]:
+        """head([f; γ(ω)]) of every view."""
+        assert isinstance(head, nn.Sequential)
+        return self.forward_views(head[1:], [head[0](view.f) + self.told(view.parameters) for view in views])
+
+    def told(self, theta: Float[Tensor, "n k"]) -> Float[Tensor, "n width"]:
+        """V (γ(ω) − γ(0)), what the first layer of the head is told of the augmentation."""
+        omega = self.standardized(theta)
+        told: Tensor = self.V(self.gamma(omega) - self.gamma(torch.zeros_like(omega[:1])))
+        return told
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """None: the method's loss is all there is."""
+        return {}
+
+
+def condition(coordinates: int, width: int) -> nn.Sequential:
+    """γ: six linear layers, each with a ReLU."""
+    widths = (coordinates, *LAYERS * [width])
+    layers = ((nn.Linear(before, after), nn.ReLU(inplace=True)) for before, after in pairwise(widths))
+    return nn.Sequential(*(layer for pair in layers for layer in pair))

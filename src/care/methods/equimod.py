@@ -1,0 +1,93 @@
+"""EquiMod (Devillers and Lefort, 2022): predict the embedding of a view from the picture and the augmentation."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.losses import info_nce
+from care.methods.standardized import Standardized
+from care.models import Encoder, projection_head
+from care.objective import (
+    Context,
+    EncodedView,
+    Equivariance,
+    Settings,
+    Term,
+    Terms,
+    ViewPlan,
+    ViewSpec,
+    beside,
+    setting,
+)
+from care.objective.views import Policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class EquiModSettings(Settings):
+    """Settings of EquiMod."""
+
+    equimod_weight: float = setting(1.0, "λ, the weight of the equivariance loss.", above=0)
+    equimod_temperature: float = setting(0.2, "τ of the InfoNCE between embeddings and their predictions.", above=0)
+    augmentation_width: int = setting(128, "To how many numbers V takes the coordinates ω.", at_least=1)
+
+
+class EquiMod(Equivariance):
+    """L = L_method + λ InfoNCE([y1; y2], [ŷ1; ŷ2]), ŷ_i = BN(W [y_0; BN(V ω_i)]).
+
+    y = g(f) comes from a projection head of its own, y_0 is that of the picture without an augmentation, and ω_i are
+    the coordinates of the augmentation of view i. Predictions of other augmentations of the same picture are negatives.
+    """
+
+    Settings: ClassVar[type[EquiModSettings]] = EquiModSettings
+    uses_theta = True
+    on_features = True
+
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__(settings, encoder, context)
+        self.standardized = Standardized(context)
+        self.head = projection_head(encoder.feature_dim, context.head_width, context.embedding_dim)
+        self.predictor = Predictor(context.embedding_dim, len(self.standardized.names), settings.augmentation_width)
+
+    @classmethod
+    def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
+        """The method's two views, and the picture as it is."""
+        return beside(views, policy, batch, unaugmented(policy))
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """InfoNCE of embeddings with their predictions, over the images of all processes."""
+        *augmented, _ = views
+        *y, y0 = self.forward_views(self.head, [view.f for view in views])
+        omega = [self.standardized(view.parameters) for view in augmented]
+        predicted = self.forward_views(self.predictor, [torch.cat([y0, w.to(y0)], 1) for w in omega])
+        both, guessed = (self.gather(torch.cat(part)) for part in (y, predicted))
+        loss = info_nce(both, guessed, temperature=self.settings.equimod_temperature)
+        return {"equimod": Term(loss, self.settings.equimod_weight)}
+
+    def exported(self) -> dict[str, Tensor]:
+        """The head g and the predictor, so that ŷ can be asked for later."""
+        return {name: tensor.detach() for name, tensor in self.state_dict().items()}
+
+
+class Predictor(nn.Module):
+    """(y_0, ω) ↦ BN(W [y_0; BN(V ω)]), linear but for the norms."""
+
+    def __init__(self, d: int, coordinates: int, width: int) -> None:
+        super().__init__()
+        self.d = d
+        self.V = nn.Sequential(nn.Linear(coordinates, width, bias=False), nn.BatchNorm1d(width))
+        self.W = nn.Sequential(nn.Linear(d + width, d, bias=False), nn.BatchNorm1d(d))
+
+    def forward(self, x: Float[Tensor, "n inputs"]) -> Float[Tensor, "n {self.d}"]:
+        """ŷ of rows [y_0; ω]."""
+        y0, omega = x.split([self.d, x.shape[1] - self.d], 1)
+        predicted: Tensor = self.W(torch.cat([y0, self.V(omega)], 1))
+        return predicted
+
+
+def unaugmented(policy: Policy) -> ViewSpec:
+    """The view that a policy leaves as it is."""
+    return ViewSpec(dataclasses.replace(policy, identity=1.0), 1)

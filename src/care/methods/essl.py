@@ -1,0 +1,98 @@
+"""E-SSL (Dangovski et al., 2022): predict by how many quarter turns a crop was turned."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from torch import nn
+
+from care.augment import ImagePolicy
+from care.losses import quarter_turns
+from care.models import Encoder
+from care.models.timm_models import MISFITS, output_width
+from care.objective import (
+    Context,
+    EncodedView,
+    Equivariance,
+    Method,
+    Settings,
+    Term,
+    Terms,
+    ViewPlan,
+    ViewSpec,
+    setting,
+)
+from care.objective.views import Policy
+
+SMALLEST = 8  # pixels
+
+
+@dataclass(frozen=True, kw_only=True)
+class ESSLSettings(Settings):
+    """Settings of E-SSL."""
+
+    essl_weight: float = setting(0.4, "λ, the weight of the prediction of quarter turns.", above=0)
+    turned_size: int | None = setting(
+        None, "Side of the turned crops in pixels. Default: half of the method's views.", at_least=SMALLEST
+    )
+    turn_width: int = setting(2048, "Width of the network that predicts quarter turns.", at_least=1)
+
+
+class ESSL(Equivariance):
+    """L = L_method + λ E_x E_k [−log softmax(h(f(r^k x)))_k], k = 0 … 3 quarter turns r^k of one crop of each image.
+
+    All four go through the backbone together, so that BatchNorm cannot take out what tells one turn from another.
+    """
+
+    Settings: ClassVar[type[ESSLSettings]] = ESSLSettings
+    on_features = True
+
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__(settings, encoder, context)
+        assert isinstance(context.policy, ImagePolicy)
+        check_sizes(encoder, context.policy.size, turned_size(settings, context.policy))
+        self.head = turn_head(encoder.feature_dim, settings.turn_width)
+
+    @classmethod
+    def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
+        """There are pictures to turn."""
+        if context.clouds:
+            raise ValueError(
+                "essl turns pictures by quarters: for point clouds choose augself, which predicts rotations"
+            )
+
+    @classmethod
+    def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
+        """The method's views, and a crop of each image in its four turns."""
+        assert isinstance(policy, ImagePolicy)
+        small = ViewSpec(policy.resized(turned_size(settings, policy)), batch, turned=True)
+        return ViewPlan((*views, small), tuple(range(len(views))), (len(views),))
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """The cross-entropy of the turns."""
+        (turned,) = views
+        return {"essl": Term(quarter_turns(self.head(turned.f)), self.settings.essl_weight)}
+
+
+def turned_size(settings: Any, policy: ImagePolicy) -> int:
+    """The side of the turned crops."""
+    return int(settings.turned_size or max(SMALLEST, policy.size // 2))
+
+
+def turn_head(features: int, width: int) -> nn.Sequential:
+    """h: three layers with LayerNorm and ReLU between them."""
+    widths = (features, width, width)
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.LayerNorm(after), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.Linear(width, 4))
+
+
+def check_sizes(encoder: Encoder, size: int, turned: int) -> None:
+    """ValueError where the network does not take turned crops of another size than the views."""
+    try:
+        output_width(encoder.backbone, (turned, turned))
+    except MISFITS as error:
+        raise ValueError(
+            f"this model takes pictures of {size} pixels and none of {turned}: choose --turned-size {size}"
+        ) from error

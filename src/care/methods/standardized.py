@@ -1,0 +1,59 @@
+"""θ as the networks of the peers see it."""
+
+from functools import cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.augment import PointPolicy, coordinates, relative
+from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
+from care.objective import Context
+from care.objective.views import Policy
+
+
+class Standardized(nn.Module):
+    """θ_k / σ_k, σ_k the standard deviation of θ_k under the policy: 0 still changes nothing.
+
+    A coordinate that the policy does not change is 0, and stays so.
+    """
+
+    std: Tensor
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.names, std = names_of(context), spread(context)
+        self.register_buffer("std", torch.where(std > 0, std, 1.0))
+
+    def forward(self, theta: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+        """The coordinates, standardized."""
+        return theta.to(self.std) / self.std
+
+    def between(self, theta1: Float[Tensor, "n k"], theta2: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+        """Those of what leads from a view with θ1 to one with θ2, standardized likewise."""
+        return self(relative(theta1, theta2))
+
+
+def names_of(context: Context) -> tuple[str, ...]:
+    """The names of the coordinates θ."""
+    return POINT_NAMES if context.clouds else IMAGE_NAMES
+
+
+def drawn_names(context: Context) -> list[str]:
+    """Those of them that the policy changes."""
+    return [name for name, std in zip(names_of(context), spread(context).tolist(), strict=True) if std > 0]
+
+
+def spread(context: Context) -> Float[Tensor, " k"]:
+    """The standard deviations of θ under the policy."""
+    assert context.policy is not None
+    return drawn_coordinates(context.policy).std(0)
+
+
+@cache
+def drawn_coordinates(policy: Policy, count: int = 4096) -> Float[Tensor, "count k"]:
+    """θ of so many augmentations that `policy` draws, always the same: their range and spread are those of θ."""
+    generator = torch.Generator().manual_seed(0)
+    if isinstance(policy, PointPolicy):
+        return coordinates(policy.sample(count, (1,), generator))
+    return coordinates(policy.sample(count, (policy.size, policy.size), generator), policy.center)

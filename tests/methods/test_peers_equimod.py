@@ -1,0 +1,70 @@
+"""EquiMod: its formula, its minimum, and the view that is not augmented."""
+
+import pytest
+import torch
+from torch import nn
+
+from care.augment import simclr
+from care.methods.standardized import drawn_coordinates
+from losses import literal
+from methods.peers import CLOUDS, features_of, passed, peer_of, planted
+from objective.small import BATCH, build, drawn, noise
+
+
+def normalized(x):
+    """BatchNorm at its start, one column at a time."""
+    columns = [(c - c.mean()) / torch.sqrt(((c - c.mean()) ** 2).mean() + 1e-5) for c in x.unbind(1)]
+    return torch.stack(columns, 1)
+
+
+def test_it_is_its_formula():
+    objective = build(equivariance="equimod", equimod_temperature=0.3, equimod_weight=0.6)
+    views, peer = drawn(objective, noise()), objective.equivariance
+    y1, y2, y0 = passed(peer.head, features_of(objective, views))
+    V, W = peer.predictor.V[0].weight, peer.predictor.W[0].weight
+    predicted = []
+    for view in views[:2]:
+        omega = view.theta.double() / drawn_coordinates(simclr()).std(0).double().where(
+            drawn_coordinates(simclr()).std(0) > 0, 1.0
+        )
+        v = normalized(torch.stack([V @ row for row in omega]))
+        predicted.append(normalized(torch.stack([W @ torch.cat([y, row]) for y, row in zip(y0, v, strict=True)])))
+    expected = literal.info_nce(torch.cat([y1, y2]), torch.cat(predicted), 0.3)
+    term = objective(views)["equimod"]
+    assert term.value.item() == pytest.approx(expected, rel=1e-5)
+    assert term.weight == 0.6
+
+
+def test_the_third_view_is_the_picture():
+    objective = build(equivariance="equimod")
+    images = noise()
+    views = drawn(objective, images)
+    torch.testing.assert_close(views[2].inputs, images)
+    assert not views[2].theta.any()
+    assert objective.plan.method == (0, 1)
+    assert objective.embedded == [0, 1]
+
+
+@pytest.mark.parametrize("chosen", [{}, CLOUDS], ids=["images", "clouds"])
+def test_embeddings_that_the_augmentation_shifts_as_predicted_have_no_loss(chosen):
+    """y = (which picture, ω): the prediction (y_0, ω) ↦ y_0 + (0, ω) is exact, and far from all others."""
+    peer = peer_of(equivariance="equimod", equimod_temperature=1e-3, **chosen)
+    k = len(peer.standardized.names)
+    theta = torch.randn(2, BATCH, k)
+
+    class Shift(nn.Module):
+        def forward(self, x):
+            return x[:, :-k] + nn.functional.pad(x[:, -k:], (BATCH, 0))
+
+    peer.head, peer.predictor = nn.Identity(), Shift()
+    shifts = [torch.zeros(BATCH, k), *(t / peer.standardized.std for t in theta)]
+    f0, f1, f2 = (torch.cat([3 * torch.eye(BATCH), shift], 1) for shift in shifts)
+    views = [planted(theta[0], f1), planted(theta[1], f2), planted(torch.zeros(BATCH, k), f0)]
+    assert peer.terms(*views)["equimod"].value.item() == pytest.approx(0, abs=1e-6)
+    wrong = [planted(theta[1], f1), *views[1:]]
+    assert peer.terms(*wrong)["equimod"].value.item() > 1
+
+
+def test_what_predicts_is_kept():
+    kept = peer_of(equivariance="equimod").exported()
+    assert {"head.0.weight", "predictor.V.0.weight", "standardized.std"} <= kept.keys()

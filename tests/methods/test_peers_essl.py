@@ -1,0 +1,72 @@
+"""E-SSL: its formula, its minimum, and the turned crops."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from care.losses import quarter_turns
+from losses import literal
+from methods.peers import CLOUDS, peer_of, planted
+from objective.small import BATCH, build, drawn, noise, small
+
+
+def test_it_is_its_formula():
+    objective = build(equivariance="essl", essl_weight=0.3)
+    views = drawn(objective, noise())
+    crops, encoder = views[2].inputs[:BATCH], copy.deepcopy(objective.encoder)
+    turns = [torch.stack([crop.rot90(k, (1, 2)) for crop in crops]) for k in range(4)]
+    logits = objective.equivariance.head(encoder.features(torch.cat(turns))).unflatten(0, (4, BATCH))
+    term = objective(views)["essl"]
+    assert term.value.item() == pytest.approx(literal.quarter_turns(logits), rel=1e-9)
+    assert term.weight == 0.3
+
+
+def test_crops_of_half_the_size_are_turned_as_pillow_does():
+    objective = build(equivariance="essl")
+    *_, turned = drawn(objective, noise())
+    assert turned.inputs.shape == (4 * BATCH, 3, 16, 16)
+    crop, once = (turned.inputs[i, 0].float().numpy() for i in (0, BATCH))
+    expected = Image.fromarray(crop).transpose(Image.Transpose.ROTATE_90)
+    assert torch.equal(torch.from_numpy(once), torch.from_numpy(np.array(expected)))
+
+
+def test_the_head_of_the_encoder_sees_no_turned_crops():
+    """Or its BatchNorm would follow them."""
+    objective, alone = build(equivariance="essl"), build()
+    views = drawn(objective, noise())
+    objective(views)
+    alone(views[:2])
+    for name, value in alone.encoder.head.state_dict().items():
+        torch.testing.assert_close(objective.encoder.head.state_dict()[name], value)
+
+
+def test_features_that_show_the_turn_have_no_loss():
+    peer = peer_of(equivariance="essl")
+    peer.head = nn.Identity()
+    turns = 100 * torch.eye(4).repeat_interleave(BATCH, 0)
+    view = planted(torch.zeros(4 * BATCH, 1), turns)
+    assert peer.terms(view)["essl"].value.item() == 0
+    assert quarter_turns(turns.roll(1, 0)).item() > 1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (CLOUDS, "essl turns pictures by quarters: for point clouds choose augself"),
+        ({"turned_size": 4}, "turned_size must be at least 8, got 4"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_turned_is_refused(chosen, message):
+    with pytest.raises(ValueError, match=message):
+        small(equivariance="essl", **chosen)
+
+
+def test_a_network_for_one_size_says_which():
+    with pytest.raises(ValueError, match="pictures of 32 pixels and none of 16: choose --turned-size 32"):
+        peer_of(equivariance="essl", model="vit_tiny_patch16_224")
+    peer_of(equivariance="essl", model="test_vit")
