@@ -10,8 +10,11 @@ pytestmark = pytest.mark.gpu
 CHOSEN = {
     "CARE": (),
     "MoCo-v2 and CARE": ("--method", "mocov2", "--queue", 64),
-    "split at a layer": ("--equivariance", "split", "--equivariant-dim", 4, "--equivariant-layer", "layer2"),
-}
+    "split at a layer, for two families": (
+        "--equivariance", "split", "--equivariant-dim", 4, "--equivariant-layer", "layer2",
+        "--equivariance-policy", "hue_only,crop_only",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN)

@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 from collections.abc import Callable
 
+from care.augment.mixed import mixture
 from care.augment.policy import ImagePolicy
 
 
@@ -50,6 +51,11 @@ def color_only(size: int = 32) -> ImagePolicy:
 def hue_only(size: int = 32) -> ImagePolicy:
     """A uniform hue shift of every image and nothing else: the color operation that is an action of the circle."""
     return dataclasses.replace(color_only(size), brightness=0.0, contrast=0.0, saturation=0.0, hue=0.5)
+
+
+def crop_only(size: int = 32) -> ImagePolicy:
+    """SimCLR's random crop of every image and nothing else: for an equivariance loss on crops alone."""
+    return simclr(size).only("crop").certain()
 
 
 def shapes() -> ImagePolicy:
@@ -99,6 +105,7 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
     "color_kept": color_kept,
     "color_only": color_only,
     "hue_only": hue_only,
+    "crop_only": crop_only,
     "shapes": shapes,
     "mocov2": mocov2,
     "imagenet100": imagenet100,
@@ -111,7 +118,9 @@ POINT_POLICY = "rotations"  # what `PointPolicy` is called
 
 
 def policy_named(name: str) -> ImagePolicy:
-    """The preset called `name`, with its usual size."""
+    """The preset called `name`, with its usual size; of several, `hue_only,crop_only`, each draw is one of them."""
+    if "," in name:
+        return mixture([policy_named(part.strip()) for part in name.split(",")])
     if name == POINT_POLICY:
         raise ValueError(f"the policy {name} is for point clouds; for images there are {', '.join(PRESETS)}")
     if name not in PRESETS:
