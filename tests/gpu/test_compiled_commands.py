@@ -10,9 +10,9 @@ pytestmark = pytest.mark.gpu
 CHOSEN = {
     "CARE": (),
     "MoCo-v2 and CARE": ("--method", "mocov2", "--queue", 64),
-    "split at a layer, for two families": (
+    "split at a layer, for two families, on half of each chunk": (
         "--equivariance", "split", "--equivariant-dim", 4, "--equivariant-layer", "layer2",
-        "--equivariance-policy", "hue_only,crop_only",
+        "--equivariance-policy", "hue_only,crop_only", "--equivariance-fraction", 0.5,
     ),
 }  # fmt: skip
 

@@ -28,8 +28,9 @@ def step_flops(config: Config, size: int) -> int:
     """3 × forward × views × batch, the encoder's alone; what a teacher sees goes forward only."""
     plan, method = view_plan(config, config.batch_size), find("method", config.method.name)
     taught = method.teacher_views if method is not None else 0
-    passes = PASSES_OF_TRAINING * len(positions_seen(plan, method)) + taught
-    return passes * config.batch_size * forward_flops(build_encoder(config, (size, size)), size)
+    seen = sum(plan.views[i].share for i in positions_seen(plan, method))
+    passes = PASSES_OF_TRAINING * seen + taught
+    return round(passes * config.batch_size) * forward_flops(build_encoder(config, (size, size)), size)
 
 
 def peak_flops(device: torch.device, seconds: float) -> float:

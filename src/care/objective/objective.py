@@ -10,7 +10,7 @@ from care.objective.views import EncodedView, View, ViewPlan, with_embedding
 
 
 class Objective(nn.Module):
-    """L = L_method(c) + L_equivariance(r), of one pass of all views through the encoder.
+    """L = L_method(c) + L_equivariance(r), of one pass of all views of as many samples through the encoder.
 
     The embedding is z for both or, where the equivariance splits it, z = (c, r), with c the invariant part. Called with
     what `plan` draws, it returns the terms of the loss by name.
@@ -60,9 +60,12 @@ class Objective(nn.Module):
         return positions_seen(self.plan, type(self.method) if self.method is not None else None)
 
     def _encode(self, views: Sequence[View]) -> Mapping[int, EncodedView]:
-        """All views, and features and embeddings of those that the encoder sees, in one pass."""
-        inputs = [views[i].inputs for i in self.seen]
-        outputs = dict(zip(self.seen, self.encoder.encode_views(inputs, self.joint), strict=True))
+        """All views, and features and embeddings of those that the encoder sees, in one pass for all of a share."""
+        outputs: dict[int, tuple[Tensor, Tensor]] = {}
+        for share in dict.fromkeys(self.plan.views[i].share for i in self.seen):
+            alike = [i for i in self.seen if self.plan.views[i].share == share]
+            encoded = self.encoder.encode_views([views[i].inputs for i in alike], self.joint)
+            outputs |= zip(alike, encoded, strict=True)
         return {i: EncodedView(view.inputs, view.theta, *outputs.get(i, (None, None))) for i, view in enumerate(views)}
 
     def _for_method(self, view: EncodedView) -> EncodedView:

@@ -17,11 +17,26 @@ Policy = ImagePolicy | PointPolicy
 class ViewSpec:
     """How a view of a batch is drawn: `draws` augmentations from `policy`, each shared by batch/draws neighbors.
 
-    As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch".
+    As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch". A view may be
+    of some samples only: of every `chunk` neighbors, the first `kept`.
     """
 
     policy: Policy
     draws: int
+    chunk: int = 1
+    kept: int = 1
+
+    @property
+    def share(self) -> float:
+        """The share of the samples that the view is of."""
+        return self.kept / self.chunk
+
+    def of(self, rows: Tensor) -> Tensor:
+        """Those of the rows, one for each sample, that belong to the view; processes hold whole chunks."""
+        if self.kept == self.chunk:
+            return rows
+        order = torch.arange(len(rows), device=rows.device).view(-1, self.chunk)
+        return rows[order[:, : self.kept].flatten()]
 
     def random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All that is random about the view."""
@@ -81,9 +96,10 @@ class ViewPlan:
         make, source, found = make or make_view, _source(inputs), []
         for position, view in enumerate(self.views):
             neighbors = batch // view.draws
-            numbers = tuple(n.repeat_interleave(neighbors, 0)[rows] for n in view.random_numbers(source, generator))
-            theta = min(neighbors, len(inputs)) if self.wants_theta(position) else None
-            found.append(View(*make(view.policy, inputs, numbers, theta)))
+            drawn = (n.repeat_interleave(neighbors, 0)[rows] for n in view.random_numbers(source, generator))
+            numbers = tuple(view.of(n) for n in drawn)
+            theta = round(view.share * min(neighbors, len(inputs))) if self.wants_theta(position) else None
+            found.append(View(*make(view.policy, view.of(inputs), numbers, theta)))
         return tuple(found)
 
     def wants_theta(self, position: int) -> bool:
