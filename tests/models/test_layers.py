@@ -8,7 +8,7 @@ from care.models.layers import layer_index, layer_names, layer_width, read_layer
 from models.zoo import MODELS, REFUSED
 
 WITHOUT_LAYERS = (
-    "coat", "convit", "convmixer", "cs3darknet", "darknet", "densenet", "dla", "dpn", "hrnet", "inception_resnet",
+    "coat_", "convit", "convmixer", "cs3darknet", "darknet", "densenet", "dla", "dpn", "hrnet", "inception_resnet",
     "inception_v3", "legacy", "selecsls", "sequencer", "test_nfnet", "vgg", "visformer", "xception",
 )  # fmt: skip
 

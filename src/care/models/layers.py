@@ -1,13 +1,14 @@
 """The features of an intermediate layer of a backbone, beside its last ones."""
 
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from care.models.timm_models import MISFITS, without_numbers
+from care.models.timm_models import MISFITS, in_one_line, without_numbers
 
 
 def layer_names(backbone: nn.Module) -> tuple[str, ...]:
@@ -32,13 +33,22 @@ def layer_index(backbone: nn.Module, name: str) -> int:
 
 
 def layer_width(backbone: nn.Module, source: tuple[int, ...], index: int) -> int:
-    """d of the pooled features [n, d] of a layer for images of shape `source`, by a pass that computes no numbers."""
+    """d of the pooled features [n, d] of a layer for images of shape `source`, by a pass that computes no numbers.
+
+    ValueError if a pass that reads layers is not the model's own.
+    """
     try:
         with torch.no_grad(), torch.device("meta"):
-            return read_layer(without_numbers(backbone).eval(), torch.empty(2, 3, *source), index)[1].shape[1]
+            twin, x = without_numbers(backbone).eval(), torch.empty(2, 3, *source)
+            last, maps = twin.forward_intermediates(x, indices=[index], stop_early=False)  # type: ignore[operator]
+            if _shapes(last) == _shapes(twin.forward_features(x)):  # type: ignore[operator]
+                return int(maps[0].shape[1])
     except MISFITS as error:
-        name = layer_names(backbone)[index]
-        raise ValueError(f"{type(backbone).__name__} cannot be read at {name}: choose another model") from error
+        reason = f" ({in_one_line(error)})"
+    else:
+        reason = ""
+    name, kind = layer_names(backbone)[index], type(backbone).__name__
+    raise ValueError(f"{kind} cannot be read at {name}{reason}: choose another model")
 
 
 def read_layer(
@@ -46,5 +56,10 @@ def read_layer(
 ) -> tuple[Float[Tensor, "n features"], Float[Tensor, "n width"]]:
     """(the last features, the mean over all places, or tokens, of a layer), of one pass."""
     # Not by a hook: within a block that is compiled, it would be compiled too, and what it keeps would get lost.
-    last, maps = backbone.forward_intermediates(x, indices=[index])  # type: ignore[operator]
+    last, maps = backbone.forward_intermediates(x, indices=[index], stop_early=False)  # type: ignore[operator]
     return backbone.forward_head(last), maps[0].mean(dim=(2, 3))  # type: ignore[operator]
+
+
+def _shapes(last: Tensor | Sequence[Tensor]) -> list[torch.Size]:
+    """Of what is handed to the head: a map, tokens, or several of these."""
+    return [tensor.shape for tensor in ((last,) if isinstance(last, Tensor) else last)]

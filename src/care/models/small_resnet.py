@@ -22,10 +22,16 @@ class SmallResNet(nn.Module):
 
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n features"]:
         """One vector per image."""
-        return self.forward_head(self.forward_intermediates(images, [])[0])
+        return self.forward_head(self.forward_features(images))
 
-    def forward_intermediates(self, images: Tensor, indices: list[int]) -> tuple[Tensor, list[Tensor]]:
-        """(the last map, those of some blocks), as models of timm give them."""
+    def forward_features(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c i j"]:
+        """The last map."""
+        return self.blocks(relu(self.stem(images)))
+
+    def forward_intermediates(
+        self, images: Float[Tensor, "n 3 h w"], indices: list[int], stop_early: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        """(the last map, those of some blocks), as models of timm give them; it never stops early."""
         maps = [relu(self.stem(images))]
         for block in self.blocks:
             maps.append(block(maps[-1]))
