@@ -81,7 +81,7 @@ class CARE(Equivariance):
         """Algorithm 1: two views per chunk beside the method's, or in their place."""
         draws = settings.chunks if settings.augmentation_per == "chunk" else 1
         chunk, changing = batch // settings.chunks, dataclasses.replace(policy, identity=settings.identity_probability)
-        chunked = ViewSpec(changing, draws, chunk, round(chunk * settings.equivariance_fraction))
+        chunked = ViewSpec(changing, draws, chunk=chunk, kept=round(chunk * settings.equivariance_fraction))
         n = len(views)
         if settings.equivariance_views == "own":
             return ViewPlan((*views, chunked, chunked), tuple(range(n)), (n, n + 1))
