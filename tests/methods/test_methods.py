@@ -181,3 +181,16 @@ def test_keys_of_moco_are_normalized_in_groups(batch, processes, groups):
 def test_keys_that_cannot_be_parted_are_refused():
     with pytest.raises(ValueError, match="a batch of 127 cannot be parted"):
         small(method="mocov2", batch_size=127, queue=128)
+
+
+def test_a_fraction_of_each_chunk_is_what_the_equivariance_loss_is_of():
+    """Each view goes through the network for itself, whatever its size; the method's loss is what it was."""
+    half, whole = (build(equivariance="care", chunks=2, equivariance_fraction=f) for f in (0.5, 1.0))
+    views = drawn(half, noise())
+    assert [len(view.inputs) for view in views] == [BATCH, BATCH, BATCH // 2, BATCH // 2]
+    apart = copy.deepcopy(half.encoder)
+    z = [apart(view.inputs) for view in views]
+    found = half(views)
+    torch.testing.assert_close(found["equivariance"].value, equivariance(z[2], z[3], 2))
+    torch.testing.assert_close(found["info_nce"].value, whole(drawn(whole, noise()))["info_nce"].value)
+    torch.testing.assert_close(half.encoder.state_dict(), apart.state_dict())

@@ -99,7 +99,7 @@ def test_synchronized_statistics_of_one_process_are_plain_ones(shape, generator)
 
 
 def test_compiled_views_equal_separate_passes():
-    """In a process of its own, because the shape checks of the test suite cannot be compiled."""
+    """Also of a layer. In a process of its own, because the shape checks of the test suite cannot be compiled."""
     program = """
         import copy, torch
         from timm.models.resnet import BasicBlock, ResNet
@@ -108,7 +108,8 @@ def test_compiled_views_equal_separate_passes():
         from care.models.blocks import compile_blocks
         torch.manual_seed(0)
         backbone = ResNet(BasicBlock, (3, 1, 1, 1), num_classes=0, channels=(8, 8, 8, 8))
-        separate = Encoder(backbone, torch.nn.Linear(8, 8), (0.0,) * 3, (1.0,) * 3).double()
+        c, r = torch.nn.Linear(8, 5), torch.nn.Linear(8, 3)
+        separate = Encoder(backbone, c, (0.0,) * 3, (1.0,) * 3, layer="layer2", equivariant_head=r).double()
         together = split_batchnorm(copy.deepcopy(separate))
         assert compile_blocks(together.backbone, backend="aot_eager", fullgraph=True)
         views = list(torch.randn(4, 6, 3, 32, 32, dtype=torch.float64))

@@ -36,6 +36,7 @@ COMBINATIONS = {
 REGISTERED_ONCE = {
     **{name: {"method": name, "equivariance": "care"} for name in METHODS},
     **{name: {"equivariance": name} for name in EQUIVARIANCES if name != "care"},
+    "split at a layer": {"equivariance": "split", "equivariant_layer": "layer2"},
 }
 
 

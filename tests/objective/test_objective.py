@@ -93,6 +93,22 @@ def test_gathering_reaches_methods_that_compare_images_only():
             "equivariance_policy is of use to views of its own only",
         ),
         (
+            {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.25},
+            "equivariance_fraction 0.25 is 1 of the 4 images of a chunk: .* at least 2, as with 1.0, 0.5$",
+        ),
+        (
+            {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.6},
+            "equivariance_fraction 0.6 is 2.4 of the 4 images",
+        ),
+        (
+            {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.5, "batchnorm": "joint"},
+            "views differ in size and cannot share BatchNorm: batchnorm view",
+        ),
+        (
+            {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.5, "equivariance_views": "shared"},
+            "equivariance_fraction is of use to views of its own only",
+        ),
+        (
             {"method": "none", "equivariance": "care", "equivariance_views": "shared"},
             "equivariance_views shared needs a method to share views with",
         ),

@@ -5,6 +5,7 @@ import dataclasses
 import difflib
 from collections.abc import Callable
 
+from care.augment.mixed import mixture
 from care.augment.policy import ImagePolicy
 
 
@@ -59,6 +60,11 @@ def hue_only(size: int = 32) -> ImagePolicy:
     return dataclasses.replace(color_only(size), brightness=0.0, contrast=0.0, saturation=0.0, hue=0.5)
 
 
+def crop_only(size: int = 32) -> ImagePolicy:
+    """SimCLR's random crop of every image and nothing else: for an equivariance loss on crops alone."""
+    return simclr(size).only("crop").certain()
+
+
 def shapes() -> ImagePolicy:
     """For the built-in shapes: any hue, strong color, and crops of at least 0.3 of the area.
 
@@ -107,6 +113,7 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
     "color_kept": color_kept,
     "color_only": color_only,
     "hue_only": hue_only,
+    "crop_only": crop_only,
     "shapes": shapes,
     "mocov2": mocov2,
     "imagenet100": imagenet100,
@@ -119,7 +126,9 @@ POINT_POLICY = "rotations"  # what `PointPolicy` is called
 
 
 def policy_named(name: str) -> ImagePolicy:
-    """The preset called `name`, with its usual size."""
+    """The preset called `name`, with its usual size; of several, `hue_only,crop_only`, each draw is one of them."""
+    if "," in name:
+        return mixture([policy_named(part.strip()) for part in name.split(",")])
     if name == POINT_POLICY:
         raise ValueError(f"the policy {name} is for point clouds; for images there are {', '.join(PRESETS)}")
     if name not in PRESETS:

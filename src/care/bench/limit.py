@@ -28,8 +28,9 @@ def step_flops(config: Config, size: int) -> int:
     """3 × forward × views × batch, the encoder's alone; what a teacher sees goes forward only."""
     plan, method = view_plan(config, config.batch_size), find("method", config.method.name)
     theirs = (plan, method, config.method.settings)
-    passes = PASSES_OF_TRAINING * len(positions_seen(*theirs)) + views_taught(*theirs)
-    return passes * config.batch_size * forward_flops(build_encoder(config, (size, size)), size)
+    seen = sum(plan.views[i].share for i in positions_seen(*theirs))
+    passes = PASSES_OF_TRAINING * seen + views_taught(*theirs)
+    return round(passes * config.batch_size) * forward_flops(build_encoder(config, (size, size)), size)
 
 
 def peak_flops(device: torch.device, seconds: float) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from care.cli.mistakes import users_input
-from care.cli.options import PRESETS, BatchSize, Device, Mean, Seed, Size, Std, channels
+from care.cli.options import PRESETS, BatchSize, Device, Layer, Mean, Seed, Size, Std, channels
 from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
 
@@ -40,6 +40,7 @@ def measure(
     decode: Annotated[
         bool, typer.Option(help="Also R² of the parameters of augmentations: of the hue, the crop, the blur.")
     ] = True,
+    layer: Layer = None,
     mean: Mean = None,
     std: Std = None,
     seed: Seed = 0,
@@ -62,7 +63,7 @@ def measure(
         from care.cli.studies import Asked, observed
         from care.evaluate import measure_observed
 
-        asked = Asked(model, name, split, policy, size, normalization, device, batch_size)
+        asked = Asked(model, name, split, policy, size, normalization, device, batch_size, layer)
         observer, title = observed(asked, images)
         folder = out or Path("measure-" + _word(model, title))
         claim_folder(folder)

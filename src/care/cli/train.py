@@ -10,7 +10,7 @@ from care.cli.ending import ending_in_one_line
 from care.cli.mistakes import users_input
 from care.cli.train_options import with_all_settings
 
-KEPT = " or ".join(keys("care.train.recipes", "KEPT"))
+KEPT = ", ".join(keys("care.train.recipes", "KEPT"))
 EQUIVARIANT_DIM = constant("care.train.recipes", "EQUIVARIANT_DIM")
 SAVE_MINUTES, SAVE_EVERY = (constant("care.train.job", f"Saving.{name}") for name in ("minutes", "every"))
 LOGGERS, LOG_EVERY = ", ".join(keys("care.train.loggers", "LOGGERS")), constant("care.train.step_means", "LOG_EVERY")
@@ -33,8 +33,8 @@ def train(
     keep: Annotated[
         str | None,
         typer.Option(
-            help=f"Keep what the method's loss discards, {KEPT}, in an equivariant part of {EQUIVARIANT_DIM} more "
-            "coordinates: --equivariance split with the --equivariance-policy for it."
+            help=f"Keep what the method's loss discards, {KEPT}, or several as hue,crop, in an equivariant part of "
+            f"{EQUIVARIANT_DIM} more coordinates: --equivariance split with the --equivariance-policy for it."
         ),
     ] = None,
     logger: Annotated[

@@ -14,7 +14,7 @@ from care.objective.views import EncodedView, View, ViewPlan, with_embedding
 
 
 class Objective(nn.Module):
-    """L = L_method(c) + L_equivariance(r), of one pass of all views of a size through the encoder.
+    """L = L_method(c) + L_equivariance(r), of one pass of all views of a shape through the encoder.
 
     The embedding is z for both or, where the equivariance splits it, z = (c, r), with c the invariant part. Called with
     what `plan` draws, it returns the terms of the loss by name.

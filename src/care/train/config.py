@@ -104,6 +104,10 @@ class Config(ObjectiveSettings):
             not (self.activation_checkpointing and self.compile),
             "activation_checkpointing cannot be compiled: leave out --compile",
         )
+        _require(
+            not (self.activation_checkpointing and self.equivariant_layer),
+            "activation_checkpointing keeps the activations of an equivariant_layer: leave out one of them",
+        )
         if not any(isinstance(choice.settings, Unchecked) for choice in (self.method, self.equivariance)):
             self.check(self.batch_size // self.accumulate)
 

@@ -53,7 +53,7 @@ SMALL_IMAGES: dict[str, Any] = {
 }  # fmt: skip
 
 # What a split embedding can keep of what the method's loss discards, and by which augmentations it is trained.
-KEPT = {"hue": "hue_only", "photometric": "color_only"}
+KEPT = {"hue": "hue_only", "photometric": "color_only", "crop": "crop_only"}
 EQUIVARIANT_DIM = 16
 
 
@@ -150,12 +150,19 @@ def _small_images() -> dict[str, Config]:
 
 
 def keeping(what: str, embedding_dim: int) -> dict[str, Any]:
-    """Settings that keep the hue, or colors ("photometric"), in an equivariant part beside `embedding_dim` numbers."""
-    if what not in KEPT:
-        close = difflib.get_close_matches(what, KEPT, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"what can be kept is {' or '.join(KEPT)}, not {what}{hint}")
-    return {**split_embedding(embedding_dim), "equivariance_policy": KEPT[what]}
+    """Settings that keep the hue, colors ("photometric") or the crop in an equivariant part beside `embedding_dim`
+    numbers. Several, such as "hue,crop", share it: each chunk draws an augmentation of one of them."""
+    words = [word.strip() for word in what.split(",")]
+    for word in words:
+        if word not in KEPT:
+            close = difflib.get_close_matches(word, KEPT, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            *first, last = KEPT
+            raise ValueError(
+                f"what can be kept is {', '.join(first)} or {last}, or several as hue,crop, not {word}{hint}"
+            )
+    policies = ",".join(KEPT[word] for word in dict.fromkeys(words))
+    return {**split_embedding(embedding_dim), "equivariance_policy": policies}
 
 
 def split_embedding(embedding_dim: int, **chosen: Any) -> dict[str, Any]:
