@@ -50,7 +50,7 @@ def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
     run("train", "--resume", "--out", out, "--keep", "hue", "--equivariant-weight", 0.3, "--epochs", 2)
     assert Config.read(out / "config.toml").embedding_dim == 8 + 16
     error = run(*train[:-4], "--keep", "pose", code=2)
-    assert "what can be kept is hue or photometric, not pose" in error
+    assert "what can be kept is hue, photometric or crop, or several as hue,crop, not pose" in error
 
 
 def test_keep_goes_with_recipes():

@@ -27,7 +27,7 @@ def test_what_was_chosen_and_what_follows_from_it():
         "data": "cifar10, train: 50,000 pictures of 32 × 32 pixels, 10 classes",
         "model": "resnet18, 11,200,000 parameters; embeddings of 128 dimensions",
         "stem": "cifar: a 3×3 convolution",
-        "method": "simclr: temperature 0.5",
+        "method": "simclr: temperature 0.5, views 2",
         "equivariance": "care: λ 0.5, chunks 16",
         "views": "4 of each sample, 32 × 32 pixels: 2 of cifar10 for simclr, 2 of cifar10 for care",
         "steps": "100 epochs of 195 = 19,500, 256 samples each",
@@ -54,7 +54,9 @@ def test_a_split_embedding_of_clouds_on_two_processes():
 
 def test_views_that_serve_both_are_counted_once():
     shared = default_config("shapes", equivariance="care", equivariance_views="shared")
-    assert summary(shared, FACTS)["views"].startswith("2 of each sample")
+    assert summary(shared, FACTS)["views"] == "2 of each sample, 32 × 32 pixels: 2 of shapes for simclr and care"
+    contrast = default_config("shapes", equivariance="care", contrast="all", equivariance_policy="hue_only")
+    assert summary(contrast, FACTS)["views"].endswith("2 of shapes for simclr, 2 of hue_only for simclr and care")
     byol = default_config("shapes", method="byol", policy="byol", second_policy="byol_second", size=32)
     assert summary(byol, FACTS)["views"] == "2 of each sample, 32 × 32 pixels: 2 of byol and byol_second for byol"
     alone = summary(recipe("cifar10-ablation-equivariance"), FACTS)

@@ -1,6 +1,7 @@
 """Each loss as its formula, one number at a time, in float64: slow, and not written by looking at the library."""
 
 import math
+from itertools import permutations
 
 import torch
 
@@ -20,20 +21,48 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def different_images(z1, z2):
-    """For each of the 2N embeddings: (itself, its other view, the 2N − 2 embeddings of other images)."""
-    n = len(z1)
-    for own, other in ((z1, z2), (z2, z1)):
+def different_images(*views):
+    """For each embedding and each other view: (itself, its image there, all other images in both of these views)."""
+    n = len(views[0])
+    for own, other in permutations(views, 2):
         for i in range(n):
             yield own[i], other[i], [z[j] for z in (own, other) for j in range(n) if j != i]
 
 
-def info_nce(z1, z2, temperature):
+def info_nce(*views, temperature):
     def anchor(z, positive, negatives):
         e = math.exp(cos(z, positive) / temperature)
         return -math.log(e / (e + sum(math.exp(cos(z, other) / temperature) for other in negatives)))
 
-    return mean(anchor(*triple) for triple in different_images(z1, z2))
+    return mean(anchor(*triple) for triple in different_images(*views))
+
+
+def dcl(*views, temperature):
+    def anchor(z, positive, negatives):
+        e = math.exp(cos(z, positive) / temperature)
+        return -math.log(e / sum(math.exp(cos(z, other) / temperature) for other in negatives))
+
+    return mean(anchor(*triple) for triple in different_images(*views))
+
+
+def hard_negatives(*views, temperature, class_prior, concentration):
+    def anchor(z, positive, negatives):
+        N, e = len(negatives), math.exp(cos(z, positive) / temperature)
+        similar = [math.exp(cos(z, other) / temperature) for other in negatives]
+        importance = [s**concentration for s in similar]
+        weighted = sum(w * s for w, s in zip(importance, similar, strict=True)) / mean(importance)
+        true = (-class_prior * N * e + weighted) / (1 - class_prior)
+        return -math.log(e / (e + max(true, N * math.exp(-1 / temperature))))
+
+    return mean(anchor(*triple) for triple in different_images(*views))
+
+
+def mocov3(q1, q2, k1, k2, temperature):
+    def cross_entropy(q, k):
+        logits = torch.tensor([[cos(a, b) / temperature for b in k] for a in q], dtype=torch.float64)
+        return torch.nn.functional.cross_entropy(logits, torch.arange(len(q))).item()
+
+    return 2 * temperature * (cross_entropy(q1, k2) + cross_entropy(q2, k1))
 
 
 def queue_info_nce(query, key, queue, temperature):

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from care import losses
 
-EMBEDDINGS = {"queue_info_nce": 3, "simsiam": 4, "byol": 4}
+EMBEDDINGS = {"queue_info_nce": 3, "simsiam": 4, "byol": 4, "mocov3": 4}
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Case:
 
     name: str
     settings: dict[str, Any]
+    views: int | None = None
 
     @property
     def loss(self):
@@ -33,15 +34,23 @@ class Case:
     @property
     def embeddings(self):
         """How many embeddings it takes."""
-        return EMBEDDINGS.get(self.name, 2)
+        return self.views or EMBEDDINGS.get(self.name, 2)
 
     def __str__(self) -> str:
-        return "-".join([self.name, *(getattr(v, "name", str(v)) for v in self.settings.values())])
+        views = [f"{self.views} views"] if self.views else []
+        return "-".join([self.name, *views, *(getattr(v, "name", str(v)) for v in self.settings.values())])
 
 
 CASES = [
     Case("info_nce", {"temperature": 0.5}),
     Case("info_nce", {"temperature": 0.07}),
+    Case("info_nce", {"temperature": 0.2}, views=4),
+    Case("dcl", {"temperature": 0.2}),
+    Case("dcl", {"temperature": 0.2}, views=3),
+    Case("hard_negatives", {"temperature": 0.5, "class_prior": 0.1, "concentration": 1.0}),
+    Case("hard_negatives", {"temperature": 0.2, "class_prior": 0.1, "concentration": 0.0}, views=3),
+    Case("hard_negatives", {"temperature": 0.2, "class_prior": 0.9, "concentration": 2.0}),  # mostly at the floor
+    Case("mocov3", {"temperature": 0.2}),
     Case("queue_info_nce", {"temperature": 0.1}),
     *(
         Case(name, {"variant": v, "temperature": 0.2})
@@ -71,13 +80,15 @@ def test_equals_the_literal_formula(case, generator):
 @each_loss
 def test_gradients_are_exact(case, generator):
     """Against finite differences, for the embeddings that carry a gradient."""
-    carries = {"queue_info_nce": 1, "simsiam": 2, "byol": 2}.get(case.name, case.embeddings)
+    carries = {"queue_info_nce": 1, "simsiam": 2, "byol": 2, "mocov3": 2}.get(case.name, case.embeddings)
     z = embeddings(case, generator)
     inputs = [v.requires_grad_(i < carries) for i, v in enumerate(z)]
     assert torch.autograd.gradcheck(case.loss, inputs)
 
 
-@pytest.mark.parametrize(("name", "constant"), [("queue_info_nce", (1, 2)), ("simsiam", (2, 3)), ("byol", (2, 3))])
+@pytest.mark.parametrize(
+    ("name", "constant"), [("queue_info_nce", (1, 2)), *((name, (2, 3)) for name in ("simsiam", "byol", "mocov3"))]
+)
 def test_targets_carry_no_gradient(name, constant, generator):
     case = Case(name, {})
     z = [v.requires_grad_() for v in embeddings(case, generator)]
@@ -156,6 +167,9 @@ def test_a_temperature_that_is_not_positive_is_refused(case, temperature, genera
 
 MODULES = {
     "info_nce": losses.InfoNCE,
+    "dcl": losses.DCL,
+    "hard_negatives": losses.HardNegatives,
+    "mocov3": losses.MoCoV3,
     "queue_info_nce": losses.QueueInfoNCE,
     "invariance": losses.Invariance,
     "uniformity": losses.Uniformity,

@@ -10,9 +10,12 @@ from care.geometry import Minkowski
 from care.losses import (
     barlow_twins,
     byol,
+    dcl,
     equivariance,
+    hard_negatives,
     info_nce,
     invariance,
+    mocov3,
     orbit_uniformity,
     queue_info_nce,
     simsiam,
@@ -31,8 +34,14 @@ PROGRESS = torch.tensor(0.5, dtype=torch.float64)
 @pytest.mark.parametrize(
     ("method", "chosen", "literal"),
     [
-        ("simclr", {"temperature": 0.3}, lambda z1, z2: info_nce(z1, z2, 0.3)),
-        ("simclr", {"tile": 3}, lambda z1, z2: info_nce(z1, z2, 0.5)),
+        ("simclr", {"temperature": 0.3}, lambda z1, z2: info_nce(z1, z2, temperature=0.3)),
+        ("simclr", {"tile": 3}, lambda z1, z2: info_nce(z1, z2, temperature=0.5)),
+        ("dcl", {"temperature": 0.3}, lambda z1, z2: dcl(z1, z2, temperature=0.3)),
+        (
+            "hard_negatives",
+            {"class_prior": 0.3, "concentration": 2.0},
+            lambda z1, z2: hard_negatives(z1, z2, temperature=0.5, class_prior=0.3, concentration=2.0),
+        ),
         ("barlow_twins", {"redundancy": 0.1}, lambda z1, z2: barlow_twins(z1, z2, 0.1)),
         ("vicreg", {"variance_weight": 3.0}, lambda z1, z2: vicreg(z1, z2, 25.0, 3.0, 1.0)),
         ("invariance", {}, invariance),
@@ -66,9 +75,9 @@ def test_moco_takes_negatives_from_the_queue_and_enqueues_afterwards():
     assert {"method.queue", "method.teacher.head.0.weight"} <= set(objective.state_dict())
 
 
-@pytest.mark.parametrize(("name", "momentum"), [("mocov2", 0.9), ("byol", 1 - (1 - 0.9) / 2)])
+@pytest.mark.parametrize(("name", "momentum"), [("mocov2", 0.9), ("byol", 0.95), ("mocov3", 0.95)])
 def test_the_teacher_follows(name, momentum):
-    """BYOL's by 1 − (1 − m) (cos(π · progress) + 1)/2, half of the way through training."""
+    """BYOL's and MoCo-v3's by 1 − (1 − m) (cos(π · progress) + 1)/2, half of the way through training."""
     objective = build(method=name, teacher_momentum=0.9)
     teacher = objective.method.teacher
     with torch.no_grad():
@@ -92,18 +101,18 @@ def test_byols_teacher_stops_at_the_end():
     assert all(torch.allclose(a, b) for a, b in zip(before, objective.method.teacher.parameters(), strict=True))
 
 
-@pytest.mark.parametrize(("name", "loss"), [("byol", byol), ("simsiam", simsiam)])
-def test_byol_predicts_its_teacher_and_simsiam_itself(name, loss):
+@pytest.mark.parametrize(("name", "loss"), [("byol", byol), ("simsiam", simsiam), ("mocov3", mocov3)])
+def test_byol_and_mocov3_predict_their_teacher_and_simsiam_itself(name, loss):
     objective = build(method=name)
     views, frozen = drawn(objective, noise()), copy.deepcopy(objective)
     inputs = [view.inputs for view in views]
     z = forward_views(frozen.encoder, inputs)
     p = forward_views(frozen.method.predictor, z)
-    targets = forward_views(frozen.method.teacher, inputs) if name == "byol" else z
+    targets = z if name == "simsiam" else forward_views(frozen.method.teacher, inputs)
     torch.testing.assert_close(objective(views)[name].value, loss(*p, *targets))
 
 
-@pytest.mark.parametrize("name", ["simclr", "mocov2", "byol", "simsiam", "vicreg"])
+@pytest.mark.parametrize("name", ["simclr", "mocov2", "mocov3", "byol", "simsiam", "vicreg"])
 def test_the_equivariant_part_takes_no_part_in_the_methods_loss(name):
     """The last 3 of 8 coordinates: not in the loss, the queue or predictions, however large they are."""
     objective = build(method=name, equivariance="split", equivariant_dim=3)
@@ -172,3 +181,16 @@ def test_keys_of_moco_are_normalized_in_groups(batch, processes, groups):
 def test_keys_that_cannot_be_parted_are_refused():
     with pytest.raises(ValueError, match="a batch of 127 cannot be parted"):
         small(method="mocov2", batch_size=127, queue=128)
+
+
+def test_a_fraction_of_each_chunk_is_what_the_equivariance_loss_is_of():
+    """Each view goes through the network for itself, whatever its size; the method's loss is what it was."""
+    half, whole = (build(equivariance="care", chunks=2, equivariance_fraction=f) for f in (0.5, 1.0))
+    views = drawn(half, noise())
+    assert [len(view.inputs) for view in views] == [BATCH, BATCH, BATCH // 2, BATCH // 2]
+    apart = copy.deepcopy(half.encoder)
+    z = [apart(view.inputs) for view in views]
+    found = half(views)
+    torch.testing.assert_close(found["equivariance"].value, equivariance(z[2], z[3], 2))
+    torch.testing.assert_close(found["info_nce"].value, whole(drawn(whole, noise()))["info_nce"].value)
+    torch.testing.assert_close(half.encoder.state_dict(), apart.state_dict())

@@ -37,48 +37,46 @@ def test_it_has_at_most_forty_lines(folder):
 
 
 def test_it_trains_resumes_and_is_measured_without_its_code(folder, monkeypatch):
-    mine = ["--method", "mine.py:DCL", "--dcl-temperature", 0.2, "--out", "run"]
-    assert re.search(r"epoch 2  loss \d\S+  dcl \d", run(*mine, "--equivariance", "care", "--chunks", 4))
+    mine = ["--method", "mine.py:Spectral", "--squared-length", 3.0, "--out", "run"]
+    assert re.search(r"epoch 2  loss \S+  spectral -?\d", run(*mine, "--equivariance", "care", "--chunks", 4))
     config = Run(Path("run")).config()
-    assert config.method.settings.dcl_temperature == 0.2
+    assert config.method.settings.squared_length == 3.0
     assert "already finished" in run("--resume", *mine)
     monkeypatch.setattr(registry, "_loaded", {})
     result = CliRunner().invoke(app, ["train", "--resume", "--out", "run"])
-    assert (result.exit_code, "only if --method mine.py:DCL asks for it" in result.stderr) == (2, True)
+    assert (result.exit_code, "only if --method mine.py:Spectral asks for it" in result.stderr) == (2, True)
     Path("mine.py").unlink()
     assert care.load("run")(torch.rand(2, 3, 32, 32)).shape == (2, 8)
 
 
 def test_its_loss_is_its_formula(folder, generator):
-    registry.load("method", "mine.py:DCL")
+    registry.load("method", "mine.py:Spectral")
     from objective.small import build, drawn, noise
 
-    objective = build(method="mine.py:DCL", dcl_temperature=0.3)
+    objective = build(method="mine.py:Spectral", squared_length=3.0)
     views = drawn(objective, noise())
     with torch.no_grad():
         z = [torch.nn.functional.normalize(z) for _, z in objective.encoder.encode_views([v.inputs for v in views])]
-    n, total = 8, 0.0
-    for v in range(2):
-        for i in range(n):
-            negatives = [z[v][i] @ z[w][j] / 0.3 for w in range(2) for j in range(n) if j != i]
-            total += -(z[v][i] @ z[1 - v][i]) / 0.3 + torch.stack(negatives).exp().sum().log()
-    torch.testing.assert_close(objective(views)["dcl"].value, total / (2 * n))
+    n = 8
+    positive = sum(3 * z[0][i] @ z[1][i] for i in range(n)) / n
+    negative = sum((3 * z[0][i] @ z[1][j]) ** 2 for i in range(n) for j in range(n) if i != j) / (n * (n - 1))
+    torch.testing.assert_close(objective(views)["spectral"].value, -2 * positive + negative)
 
 
 def test_its_options_are_part_of_the_help(folder):
-    words = ["train", "--method", "mine.py:DCL", "--help"]
+    words = ["train", "--method", "mine.py:Spectral", "--help"]
     text = CliRunner().invoke(app, words, env={"COLUMNS": "200", "NO_COLOR": "1"}).output
-    assert "--dcl-temperature" in text
-    assert "τ of the decoupled loss." in text
+    assert "--squared-length" in text
+    assert "μ, the squared length of embeddings." in text
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--method", "nowhere.py:DCL"], "there is no file nowhere.py"),
+        (["--method", "nowhere.py:Spectral"], "there is no file nowhere.py"),
         (["--method", "mine.py:Missing"], "has no class 'Missing'"),
-        (["--method=mine.py:DCL", "--dcl-temperature", "0"], "dcl_temperature must be greater than 0"),
-        (["--dcl-temperature", "1"], "No such option"),
+        (["--method=mine.py:Spectral", "--squared-length", "0"], "squared_length must be greater than 0"),
+        (["--squared-length", "1"], "No such option"),
     ],
 )
 def test_mistakes_are_one_line(words, message, folder, monkeypatch, capsys):

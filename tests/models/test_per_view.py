@@ -42,7 +42,7 @@ def test_one_pass_equals_separate_passes(network, views, reduce):
 
 @pytest.mark.parametrize("reduce", [None, lambda x: x], ids=["one by one", "all at once"])
 def test_activations_computed_twice_change_nothing(network, views, reduce):
-    """Outputs, gradients and running statistics, and a block is indeed computed twice."""
+    """Gradients and running statistics of two passes with other parts, and a block is indeed computed twice in each."""
     kept, twice = split_batchnorm(copy.deepcopy(network), reduce), split_batchnorm(network, reduce)
     checkpoint_activations(twice.backbone)
     calls = {id(kept): 0, id(twice): 0}
@@ -51,8 +51,9 @@ def test_activations_computed_twice_change_nothing(network, views, reduce):
         convolutions[len(convolutions) // 2].register_forward_hook(
             lambda *_, net=net: calls.update({id(net): calls[id(net)] + 1})
         )
-        sum(z.square().sum() for z in forward_views(net, views)).backward()
-    assert list(calls.values()) == [1, 2]
+        passes = forward_views(net, views) + forward_views(net, [view[:3] for view in views[:2]])
+        sum(z.square().sum() for z in passes).backward()
+    assert list(calls.values()) == [2, 4]
     for (name, p), q in zip(kept.named_parameters(), twice.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad, msg=name)
     for name, buffer in kept.named_buffers():
@@ -75,11 +76,11 @@ def test_shuffled_groups_are_interleaved(generator):
     """Each row is normalized with every third row, and comes back in its own place."""
     layer = split_batchnorm(nn.Sequential(nn.BatchNorm1d(4, affine=False).double()))
     x = torch.randn(12, 4, generator=generator, dtype=torch.float64)
-    out = forward_shuffled(layer, x, groups=3)
-    for g in range(3):
-        rows = x[g::3]
-        expected = (rows - rows.mean(0)) / (rows.var(0, correction=0) + 1e-5).sqrt()
-        torch.testing.assert_close(out[g::3], expected)
+    for view, out in zip((x, x.square()), forward_shuffled(layer, [x, x.square()], groups=3), strict=True):
+        for g in range(3):
+            rows = view[g::3]
+            expected = (rows - rows.mean(0)) / (rows.var(0, correction=0) + 1e-5).sqrt()
+            torch.testing.assert_close(out[g::3], expected)
 
 
 @pytest.mark.parametrize("shape", [(8, 4), (8, 4, 3, 5)])
@@ -99,7 +100,7 @@ def test_synchronized_statistics_of_one_process_are_plain_ones(shape, generator)
 
 
 def test_compiled_views_equal_separate_passes():
-    """In a process of its own, because the shape checks of the test suite cannot be compiled."""
+    """Also of a layer. In a process of its own, because the shape checks of the test suite cannot be compiled."""
     program = """
         import copy, torch
         from timm.models.resnet import BasicBlock, ResNet
@@ -108,7 +109,8 @@ def test_compiled_views_equal_separate_passes():
         from care.models.blocks import compile_blocks
         torch.manual_seed(0)
         backbone = ResNet(BasicBlock, (3, 1, 1, 1), num_classes=0, channels=(8, 8, 8, 8))
-        separate = Encoder(backbone, torch.nn.Linear(8, 8), (0.0,) * 3, (1.0,) * 3).double()
+        c, r = torch.nn.Linear(8, 5), torch.nn.Linear(8, 3)
+        separate = Encoder(backbone, c, (0.0,) * 3, (1.0,) * 3, layer="layer2", equivariant_head=r).double()
         together = split_batchnorm(copy.deepcopy(separate))
         assert compile_blocks(together.backbone, backend="aot_eager", fullgraph=True)
         views = list(torch.randn(4, 6, 3, 32, 32, dtype=torch.float64))

@@ -63,7 +63,7 @@ def test_a_training_step(name, side):
     encoder = encoder.to(memory_format=encoder.memory_format)
     teacher, images = copy.deepcopy(encoder), torch.rand(2, 4, 3, side, side)
     (_, a), (_, b) = encoder.encode_views(list(images))
-    info_nce(a, b, 0.5).backward()
+    info_nce(a, b, temperature=0.5).backward()
     torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)  # on noise, some networks have huge ones
     torch.optim.SGD(encoder.parameters(), 1e-3).step()
     gradients = [parameter.grad for parameter in encoder.backbone.parameters()]

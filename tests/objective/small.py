@@ -18,7 +18,8 @@ METHODS, EQUIVARIANCES = list(REGISTERED["method"]), list(REGISTERED["equivarian
 
 def goes_with(method, equivariance):
     """Whether there is a combination: CASSLE's head sees the augmentation, which the teacher of a method does not."""
-    return equivariance != "cassle" or not find("method", method).teacher_views
+    found = find("method", method)
+    return equivariance != "cassle" or not found.teacher_views(found.Settings(), 2)
 
 
 # Every method alone, and with every equivariance that it goes with; CARE without a method.
@@ -51,6 +52,7 @@ def narrow(equivariance):
 REGISTERED_ONCE = {
     **{name: {"method": name, "equivariance": "care"} for name in METHODS},
     **{name: {"equivariance": name, **narrow(name)} for name in EQUIVARIANCES if name != "care"},
+    "split at a layer": {"equivariance": "split", "equivariant_layer": "layer2"},
 }
 
 

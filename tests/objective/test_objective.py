@@ -25,9 +25,9 @@ def test_care_on_simclr_is_algorithm_1_with_four_separate_passes():
     views = drawn(objective, noise())
     z = [copy.deepcopy(objective.encoder)(view.inputs) for view in views]
     terms = objective(views)
-    torch.testing.assert_close(terms["info_nce"].value, info_nce(z[0], z[1], 0.5))
+    torch.testing.assert_close(terms["info_nce"].value, info_nce(z[0], z[1], temperature=0.5))
     torch.testing.assert_close(terms["equivariance"].value, equivariance(z[2], z[3], 2))
-    torch.testing.assert_close(total(terms), info_nce(z[0], z[1], 0.5) + 2 * equivariance(z[2], z[3], 2))
+    torch.testing.assert_close(total(terms), info_nce(z[0], z[1], temperature=0.5) + 2 * equivariance(z[2], z[3], 2))
 
 
 def test_shared_views_go_through_the_encoder_once():
@@ -36,7 +36,7 @@ def test_shared_views_go_through_the_encoder_once():
     z = [copy.deepcopy(objective.encoder)(view.inputs) for view in views]
     assert len(views) == len(objective.seen) == 2
     terms = objective(views)
-    torch.testing.assert_close(terms["info_nce"].value, info_nce(*z, 0.5))
+    torch.testing.assert_close(terms["info_nce"].value, info_nce(*z, temperature=0.5))
     torch.testing.assert_close(terms["equivariance"].value, equivariance(*z, 2))
 
 
@@ -79,10 +79,10 @@ def test_gathering_reaches_methods_that_compare_images_only():
         ({"temperature": 0.0}, "temperature must be greater than 0"),
         ({"form": "minkowski"}, "form is a setting of equivariance care .*, not of simclr with none"),
         ({"equivariance": "care", "form": "symplectic", "embedding_dim": 7}, "symplectic form needs an even"),
-        ({"method": "mocov2", "queue": 4}, "queue of 4 is smaller than a batch of 8"),
+        ({"method": "mocov2", "queue": 4}, "queue of 4 is smaller than the 8 keys of a batch"),
         ({"policy": "cifar"}, "no policy is called 'cifar'"),
         ({"method": "byol", "teacher_momentum": 1.0}, "teacher_momentum must be at least 0 and less than 1, got 1"),
-        ({"teacher_momentum": 0.9}, "is a setting of method mocov2 or method byol, not of simclr"),
+        ({"teacher_momentum": 0.9}, "is a setting of method mocov2 or method mocov3 or method byol, not of simclr"),
         ({"identity_probability": 0.5}, "identity_probability is a setting of equivariance care"),
         (
             {"equivariance": "care", "equivariance_views": "shared", "augmentation_per": "batch"},
@@ -91,6 +91,22 @@ def test_gathering_reaches_methods_that_compare_images_only():
         (
             {"equivariance": "care", "equivariance_views": "mixed", "equivariance_policy": "color_kept"},
             "equivariance_policy is of use to views of its own only",
+        ),
+        (
+            {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.25},
+            "equivariance_fraction 0.25 is 1 of the 4 images of a chunk: .* at least 2, as with 1.0, 0.5$",
+        ),
+        (
+            {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.6},
+            "equivariance_fraction 0.6 is 2.4 of the 4 images",
+        ),
+        (
+            {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.5, "batchnorm": "joint"},
+            "views differ in size and cannot share BatchNorm: batchnorm view",
+        ),
+        (
+            {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.5, "equivariance_views": "shared"},
+            "equivariance_fraction is of use to views of its own only",
         ),
         (
             {"method": "none", "equivariance": "care", "equivariance_views": "shared"},

@@ -44,7 +44,7 @@ def test_names_are_looked_up():
     assert names("equivariance")[:3] == ["care", "split", "steering"]
     assert names("equivariance")[-1] == "none"
     assert owners("queue") == [("method", "mocov2")]
-    assert {name for _, name in owners("temperature")} == {"simclr", "mocov2"}
+    assert {"simclr", "mocov2"} <= {name for _, name in owners("temperature")}
     with pytest.raises(ValueError, match=r"method must be one of simclr, .*, got simclear; did you mean simclr\?"):
         find("method", "simclear")
 

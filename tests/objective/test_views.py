@@ -100,3 +100,31 @@ def test_the_identity_is_of_the_chunks_alone(generator):
     assert torch.equal(a.inputs, images / 255)
     assert torch.equal(b.inputs, images / 255)
     assert not any(torch.equal(view.inputs, images / 255) for view in own)
+
+
+@pytest.mark.parametrize("per", ["chunk", "batch"])
+def test_views_of_a_fraction_are_the_first_of_each_chunk(per, generator):
+    """Of the same draws as the views of all, and of the same samples however many processes share the batch."""
+    images = torch.rand(BATCH, 3, 32, 32, generator=generator)
+    chosen = {"equivariance": "steering", "augmentation_per": per}
+    whole, quarter = (plan_of(**chosen, equivariance_fraction=fraction) for fraction in (1.0, 0.25))
+    all_rows, halves = slice(0, BATCH), [slice(0, BATCH // 2), slice(BATCH // 2, BATCH)]
+    everything, part = (
+        plan.draw(images, BATCH, all_rows, torch.Generator().manual_seed(3)) for plan in (whole, quarter)
+    )
+    first = [i for i in range(BATCH) if i % (BATCH // CHUNKS) < BATCH // CHUNKS // 4]
+    for i in (0, 1):
+        assert torch.equal(part[i].inputs, everything[i].inputs)
+    for i in (2, 3):
+        assert torch.equal(part[i].inputs, everything[i].inputs[first])
+        assert torch.equal(part[i].theta, everything[i].theta)
+    shared = [quarter.draw(images[rows], BATCH, rows, torch.Generator().manual_seed(3)) for rows in halves]
+    for i, view in enumerate(part):
+        assert torch.equal(view.inputs, torch.cat([one[i].inputs for one in shared]))
+
+
+def test_views_of_a_fraction_keep_their_memory_format(generator):
+    images = torch.rand(BATCH, 3, 32, 32, generator=generator).contiguous(memory_format=torch.channels_last)
+    views = plan_of(equivariance="care", equivariance_fraction=0.25).draw(images, BATCH, slice(None), generator)
+    assert len(views[2].inputs) == BATCH // 4
+    assert views[2].inputs.is_contiguous(memory_format=torch.channels_last)

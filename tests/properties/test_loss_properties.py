@@ -60,7 +60,7 @@ def test_the_order_of_the_batch_does_not_matter(batch, random):
 @given(chunked(zeros=False), st.floats(0.05, 5))
 def test_info_nce_is_the_double_loop(batch, temperature):
     z1, z2, _ = batch
-    close(info_nce(z1, z2, temperature), literal.info_nce(z1, z2, temperature), 1e-8)
+    close(info_nce(z1, z2, temperature=temperature), literal.info_nce(z1, z2, temperature=temperature), 1e-8)
 
 
 @pytest.mark.parametrize("loss", ALL, ids=lambda loss: loss.__name__)

@@ -1,6 +1,7 @@
 import pytest
 
 from care.losses import mean_weight
+from care.objective import policy_for
 from care.train import Config, default_config, recipe, recipes, recommended_config
 
 
@@ -101,6 +102,24 @@ def test_recipes_hold_the_papers_numbers():
     assert recipe("cifar10-circle-care-simclr").embedding_dim == 2
     with pytest.raises(ValueError, match="care recipes"):
         recipe("cifar11")
+
+
+@pytest.mark.parametrize("method", ["simclr", "mocov2", "mocov3", "byol"])
+def test_other_methods_have_a_recipe_for_small_images(method):
+    """A rate of 0.06 for every 256 images, and the augmentations that are usual there."""
+    config = recipe(f"cifar100-sgd-{method}")
+    assert (config.method.name, config.model, config.data) == (method, "resnet18", "cifar100")
+    assert config.learning_rate == pytest.approx(0.06 * config.batch_size / 256)
+    assert (config.optimizer, config.sgd_momentum, config.weight_decay) == ("sgd", 0.9, 5e-4)
+    assert (config.schedule, config.warmup_epochs, config.norm_bias_decay) == ("cosine", 10, False)
+    assert config.flat().get("symmetric", True)
+    policy = policy_for(config.policy)
+    assert (policy.scale, policy.gray, policy.blur, policy.size) == ((0.2, 1.0), 0.1, 0.0, 32)
+    assert (policy.brightness, policy.contrast, policy.saturation, policy.hue) == (0.4, 0.4, 0.4, 0.1)
+    shorter = config.replace(epochs=100, equivariance="care")
+    assert (shorter.epochs, shorter.flat()["chunks"]) == (100, 16)
+    with pytest.raises(ValueError, match=r"warmup_epochs must be in \[0, 5\], the number of epochs, got 10"):
+        config.replace(epochs=5)
 
 
 def test_the_six_ablations_differ_in_the_loss_only():

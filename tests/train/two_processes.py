@@ -17,6 +17,9 @@ CASES = {
     "split queue": {"method": "mocov2", "equivariance": "split"},
     "split prediction": {"method": "byol", "equivariance": "split"},
     "another form": {"method": "invariance", "equivariance": "care", "form": "minkowski"},
+    "all views": {"method": "simclr", "equivariance": "split", "contrast": "all"},
+    "symmetric queue": {"method": "mocov2", "symmetric": True},
+    "half of each chunk": {"equivariance": "split", "chunks": 2, "equivariance_fraction": 0.5},
     "shared views": {"method": "mocov2", "equivariance": "care", "equivariance_views": "shared"},
 }
 

@@ -15,6 +15,7 @@ from care.augment.collate import AugmentedBatch, ChunkCollate
 from care.augment.coordinates import coordinate_names, coordinates, relative
 from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
+from care.augment.mixed import MixedPolicy, mixture
 from care.augment.points import PointParameters, PointPolicy
 from care.augment.policy import ImagePolicy
 from care.augment.presets import (
@@ -25,6 +26,7 @@ from care.augment.presets import (
     cifar100,
     color_kept,
     color_only,
+    crop_only,
     hue_only,
     imagenet100,
     imagenet100_equivariance,
@@ -44,6 +46,7 @@ __all__ = [
     "ChunkCollate",
     "ImageParameters",
     "ImagePolicy",
+    "MixedPolicy",
     "Parameters",
     "PointParameters",
     "PointPolicy",
@@ -59,11 +62,13 @@ __all__ = [
     "compose",
     "coordinate_names",
     "coordinates",
+    "crop_only",
     "fused_augment",
     "hue_only",
     "identity",
     "imagenet100",
     "imagenet100_equivariance",
+    "mixture",
     "mocov2",
     "policy_named",
     "read_changes",

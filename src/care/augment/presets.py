@@ -1,9 +1,11 @@
-"""The policies of the paper, by name. Facts: SimCLR's recipe, the paper's appendix, and the authors' program."""
+"""The policies of the paper, and a few others, by name. Facts: SimCLR's recipe, the paper's appendix, and the authors'
+program."""
 
 import dataclasses
 import difflib
 from collections.abc import Callable
 
+from care.augment.mixed import mixture
 from care.augment.policy import ImagePolicy
 
 
@@ -37,6 +39,12 @@ def stl10() -> ImagePolicy:
     return simclr(32)
 
 
+def small_images(size: int = 32) -> ImagePolicy:
+    """What is usual on CIFAR elsewhere: crops of at least a fifth, color strength 0.5, gray a tenth of the time, and no
+    blur."""
+    return dataclasses.replace(simclr(size), scale=(0.2, 1.0), gray=0.1, blur=0.0)
+
+
 def color_kept(size: int = 32) -> ImagePolicy:
     """SimCLR's without hue and gray: a contrastive loss on such views does not train invariance to the color."""
     return dataclasses.replace(simclr(size), hue=0.0, gray=0.0)
@@ -50,6 +58,11 @@ def color_only(size: int = 32) -> ImagePolicy:
 def hue_only(size: int = 32) -> ImagePolicy:
     """A uniform hue shift of every image and nothing else: the color operation that is an action of the circle."""
     return dataclasses.replace(color_only(size), brightness=0.0, contrast=0.0, saturation=0.0, hue=0.5)
+
+
+def crop_only(size: int = 32) -> ImagePolicy:
+    """SimCLR's random crop of every image and nothing else: for an equivariance loss on crops alone."""
+    return simclr(size).only("crop").certain()
 
 
 def shapes() -> ImagePolicy:
@@ -96,9 +109,11 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
     "cifar10": cifar10,
     "cifar100": cifar100,
     "stl10": stl10,
+    "small_images": small_images,
     "color_kept": color_kept,
     "color_only": color_only,
     "hue_only": hue_only,
+    "crop_only": crop_only,
     "shapes": shapes,
     "mocov2": mocov2,
     "imagenet100": imagenet100,
@@ -111,7 +126,9 @@ POINT_POLICY = "rotations"  # what `PointPolicy` is called
 
 
 def policy_named(name: str) -> ImagePolicy:
-    """The preset called `name`, with its usual size."""
+    """The preset called `name`, with its usual size; of several, `hue_only,crop_only`, each draw is one of them."""
+    if "," in name:
+        return mixture([policy_named(part.strip()) for part in name.split(",")])
     if name == POINT_POLICY:
         raise ValueError(f"the policy {name} is for point clouds; for images there are {', '.join(PRESETS)}")
     if name not in PRESETS:

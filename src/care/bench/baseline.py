@@ -91,7 +91,7 @@ class Baseline:
 
     def _loss(self, z1: Tensor, z2: Tensor, *chunked: Tensor) -> Tensor:
         """L_InfoNCE, or L_CARE = L_InfoNCE + λ L_equi where there are views for it."""
-        loss = info_nce(z1, z2, self.values["temperature"])
+        loss = info_nce(z1, z2, temperature=self.values["temperature"])
         if not chunked:
             return loss
         e1, e2 = chunked

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from care.bench.clock import time_calls
-from care.objective import build_encoder, positions_seen, view_plan
+from care.objective import build_encoder, positions_seen, view_plan, views_taught
 from care.objective.registry import find
 from care.train import Config
 
@@ -27,9 +27,10 @@ def forward_flops(network: nn.Module, size: int) -> int:
 def step_flops(config: Config, size: int) -> int:
     """3 × forward × views × batch, the encoder's alone; what a teacher sees goes forward only."""
     plan, method = view_plan(config, config.batch_size), find("method", config.method.name)
-    taught = method.teacher_views if method is not None else 0
-    passes = PASSES_OF_TRAINING * len(positions_seen(plan, method)) + taught
-    return passes * config.batch_size * forward_flops(build_encoder(config, (size, size)), size)
+    theirs = (plan, method, config.method.settings)
+    seen = sum(plan.views[i].share for i in positions_seen(*theirs))
+    passes = PASSES_OF_TRAINING * seen + views_taught(*theirs)
+    return round(passes * config.batch_size) * forward_flops(build_encoder(config, (size, size)), size)
 
 
 def peak_flops(device: torch.device, seconds: float) -> float:

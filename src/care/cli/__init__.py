@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "recipes": (
         "train.show_recipes",
-        "List the paper's experiments by name: `care train --recipe NAME` runs one.",
+        "List experiments, most of them the paper's, by name: `care train --recipe NAME` runs one.",
     ),
     "evaluate": (
         "evaluate.evaluate",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from care.cli.mistakes import users_input
-from care.cli.options import AnyModel, BatchSize, Data, Device, Mean, Policy, Seed, Size, Std, channels
+from care.cli.options import AnyModel, BatchSize, Data, Device, Layer, Mean, Policy, Seed, Size, Std, channels
 from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
 
@@ -50,6 +50,7 @@ def evaluate(
         list[int] | None,
         typer.Option(help="Also measure the embedding in so many of its directions: a control for a split embedding."),
     ] = None,
+    layer: Layer = None,
     mean: Mean = None,
     std: Std = None,
     seed: Seed = 0,
@@ -86,7 +87,7 @@ def evaluate(
             projections=tuple(project or ()),
             seed=seed,
         )
-        asked = Asked(model, name, split, policy, size, normalization, device, batch_size)
+        asked = Asked(model, name, split, policy, size, normalization, device, batch_size, layer)
         study = study_of(
             asked, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(note, err=True)
         )

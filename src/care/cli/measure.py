@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from care.cli.mistakes import users_input
-from care.cli.options import PRESETS, BatchSize, Device, Mean, Seed, Size, Std, channels
+from care.cli.options import PRESETS, BatchSize, Device, Layer, Mean, Seed, Size, Std, channels
 from care.cli.progress import progress_bars
 from care.cli.saving import claim_folder, save_figures
 
@@ -37,6 +37,10 @@ def measure(
         ),
     ] = None,
     families: Annotated[bool, typer.Option(help="Also each family of augmentations alone.")] = True,
+    decode: Annotated[
+        bool, typer.Option(help="Also R² of the parameters of augmentations: of the hue, the crop, the blur.")
+    ] = True,
+    layer: Layer = None,
     mean: Mean = None,
     std: Std = None,
     seed: Seed = 0,
@@ -49,6 +53,7 @@ def measure(
     Every augmentation is drawn once and applied to all images. The held-out ratio is what the best rotation leaves of
     the effect on images that it was not fitted to: 0 is exactly a rotation, 1 is no better than no rotation at all.
     With fewer than four images per dimension, rotations are those of the leading directions, as many as that allows.
+    R² says what a pair (f(x), f(a(x))) knows of a: 1 exactly which it was, 0 nothing.
 
     Examples: [bold]care measure timm/resnet50.a1_in1k --data flowers102[/bold], [bold]care measure runs/mine[/bold]
     """
@@ -58,12 +63,12 @@ def measure(
         from care.cli.studies import Asked, observed
         from care.evaluate import measure_observed
 
-        asked = Asked(model, name, split, policy, size, normalization, device, batch_size)
+        asked = Asked(model, name, split, policy, size, normalization, device, batch_size, layer)
         observer, title = observed(asked, images)
         folder = out or Path("measure-" + _word(model, title))
         claim_folder(folder)
     with progress_bars() as watch:
-        found = measure_observed(observer, augmentations, families, seed=seed, watch=watch, rank=rank)
+        found = measure_observed(observer, augmentations, families, seed, watch, rank, decode)
         record = {output: measured.to_json() for output, measured in found.items()}
         write_atomically(folder / "measurement.json", json.dumps(record, indent=1, allow_nan=False).encode())
         save_figures({f"responses-{output}": measured.figure() for output, measured in found.items()}, folder, watch)

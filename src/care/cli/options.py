@@ -19,6 +19,10 @@ Mean = Annotated[
     typer.Option(help="What a model of others subtracts, 0.485,0.456,0.406; one number stands for all channels."),
 ]
 Std = Annotated[str | None, typer.Option(help="What it divides by, 0.229,0.224,0.225, or one number.")]
+Layer = Annotated[
+    str | None,
+    typer.Option(help="Also measure a layer of the backbone, such as layer3, stages.2 or blocks.6, as intermediate."),
+]
 Seed = Annotated[int, typer.Option(help="The same seed draws the same augmentations.")]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="Images at once. Default: what fits.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")]

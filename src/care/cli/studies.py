@@ -31,7 +31,8 @@ Channels = tuple[float, ...] | None
 class Asked:
     """What a user asked to measure: a model, and what it is measured on. None stands for the usual.
 
-    `normalization` is the mean and the standard deviation of the channels, for a model of others.
+    `normalization` is the mean and the standard deviation of the channels, for a model of others. `layer` is one of
+    the backbone, to be measured beside its last features.
     """
 
     model: str
@@ -42,6 +43,7 @@ class Asked:
     normalization: tuple[Channels, Channels] = (None, None)
     device: str = "auto"
     batch_size: int | None = None
+    layer: str | None = None
 
     @property
     def on(self) -> torch.device:
@@ -51,7 +53,7 @@ class Asked:
     def load(self) -> PretrainedModel:
         """The model, on its device."""
         mean, std = self.normalization
-        return load_pretrained(self.model, mean=mean, std=std).to(self.on)
+        return load_pretrained(self.model, mean=mean, std=std, layer=self.layer).to(self.on)
 
     def load_file(self) -> PretrainedModel | None:
         """The model, if it is in a file. Weights of timm may have to be downloaded: not before all else is right."""

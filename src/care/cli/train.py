@@ -10,7 +10,7 @@ from care.cli.ending import ending_in_one_line
 from care.cli.mistakes import users_input
 from care.cli.train_options import with_all_settings
 
-KEPT = " or ".join(keys("care.train.recipes", "KEPT"))
+KEPT = ", ".join(keys("care.train.recipes", "KEPT"))
 EQUIVARIANT_DIM = constant("care.train.recipes", "EQUIVARIANT_DIM")
 SAVE_MINUTES, SAVE_EVERY = (constant("care.train.job", f"Saving.{name}") for name in ("minutes", "every"))
 LOGGERS, LOG_EVERY = ", ".join(keys("care.train.loggers", "LOGGERS")), constant("care.train.step_means", "LOG_EVERY")
@@ -29,12 +29,12 @@ def train(
         typer.Option(min=1, help="Keep the checkpoint of every so many epochs, each a model. Default: the last."),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A config.toml, such as that of another run.")] = None,
-    recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of the paper.")] = None,
+    recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of `care recipes`.")] = None,
     keep: Annotated[
         str | None,
         typer.Option(
-            help=f"Keep what the method's loss discards, {KEPT}, in an equivariant part of {EQUIVARIANT_DIM} more "
-            "coordinates: --equivariance split with the --equivariance-policy for it."
+            help=f"Keep what the method's loss discards, {KEPT}, or several as hue,crop, in an equivariant part of "
+            f"{EQUIVARIANT_DIM} more coordinates: --equivariance split with the --equivariance-policy for it."
         ),
     ] = None,
     logger: Annotated[
@@ -92,7 +92,7 @@ def train(
 
 
 def show_recipes() -> None:
-    """List the paper's experiments by name: `care train --recipe NAME` runs one."""
+    """List experiments, most of them the paper's, by name: `care train --recipe NAME` runs one."""
     from care.tables import text_table
     from care.train import recipes
 
@@ -104,4 +104,4 @@ def show_recipes() -> None:
         ours = (config.method.name, config.equivariance.name, weight, chunks)
         rows.append((name, *ours, config.model, str(config.epochs), str(config.batch_size)))
     header = ("name", "method", "equivariance", "λ", "chunks", "model", "epochs", "batch")
-    typer.echo(text_table("the paper's experiments: care train --recipe NAME", header, rows))
+    typer.echo(text_table("experiments, the paper's but for those called sgd: care train --recipe NAME", header, rows))

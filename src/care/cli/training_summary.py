@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from care.objective import Choice, build_encoder, view_plan
-from care.objective.registry import NONE, Kind, find
+from care.objective.registry import Kind, find
 from care.objective.views import ViewPlan
 from care.tables import visible
 from care.train import Config
@@ -109,13 +109,14 @@ def _choice(kind: Kind, choice: Choice) -> str:
 def _views(config: Config, plan: ViewPlan) -> str:
     """How many there are, and whose; some may be for both."""
     size = getattr(plan.views[0].policy, "size", None)
-    parts = []
-    for choice, positions, policy in (
-        (config.method, plan.method, " and ".join(filter(None, (config.policy, config.second_policy)))),
-        (config.equivariance, plan.equivariance, config.equivariance_policy),
-    ):
-        if choice.name != NONE:
-            parts.append(f"{len(positions)} of {policy} for {choice.name}")
+    method, equivariance = set(plan.method), set(plan.equivariance)
+    own, theirs = " and ".join(filter(None, (config.policy, config.second_policy))), config.equivariance_policy
+    kinds = (
+        (method - equivariance, own, config.method.name),
+        (method & equivariance, theirs, f"{config.method.name} and {config.equivariance.name}"),
+        (equivariance - method, theirs, config.equivariance.name),
+    )
+    parts = [f"{len(positions)} of {policy} for {whose}" for positions, policy, whose in kinds if positions]
     return f"{len(plan.views)} of each sample{f', {size} × {size} pixels' if size else ''}: {', '.join(parts)}"
 
 

@@ -42,7 +42,7 @@ class Evaluation:
     @property
     def outputs(self) -> list[str]:
         """What was measured of the model: "embedding" and "backbone", with a split embedding "invariant" and
-        "equivariant" too; "features" of a model of others."""
+        "equivariant" too; "features" of a model of others; "intermediate" where a layer was read."""
         return list(self.record["measurements"])
 
     @property

@@ -21,7 +21,8 @@ NUMBERS_AT_ONCE = (1_536_000, 12_288_000)
 EUCLIDEAN = Euclidean()
 
 # What a trained run puts out: the whole output of the head; of a split embedding also its equivariant part (and its
-# invariant part); the features of the backbone. Models of others have "features".
+# invariant part); the features of the backbone, and "intermediate", where one of its layers is read. Models of others
+# have "features".
 EMBEDDING, EQUIVARIANT, BACKBONE = "embedding", "equivariant", "backbone"
 
 # Inputs → embeddings, by the name of the output: a model may have several.

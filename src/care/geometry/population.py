@@ -58,9 +58,10 @@ def nuclear_norm(C: Float[Tensor, "*batch d d"], special: bool) -> Float[Tensor,
     """max_R tr(Rᵀ C) = Σ σ_k over O(d); over SO(d), if `special`, the last σ is subtracted where det C < 0."""
     if C.is_cuda and C.shape[-1] >= LARGE:  # where products are faster than singular values
         return (kabsch(C, special) * C).sum((-2, -1))
-    values = torch.linalg.svdvals(C)
+    # On a GPU singular values are found matrix by matrix, eigenvalues of a batch at once.
+    values = torch.linalg.eigvalsh(C.mT @ C).clamp_min(0).sqrt() if C.is_cuda else torch.linalg.svdvals(C)
     reflected = special & (torch.linalg.slogdet(C).sign < 0)
-    return values.sum(-1) - 2 * reflected * values[..., -1]
+    return values.sum(-1) - 2 * reflected * values.amin(-1)
 
 
 def _noises(noise: Float[Tensor, "n d"], Y: Float[Tensor, "n d"]) -> Float[Tensor, "draws d d"]:

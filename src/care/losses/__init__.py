@@ -7,12 +7,16 @@ autocast. Losses of the sphere put their inputs on the sphere first; points alre
 """
 
 from care.losses.barlow_twins import BarlowTwins, barlow_twins
+from care.losses.dcl import DCL, dcl
 from care.losses.duet import gaussian_bins, jensen_shannon, von_mises_bins
 from care.losses.equivariance import Equivariance, equivariance, mean_weight
+from care.losses.hard_negatives import HardNegatives, hard_negatives
 from care.losses.info_nce import InfoNCE, info_nce
 from care.losses.invariance import Invariance, invariance
 from care.losses.leave_one_out import leave_one_out
 from care.losses.linear_maps import linear_map, mapped
+from care.losses.mocov3 import MoCoV3, mocov3
+from care.losses.pairs import mean_over_pairs
 from care.losses.parameters import parameter_difference
 from care.losses.prediction import BYOL, SimSiam, byol, simsiam
 from care.losses.quarter_turns import quarter_turns
@@ -30,10 +34,13 @@ from care.losses.vicreg import VICReg, off_diagonal_covariance, variance_hinge, 
 
 __all__ = [
     "BYOL",
+    "DCL",
     "BarlowTwins",
     "Equivariance",
+    "HardNegatives",
     "InfoNCE",
     "Invariance",
+    "MoCoV3",
     "OrbitUniformity",
     "QueueInfoNCE",
     "SimSiam",
@@ -42,15 +49,19 @@ __all__ = [
     "VICReg",
     "barlow_twins",
     "byol",
+    "dcl",
     "equivariance",
     "gaussian_bins",
+    "hard_negatives",
     "info_nce",
     "invariance",
     "jensen_shannon",
     "leave_one_out",
     "linear_map",
     "mapped",
+    "mean_over_pairs",
     "mean_weight",
+    "mocov3",
     "off_diagonal_covariance",
     "orbit_uniformity",
     "parameter_difference",

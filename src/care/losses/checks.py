@@ -4,8 +4,12 @@ from torch import Tensor
 
 
 def check_views(*views: Tensor) -> None:
-    """All views are [n, d] of one shape, with n ≥ 2."""
+    """There are at least two views, all [n, d] of one shape, with n ≥ 2."""
+    if not all(isinstance(view, Tensor) for view in views):
+        raise ValueError("the views must be tensors, and settings be given by name, as temperature=0.5 is")
     shapes = [tuple(view.shape) for view in views]
+    if len(views) < 2:
+        raise ValueError(f"there is nothing to compare: it takes at least 2 views, got {len(views)}")
     if len(set(shapes)) > 1 or len(shapes[0]) != 2:
         raise ValueError(f"the views must have one shape [n, d], got {' and '.join(map(str, shapes))}")
     if shapes[0][0] < 2:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from care.losses import barlow_twins
+from care.losses import barlow_twins, mean_over_pairs
 from care.objective import EncodedView, Method, Settings, Term, Terms, setting
 
 
@@ -17,8 +17,9 @@ class BarlowTwins(Method):
     """L = Σ_i (1 − C_ii)² + redundancy · Σ_{i≠j} C_ij², C the cross-correlation of the views' coordinates."""
 
     Settings = BarlowTwinsSettings
+    any_views = True
 
     def terms(self, *views: EncodedView) -> Terms:
-        """The loss of both views, over the images of all processes."""
-        a, b = views
-        return {"barlow_twins": Term(barlow_twins(a.z, b.z, self.settings.redundancy))}
+        """The loss of all pairs of views, over the images of all processes."""
+        weight = self.settings.redundancy
+        return {"barlow_twins": Term(mean_over_pairs(lambda a, b: barlow_twins(a.z, b.z, weight), views))}

@@ -1,13 +1,14 @@
 """BYOL (Grill et al., 2020): predict the teacher's embedding of the other view."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from care.losses import byol
+from care.losses import byol, mean_over_pairs
 from care.models import Encoder, projection_head
 from care.objective import Context, EncodedView, Method, Settings, Term, Terms, setting, teacher_update
 
@@ -24,9 +25,9 @@ class BYOLSettings(Settings):
 class BYOL(Method):
     """L = E ‖p̂1 − sg ẑ2‖² + E ‖p̂2 − sg ẑ1‖², p = predictor(f(a x)), z = f_teacher(a x), both on the sphere."""
 
-    Settings = BYOLSettings
+    Settings: ClassVar[type[BYOLSettings]] = BYOLSettings
     gathered = False
-    teacher_views = 2
+    any_views = True
     depends_on_length = True
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
@@ -34,12 +35,22 @@ class BYOL(Method):
         self.predictor = projection_head(context.invariant_dim, context.head_width, context.invariant_dim)
         self.teacher = copy.deepcopy(encoder).requires_grad_(False)
 
+    @classmethod
+    def teacher_views(cls, settings: Any, views: int) -> Sequence[int]:
+        """All of them."""
+        return range(views)
+
     def terms(self, *views: EncodedView) -> Terms:
-        """The loss of both predictions."""
+        """The loss of both predictions, over all pairs of views."""
+        both = self.predicted_and_taught(*views)
+        return {"byol": Term(mean_over_pairs(lambda a, b: byol(a[0], b[0], a[1], b[1]), both))}
+
+    def predicted_and_taught(self, *views: EncodedView) -> list[tuple[Tensor, Tensor]]:
+        """(predictor(f(a x)), f_teacher(a x)) of every view."""
         predictions = self.forward_views(self.predictor, [view.z for view in views])
         with torch.no_grad():
-            targets = self.forward_views(self.teacher, [view.inputs for view in views])
-        return {"byol": Term(byol(*predictions, *(z[:, : self.context.invariant_dim] for z in targets)))}
+            taught = self.forward_views(self.teacher, [view.inputs for view in views])
+        return [(p, z[:, : self.context.invariant_dim]) for p, z in zip(predictions, taught, strict=True)]
 
     def after_step(self, encoder: Encoder, progress: Tensor) -> None:
         """Move the teacher, the less the longer it has trained: m = 1 − (1 − m_0) · (cos(π · progress) + 1)/2."""

@@ -40,12 +40,21 @@ class CARESettings(Settings):
         "own: two more views, drawn per chunk (the paper). shared: the method's two views serve both losses, drawn per "
         "chunk. mixed: they do, one drawn per chunk and one per sample.",
     )
+    contrast: Literal["own", "all"] = setting(
+        "own",
+        "own: the method compares its own views (the paper). all: the two of the equivariance as well, over all pairs; "
+        "those of another --equivariance-policy are positives that differ by that alone, mostly easier ones.",
+    )
     augmentation_per: Literal["chunk", "batch"] = setting(
         "chunk", "Who shares an augmentation: a chunk (the paper), or the batch (the authors' program)."
     )
     identity_probability: float = setting(
         0.0, "Probability that an augmentation of a chunk is the identity, for a and a' each.", at_least=0, at_most=1
     )
+    equivariance_fraction: float = setting(
+        1.0, "The views of the equivariance loss are of this fraction of each chunk: 0.25 costs 2.5 views, not 4.",
+        above=0, at_most=1,
+    )  # fmt: skip
 
 
 class CARE(Equivariance):
@@ -59,15 +68,22 @@ class CARE(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """Chunks divide the batch, and views that are shared are those of a method that draws two."""
+        """Chunks divide the batch, and views go where they can."""
         check_chunks(settings.chunks, context)
+        check_fraction(settings.equivariance_fraction, context.batch // settings.chunks, context.joint)
         if settings.form == "symplectic" and context.embedding_dim % 2:
             raise ValueError("the symplectic form needs an even embedding_dim")
+        if settings.contrast == "all" and not (method is not None and method.any_views):
+            name = "there is none" if method is None else f"{method.__name__} takes those that it asks for"
+            raise ValueError(f"contrast all needs a method that compares any number of views, as SimCLR does: {name}")
+        if settings.contrast == "all" and settings.equivariance_fraction < 1:
+            raise ValueError("contrast all compares views of the same samples: leave out equivariance_fraction")
         if settings.equivariance_views == "own":
             return
         if method is None:
             raise ValueError(f"equivariance_views {settings.equivariance_views} needs a method to share views with")
-        for name in ("equivariance_policy", "augmentation_per", "identity_probability"):
+        own = ("equivariance_policy", "contrast", "augmentation_per", "identity_probability", "equivariance_fraction")
+        for name in own:
             default = next(field.default for field in dataclasses.fields(settings) if field.name == name)
             if getattr(settings, name) != default:
                 raise ValueError(f"{name} is of use to views of its own only: leave it out, or equivariance_views own")
@@ -76,10 +92,12 @@ class CARE(Equivariance):
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """Algorithm 1: two views per chunk beside the method's, or in their place."""
         draws = settings.chunks if settings.augmentation_per == "chunk" else 1
-        chunked = ViewSpec(dataclasses.replace(policy, identity=settings.identity_probability), draws)
+        chunk, changing = batch // settings.chunks, dataclasses.replace(policy, identity=settings.identity_probability)
+        chunked = ViewSpec(changing, draws, chunk=chunk, kept=round(chunk * settings.equivariance_fraction))
         n = len(views)
         if settings.equivariance_views == "own":
-            return ViewPlan((*views, chunked, chunked), tuple(range(n)), (n, n + 1))
+            compared = n + 2 if settings.contrast == "all" else n
+            return ViewPlan((*views, chunked, chunked), tuple(range(compared)), (n, n + 1))
         if n != 2:
             raise ValueError(f"equivariance_views {settings.equivariance_views} needs a method with two views, not {n}")
         return ViewPlan((chunked, chunked if settings.equivariance_views == "shared" else views[1]), (0, 1), (0, 1))
@@ -100,3 +118,16 @@ def check_chunks(chunks: int, context: Context) -> None:
             + (f" and be a multiple of {processes} processes" if processes > 1 else "")
             + f": {chunks} does not; these do: {', '.join(map(str, good)) or 'none'}"
         )
+
+
+def check_fraction(fraction: float, chunk: int, joint: bool) -> None:
+    """ValueError unless so much of a chunk is a whole number of images, and at least 2."""
+    kept = fraction * chunk
+    if round(kept) < 2 or abs(kept - round(kept)) > 1e-6:
+        good = [str(2.0**-k) for k in range(8) if chunk % 2**k == 0 and chunk >= 2 ** (k + 1)]
+        raise ValueError(
+            f"equivariance_fraction {fraction:g} is {kept:g} of the {chunk} images of a chunk: it must be a whole "
+            f"number of at least 2, as with {', '.join(good)}"
+        )
+    if fraction < 1 and joint:
+        raise ValueError("with equivariance_fraction, views differ in size and cannot share BatchNorm: batchnorm view")

@@ -47,7 +47,7 @@ class CASSLE(Equivariance):
         """There is a method, all of whose embeddings come from the head."""
         if method is None:
             raise ValueError("cassle changes the head and has no loss of its own: choose a method")
-        if method.teacher_views:
+        if method.teacher_views(method.Settings(), 2):
             raise ValueError(
                 f"cassle tells the head which augmentation it sees, and the teacher of {method.__name__} is not told: "
                 "choose a method without a teacher"

@@ -64,7 +64,7 @@ class EquiMod(Equivariance):
         omega = [self.standardized(view.parameters) for view in augmented]
         predicted = self.forward_views(self.predictor, [torch.cat([y0, w.to(y0)], 1) for w in omega])
         both, guessed = (self.gather(torch.cat(part)) for part in (y, predicted))
-        loss = info_nce(both, guessed, self.settings.equimod_temperature)
+        loss = info_nce(both, guessed, temperature=self.settings.equimod_temperature)
         return {"equimod": Term(loss, self.settings.equimod_weight)}
 
     def exported(self) -> dict[str, Tensor]:

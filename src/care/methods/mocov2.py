@@ -2,6 +2,7 @@
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +26,17 @@ class MoCoSettings(Settings):
     temperature: float = setting(0.1, "τ of InfoNCE.", above=0)
     queue: int = setting(4096, "How many keys of earlier batches are the negatives.", at_least=1, at_most=1 << 24)
     teacher_momentum: float = setting(0.99, "m of θ_teacher ← m θ_teacher + (1 − m) θ.", at_least=0, below=1)
+    symmetric: bool = setting(
+        False,
+        "Every view is a query and a key: twice the signal of a batch for twice the passes.",
+    )
 
 
 class MoCo(Method):
     """L = E_i [−log( e^{q_i·k_i/τ} / (e^{q_i·k_i/τ} + Σ_j e^{q_i·queue_j/τ}) )], q = f(a x), k = f_teacher(a' x).
+
+    The second view is the key, and others are queries. The symmetric loss is the mean over all pairs of a query and the
+    key of another view.
 
     The current keys enter the queue after the step, when the loss no longer needs it: they are never negatives of their
     own batch. The queue starts as random points of the sphere, which the first batches replace.
@@ -36,8 +44,7 @@ class MoCo(Method):
 
     Settings = MoCoSettings
     gathered = False
-    encoded = (0,)
-    teacher_views = 1
+    any_views = True
     queue: Tensor
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
@@ -50,24 +57,39 @@ class MoCo(Method):
 
     @classmethod
     def check(cls, settings: Any, context: Context) -> None:
-        """The queue holds a batch, and a batch falls into groups of keys."""
-        if settings.queue < context.batch:
-            raise ValueError(f"the queue of {settings.queue} is smaller than a batch of {context.batch}")
+        """The queue holds the keys of a batch, which falls into groups of them."""
+        keys = context.batch * (2 if settings.symmetric else 1)
+        if settings.queue < keys:
+            raise ValueError(f"the queue of {settings.queue} is smaller than the {keys} keys of a batch")
         key_groups(context)
 
+    @classmethod
+    def encoder_views(cls, settings: Any, views: int) -> Sequence[int]:
+        """The queries."""
+        return range(views) if settings.symmetric else [0, *range(2, views)]
+
+    @classmethod
+    def teacher_views(cls, settings: Any, views: int) -> Sequence[int]:
+        """The keys."""
+        return range(views) if settings.symmetric else [1]
+
     def terms(self, *views: EncodedView) -> Terms:
-        """InfoNCE of the queries with their keys and the queue."""
-        query, key = views
+        """InfoNCE of the queries with the keys of other views, and the queue."""
+        s, n = self.settings, len(views)
+        inputs = {b: views[b].inputs for b in self.teacher_views(s, n)}
         with torch.no_grad():
-            keys = forward_shuffled(self.teacher, key.inputs, self.groups)[:, : self.context.invariant_dim]
-        self.keys.append(keys)
-        return {"info_nce": Term(queue_info_nce(query.z, keys, self.queue, self.settings.temperature))}
+            encoded = forward_shuffled(self.teacher, list(inputs.values()), self.groups)
+        keys = {b: z[:, : self.context.invariant_dim] for b, z in zip(inputs, encoded, strict=True)}
+        self.keys += keys.values()
+        pairs = [(a, b) for a in self.encoder_views(s, n) for b in keys if a != b]
+        losses = [queue_info_nce(views[a].z, keys[b], self.queue, s.temperature) for a, b in pairs]
+        return {"info_nce": Term(torch.stack(losses).mean())}
 
     @torch.no_grad()
     def after_step(self, encoder: Encoder, progress: Tensor) -> None:
         """Move the teacher, and let this step's keys of all processes replace the oldest in the queue."""
         teacher_update(self.teacher, encoder, self.settings.teacher_momentum)
-        keys = Euclidean().embed(self.gather(torch.cat(self.keys)).to(self.queue.dtype))
+        keys = Euclidean().embed(torch.cat([self.gather(keys) for keys in self.keys]).to(self.queue.dtype))
         self.queue.copy_(torch.cat([keys, self.queue])[: len(self.queue)])
         self.keys.clear()
 

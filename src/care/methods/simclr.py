@@ -1,9 +1,11 @@
-"""SimCLR (Chen, Kornblith, Norouzi and Hinton, 2020): InfoNCE between two views of a batch."""
+"""SimCLR (Chen, Kornblith, Norouzi and Hinton, 2020): InfoNCE between the views of a batch, of which there are two."""
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from care.losses import info_nce
-from care.objective import EncodedView, Method, Settings, Term, Terms, setting
+from care.objective import EncodedView, Method, Settings, Term, Terms, ViewSpec, setting
+from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,6 +13,7 @@ class SimCLRSettings(Settings):
     """Settings of SimCLR."""
 
     temperature: float = setting(0.5, "τ of InfoNCE.", above=0)
+    views: int = setting(2, "Views of a sample; of more than two, all pairs are compared.", at_least=2, at_most=64)
     tile: int | None = setting(
         None, "Anchors of InfoNCE at a time: less memory for large batches, the same loss. Default: all.", at_least=1
     )
@@ -19,9 +22,15 @@ class SimCLRSettings(Settings):
 class SimCLR(Method):
     """L = E_i [−log( e^{z_i·z_i⁺/τ} / Σ_{z ≠ z_i} e^{z_i·z/τ} )], the paper's equation 1."""
 
-    Settings = SimCLRSettings
+    Settings: ClassVar[type[SimCLRSettings]] = SimCLRSettings
+    any_views = True
+
+    @classmethod
+    def views(cls, settings: Any, policy: Policy, batch: int) -> tuple[ViewSpec, ...]:
+        """As many as were chosen, each sample with an augmentation of its own."""
+        return settings.views * (ViewSpec(policy, batch),)
 
     def terms(self, *views: EncodedView) -> Terms:
-        """InfoNCE of both views, with the images of all processes as negatives."""
-        a, b = views
-        return {"info_nce": Term(info_nce(a.z, b.z, self.settings.temperature, self.settings.tile))}
+        """InfoNCE of all views, with the images of all processes as negatives."""
+        s, z = self.settings, [view.z for view in views]
+        return {"info_nce": Term(info_nce(*z, temperature=s.temperature, tile=s.tile))}

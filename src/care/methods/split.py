@@ -23,6 +23,11 @@ class SplitSettings(CARESettings):
     care_weight: float = setting(10.0, "λ, the weight of the equivariance loss, which is a mean over pairs.", above=0)
     form: Literal["euclidean"] = setting("euclidean", "The equivariant part is on a sphere.")
     equivariant_dim: int = setting(16, "How many coordinates, the last ones, are the equivariant part.", at_least=2)
+    equivariant_layer: str | None = setting(
+        None,
+        "Make the equivariant part from this layer of the backbone, such as layer3, stages.2 or blocks.6, by a head of "
+        "its own. Default: from the last features.",
+    )
     equivariant_weight: float = setting(0.1, "κ, the weight of all losses of the equivariant part.", above=0)
     orbit_weight: float = setting(
         1.0, "ω, how strongly views of one image are kept apart in the equivariant part.", at_least=0
@@ -33,7 +38,8 @@ class Split(CARE):
     """L = L_method(c) + κ (L_slice(r) + ω L_orbit(r) + λ L_equi(r)) of an embedding z = (c, r).
 
     Two kinds of r have an L_equi of 0 and are of no use. L_slice keeps r from being one point for each augmentation,
-    L_orbit from being one point for each image.
+    L_orbit from being one point for each image. With an `equivariant_layer`, r = head_r(mean of that layer's places):
+    its losses train the backbone up to there, and leave what follows to the method.
     """
 
     Settings: ClassVar[type[CARESettings]] = SplitSettings

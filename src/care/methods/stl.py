@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -77,9 +78,10 @@ class STL(Equivariance):
         t: Tensor = self.transformation(torch.cat([a.f, b.f], 1))
         predicted = mapped(y1, of_the_partner(t), self.maps)
         pairs = self.gather(t).unflatten(0, (-1, 2))
+        nce = partial(info_nce, temperature=s.stl_temperature)
         return {
-            "stl": Term(info_nce(self.gather(y2), self.gather(predicted), s.stl_temperature), s.stl_weight),
-            "transformation": Term(info_nce(pairs[:, 0], pairs[:, 1], s.stl_temperature), s.transformation_weight),
+            "stl": Term(nce(self.gather(y2), self.gather(predicted)), s.stl_weight),
+            "transformation": Term(nce(pairs[:, 0], pairs[:, 1]), s.transformation_weight),
         }
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from care.losses import vicreg
+from care.losses import mean_over_pairs, vicreg
 from care.objective import EncodedView, Method, Settings, Term, Terms, setting
 
 
@@ -19,8 +19,10 @@ class VICReg(Method):
     """L = 25 · mean (z1 − z2)² + 25 · (V(z1) + V(z2))/2 + C(z1) + C(z2), V and C as in `care.losses.vicreg`."""
 
     Settings = VICRegSettings
+    any_views = True
 
     def terms(self, *views: EncodedView) -> Terms:
-        """The loss of both views, over the images of all processes."""
-        (a, b), s = views, self.settings
-        return {"vicreg": Term(vicreg(a.z, b.z, s.invariance_weight, s.variance_weight, s.covariance_weight))}
+        """The loss of all pairs of views, over the images of all processes."""
+        s = self.settings
+        weights = (s.invariance_weight, s.variance_weight, s.covariance_weight)
+        return {"vicreg": Term(mean_over_pairs(lambda a, b: vicreg(a.z, b.z, *weights), views))}

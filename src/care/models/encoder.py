@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from care.models.backbones import build_backbone
 from care.models.blocks import compile_blocks
 from care.models.heads import projection_head
+from care.models.layers import layer_index, layer_width, read_layer
 from care.models.per_view import batchnorm_groups
 
 
@@ -16,14 +17,25 @@ class Encoder(nn.Module):
     """x ↦ head(backbone((x − mean) / std)) for images in [0, 1], or point clouds.
 
     The losses, and the paper's measures, live on the output; the features of the backbone are for use downstream.
+    With an `equivariant_head`, x ↦ (head(features), equivariant_head(those of an intermediate `layer`)).
     """
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, backbone: nn.Module, head: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+    def __init__(
+        self,
+        backbone: nn.Module,
+        head: nn.Module,
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+        *,
+        layer: str | None = None,
+        equivariant_head: nn.Module | None = None,
+    ) -> None:
         super().__init__()
-        self.backbone, self.head = backbone, head
+        self.backbone, self.head, self.equivariant_head = backbone, head, equivariant_head
+        self.layer = None if layer is None else layer_index(backbone, layer)
         self.register_buffer("mean", torch.tensor(mean))
         self.register_buffer("std", torch.tensor(std))
 
@@ -39,11 +51,22 @@ class Encoder(nn.Module):
         mean: tuple[float, ...] = (0.0, 0.0, 0.0),
         std: tuple[float, ...] = (1.0, 1.0, 1.0),
         stem: str = "auto",
+        equivariant_dim: int = 0,
+        equivariant_layer: str | None = None,
     ) -> "Encoder":
-        """A new encoder, with weights from torch's global random state."""
+        """A new encoder, with weights from torch's global random state.
+
+        With an `equivariant_layer`, the last `equivariant_dim` of the `embedding_dim` numbers are made from its
+        features, by a head of two layers.
+        """
         backbone, features = build_backbone(model, source, stem)
-        head = projection_head(features, head_width, embedding_dim, head_depth, head_batchnorm)
-        return cls(backbone, head, mean, std)
+        if equivariant_layer is None:
+            head = projection_head(features, head_width, embedding_dim, head_depth, head_batchnorm)
+            return cls(backbone, head, mean, std)
+        width = layer_width(backbone, source, layer_index(backbone, equivariant_layer))
+        head = projection_head(features, head_width, embedding_dim - equivariant_dim, head_depth, head_batchnorm)
+        equivariant_head = projection_head(width, head_width, equivariant_dim, 2, head_batchnorm)
+        return cls(backbone, head, mean, std, layer=equivariant_layer, equivariant_head=equivariant_head)
 
     @property
     def feature_dim(self) -> int:
@@ -52,17 +75,30 @@ class Encoder(nn.Module):
 
     def features(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n features"]:
         """The backbone's output, un-normalized: what a linear probe is trained on."""
-        shape = (1, -1, 1, 1) if x.ndim == 4 else (1, 1, -1)
-        return self.backbone((x - self.mean.view(shape)) / self.std.view(shape))
+        return self.backbone(self._normalized(x))
+
+    def read(self, x: Float[Tensor, "n ..."]) -> tuple[Float[Tensor, "n features"], Float[Tensor, "n width"]]:
+        """(the features, those of the intermediate `layer`, pooled) of one pass; without one, both are the same."""
+        if self.layer is None:
+            features = self.features(x)
+            return features, features
+        return read_layer(self.backbone, self._normalized(x), self.layer)
+
+    def project(
+        self, features: Float[Tensor, "n features"], intermediate: Float[Tensor, "n width"]
+    ) -> Float[Tensor, "n d"]:
+        """The embedding of what `read` gives."""
+        z = self.head(features)
+        return z if self.equivariant_head is None else torch.cat([z, self.equivariant_head(intermediate)], dim=1)
 
     def forward(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n d"]:
-        """The head's output; `Euclidean().embed` puts it on the sphere."""
-        return self.head(self.features(x))
+        """The embedding; `Euclidean().embed` puts it on the sphere."""
+        return self.project(*self.read(x))
 
     def encode(self, x: Float[Tensor, "n ..."]) -> tuple[Float[Tensor, "n features"], Float[Tensor, "n d"]]:
         """(features, embedding) of one pass."""
-        features = self.features(x)
-        return features, self.head(features)
+        features, intermediate = self.read(x)
+        return features, self.project(features, intermediate)
 
     def encode_views(
         self, views: Sequence[Float[Tensor, "n ..."]], joint: bool = False
@@ -93,6 +129,11 @@ class Encoder(nn.Module):
     def compile_encode(self) -> None:
         """Compile the network for batches of one shape: block by block, or `encode` as a whole if it has no blocks."""
         if compile_blocks(self.backbone):
-            self.head.compile(dynamic=False)
+            for head in filter(None, (self.head, self.equivariant_head)):
+                head.compile(dynamic=False)
         else:
             self.encode = torch.compile(self.encode, dynamic=False)  # type: ignore[method-assign]
+
+    def _normalized(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n ..."]:
+        shape = (1, -1, 1, 1) if x.ndim == 4 else (1, 1, -1)
+        return (x - self.mean.view(shape)) / self.std.view(shape)

@@ -29,9 +29,10 @@ class PerView(_BatchNorm):
     # Within `batchnorm_groups`, the means and variances of the parts; running statistics follow when the pass is over.
     pending: tuple[Tensor, Tensor] | None = None
     deferred: bool = False
-    # With activation checkpointing: in how many parts it was, for when it is computed again in the backward pass.
+    # With activation checkpointing: in how many parts a batch of a shape was, for when it is computed again in the
+    # backward pass.
     checkpointed: bool = False
-    groups_before: int = 1
+    groups_before: dict[torch.Size, int]
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize each part by its own statistics, and update the running ones after each, in order."""
@@ -40,7 +41,7 @@ class PerView(_BatchNorm):
         if self.checkpointed:
             if torch._C._current_graph_task_id() != -1:  # within a backward pass
                 return self._again(input)
-            self.groups_before = self.groups
+            self.groups_before[input.shape] = self.groups
         if self.reduce is not None or (self.groups > 1 and torch.compiler.is_compiling()):
             return self._all_parts_at_once(input)
         # One by one: without a compiler, torch's own BatchNorm is faster than the formula.
@@ -56,14 +57,14 @@ class PerView(_BatchNorm):
     def _again(self, x: Tensor) -> Tensor:
         """What the forward pass gave, without letting the running statistics follow a second time."""
         if self.reduce is not None:
-            return self._activated(self._normalize(x, self.groups_before)[0])
+            return self._activated(self._normalize(x, self.groups_before[x.shape])[0])
         # Copies, and not nothing: the backward pass wants the same tensors kept as in the forward pass.
         mean, variance = (None if r is None else r.clone() for r in (self.running_mean, self.running_var))
         normalize = partial(
             batch_norm, running_mean=mean, running_var=variance, weight=self.weight, bias=self.bias, training=True,
             momentum=0.0, eps=self.eps,
         )  # fmt: skip
-        return torch.cat([self._activated(normalize(part)) for part in x.chunk(self.groups_before)])
+        return torch.cat([self._activated(normalize(part)) for part in x.chunk(self.groups_before[x.shape])])
 
     def _normalize(self, x: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
         """(normalized, means, variances) of all parts at once."""
@@ -133,7 +134,7 @@ def checkpoint_activations(network: nn.Module) -> None:
     split_batchnorm(network)
     for module in network.modules():
         if isinstance(module, PerView):
-            module.checkpointed = True
+            module.checkpointed, module.groups_before = True, {}
 
 
 def forward_views(network: nn.Module, views: Sequence[Tensor], joint: bool = False) -> list[Tensor]:
@@ -142,16 +143,17 @@ def forward_views(network: nn.Module, views: Sequence[Tensor], joint: bool = Fal
         return list(network(torch.cat(list(views))).chunk(len(views)))
 
 
-def forward_shuffled(network: nn.Module, view: Tensor, groups: int) -> Tensor:
-    """network(view) with BatchNorm in `groups` interleaved parts: rows 0, g, 2g …; 1, g + 1, … and so on.
+def forward_shuffled(network: nn.Module, views: Sequence[Tensor], groups: int) -> list[Tensor]:
+    """[network(view) for view in views] in one pass, with BatchNorm in `groups` interleaved parts of each view: rows
+    0, g, 2g …; 1, g + 1, … and so on.
 
     MoCo's remedy against BatchNorm giving away which key belongs to which query: a key is normalized together with
     other images than its query.
     """
-    order = torch.arange(len(view), device=view.device).view(-1, groups).mT.reshape(-1)
-    with batchnorm_groups(network, groups):
-        shuffled: Tensor = network(view[order])
-    return torch.empty_like(shuffled).index_copy(0, order, shuffled)
+    order = torch.arange(len(views[0]), device=views[0].device).view(-1, groups).mT.reshape(-1)
+    with batchnorm_groups(network, groups * len(views)):
+        shuffled: Tensor = network(torch.cat([view[order] for view in views]))
+    return [torch.empty_like(part).index_copy(0, order, part) for part in shuffled.chunk(len(views))]
 
 
 @contextmanager

@@ -18,10 +18,28 @@ class SmallResNet(nn.Module):
         pairs = zip((stem, *widths[:-1]), widths, strict=True)
         self.blocks = nn.Sequential(*(Block(before, after) for before, after in pairs))
         self.num_features = widths[-1]
+        self.feature_info = [{"module": f"blocks.{i}"} for i in range(len(widths))]
 
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n features"]:
         """One vector per image."""
-        return self.blocks(relu(self.stem(images))).mean(dim=(2, 3))
+        return self.forward_head(self.forward_features(images))
+
+    def forward_features(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c i j"]:
+        """The last map."""
+        return self.blocks(relu(self.stem(images)))
+
+    def forward_intermediates(
+        self, images: Float[Tensor, "n 3 h w"], indices: list[int], stop_early: bool = False
+    ) -> tuple[Tensor, list[Tensor]]:
+        """(the last map, those of some blocks), as models of timm give them; it never stops early."""
+        maps = [relu(self.stem(images))]
+        for block in self.blocks:
+            maps.append(block(maps[-1]))
+        return maps[-1], [maps[1:][i] for i in indices]
+
+    def forward_head(self, last: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c"]:
+        """The mean over all places."""
+        return last.mean(dim=(2, 3))
 
 
 class Block(nn.Module):

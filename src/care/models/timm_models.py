@@ -59,20 +59,21 @@ def output_width(model: nn.Module, source: tuple[int, ...]) -> int:
 
     Of a copy, for some models keep what they compute for a size.
     """
-    twin = copy.deepcopy(model, {id(tensor): _without_numbers(tensor) for tensor in _tensors(model)})
     with torch.no_grad(), torch.device("meta"):
-        features: Any = twin.eval()(torch.empty(2, 3, *source))
+        features: Any = without_numbers(model).eval()(torch.empty(2, 3, *source))
     shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
     if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2:
         raise AssertionError(f"it gives {shape} for 2 images, not a vector each")
     return shape[1]
 
 
-def _tensors(model: nn.Module) -> Iterable[Tensor]:
-    return itertools.chain(model.parameters(), model.buffers())
+def without_numbers(model: nn.Module) -> nn.Module:
+    """A copy of the model whose tensors have shapes and no numbers."""
+    tensors = itertools.chain(model.parameters(), model.buffers())
+    return copy.deepcopy(model, {id(tensor): _shape_of(tensor) for tensor in tensors})
 
 
-def _without_numbers(tensor: Tensor) -> Tensor:
+def _shape_of(tensor: Tensor) -> Tensor:
     meta = tensor.detach().to("meta")
     return nn.Parameter(meta, requires_grad=False) if isinstance(tensor, nn.Parameter) else meta
 

@@ -75,6 +75,11 @@ class ObjectiveSettings(Settings):
         return int(getattr(self.equivariance.settings, "equivariant_dim", 0))
 
     @property
+    def equivariant_layer(self) -> str | None:
+        """The layer of the backbone that the equivariant part is made from; None: its last features."""
+        return getattr(self.equivariance.settings, "equivariant_layer", None)
+
+    @property
     def equivariance_policy(self) -> str:
         """The augmentations of the equivariance, which are the method's unless others were chosen."""
         return getattr(self.equivariance.settings, "equivariance_policy", None) or self.policy
@@ -177,6 +182,8 @@ def build_encoder(settings: ObjectiveSettings, source: tuple[int, ...], **normal
         settings.head_depth,
         settings.head_batchnorm,
         stem=settings.stem,
+        equivariant_dim=settings.equivariant_dim,
+        equivariant_layer=settings.equivariant_layer,
         **normalization,
     )
 

@@ -5,7 +5,7 @@ embedding, steering) adds what makes augmentations act on the embedding. Any of 
 its `check` says why not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -75,15 +75,13 @@ class Method(nn.Module):
     its settings, the views that it wants, its own modules and buffers (in `__init__`), and what happens after a step.
 
     `gathered`: its loss compares images with each other, so embeddings come from all processes, with gradients.
-    `encoded`: the positions of the views that the encoder sees; None means all of them.
-    `teacher_views`: how many views go through a teacher, which costs a forward pass each.
+    `any_views`: its loss takes any number of views from two up, so that those of an equivariance can be among them.
     `depends_on_length`: whether what it does at a step depends on how long training will be.
     """
 
     Settings: ClassVar[type[Settings]] = Settings
     gathered: ClassVar[bool] = True
-    encoded: ClassVar[tuple[int, ...] | None] = None
-    teacher_views: ClassVar[int] = 0
+    any_views: ClassVar[bool] = False
     depends_on_length: ClassVar[bool] = False
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
@@ -99,6 +97,16 @@ class Method(nn.Module):
     def views(cls, settings: Any, policy: Policy, batch: int) -> tuple[ViewSpec, ...]:
         """The views that it wants: two, each sample with an augmentation of its own."""
         return (ViewSpec(policy, batch), ViewSpec(policy, batch))
+
+    @classmethod
+    def encoder_views(cls, settings: Any, views: int) -> Sequence[int]:
+        """The positions, of so many views, of those that the encoder sees: all of them."""
+        return range(views)
+
+    @classmethod
+    def teacher_views(cls, settings: Any, views: int) -> Sequence[int]:
+        """The positions, of so many views, of those that a teacher sees, which costs a forward pass each: none."""
+        return ()
 
     def terms(self, *views: EncodedView) -> Terms:
         """The terms of the loss, from the views in the order in which they were asked for."""
@@ -121,9 +129,10 @@ class Equivariance(nn.Module):
     `whole`: of a split embedding it receives all coordinates, and not the equivariant part alone.
     Embeddings and features are those of the samples of a process, which hold whole chunks; `gather` has those of all.
 
-    Three settings mean the same wherever they occur: `equivariant_dim`, the number of coordinates, the last ones, that
-    are the equivariant part of a split embedding; `equivariance_policy`, the augmentations that it draws, if not those
-    of the method; and `form`, the bilinear form that augmentations should preserve.
+    Four settings mean the same wherever they occur: `equivariant_dim`, the number of coordinates, the last ones, that
+    are the equivariant part of a split embedding; `equivariant_layer`, the layer that it is made from, if not the last;
+    `equivariance_policy`, the augmentations that it draws, if not those of the method; and `form`, the bilinear form
+    that augmentations should preserve.
     """
 
     Settings: ClassVar[type[Settings]] = Settings

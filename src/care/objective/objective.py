@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ from care.objective.views import EncodedView, View, ViewPlan, with_embedding
 
 
 class Objective(nn.Module):
-    """L = L_method(c) + L_equivariance(r), of one pass of all views of a size through the encoder.
+    """L = L_method(c) + L_equivariance(r), of one pass of all views of a shape through the encoder.
 
     The embedding is z for both or, where the equivariance splits it, z = (c, r), with c the invariant part. Called with
     what `plan` draws, it returns the terms of the loss by name.
@@ -60,7 +61,12 @@ class Objective(nn.Module):
     @property
     def seen(self) -> list[int]:
         """The positions of the views that the encoder sees."""
-        return positions_seen(self.plan, type(self.method) if self.method is not None else None)
+        return positions_seen(self.plan, self.method, getattr(self.method, "settings", None))
+
+    @property
+    def taught(self) -> int:
+        """How many views a teacher sees."""
+        return views_taught(self.plan, self.method, getattr(self.method, "settings", None))
 
     @property
     def embedded(self) -> list[int]:
@@ -68,7 +74,7 @@ class Objective(nn.Module):
         if self.equivariance is None or not self.equivariance.on_features:
             return self.seen
         alone = dataclasses.replace(self.plan, equivariance=())
-        return positions_seen(alone, type(self.method) if self.method is not None else None)
+        return positions_seen(alone, self.method, getattr(self.method, "settings", None))
 
     def _encode(self, views: Sequence[View]) -> Mapping[int, EncodedView]:
         """All views, with features and embeddings of those that the encoder sees: those of one shape in one pass."""
@@ -112,9 +118,12 @@ class Objective(nn.Module):
         return with_embedding(view, view.z[:, view.z.shape[1] - self.equivariant_dim :])
 
 
-def positions_seen(plan: ViewPlan, method: type[Method] | None) -> list[int]:
+def positions_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> list[int]:
     """The positions of the views that the encoder sees: the method may leave out some that are for a teacher."""
-    encoded = plan.method
-    if method is not None and method.encoded is not None:
-        encoded = tuple(plan.method[i] for i in method.encoded)
-    return sorted({*encoded, *plan.equivariance})
+    encoded = () if method is None else method.encoder_views(settings, len(plan.method))
+    return sorted({*(plan.method[i] for i in encoded), *plan.equivariance})
+
+
+def views_taught(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> int:
+    """How many views the teacher of the method sees, if it has one."""
+    return 0 if method is None else len(method.teacher_views(settings, len(plan.method)))

@@ -18,6 +18,9 @@ REGISTERED: dict[Kind, dict[str, str]] = {
     "method": {
         "simclr": "care.methods.simclr:SimCLR",
         "mocov2": "care.methods.mocov2:MoCo",
+        "mocov3": "care.methods.mocov3:MoCoV3",
+        "dcl": "care.methods.dcl:DCL",
+        "hard_negatives": "care.methods.hard_negatives:HardNegatives",
         "byol": "care.methods.byol:BYOL",
         "simsiam": "care.methods.simsiam:SimSiam",
         "barlow_twins": "care.methods.barlow_twins:BarlowTwins",

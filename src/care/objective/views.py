@@ -20,13 +20,28 @@ class ViewSpec:
 
     As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch". A view that is
     `turned` holds every image four times: as it is, and after one, two and three quarter turns. One that is `like`
-    the first view has its augmentations of that family, and draws all others anew.
+    the first view has its augmentations of that family, and draws all others anew. A view may be of some samples only:
+    of every `chunk` neighbors, the first `kept`.
     """
 
     policy: Policy
     draws: int
     turned: bool = False
     like: Family | None = None
+    chunk: int = 1
+    kept: int = 1
+
+    @property
+    def share(self) -> float:
+        """The share of the samples that the view is of."""
+        return self.kept / self.chunk
+
+    def of(self, rows: Tensor) -> Tensor:
+        """Those of the rows, one for each sample, that belong to the view; processes hold whole chunks."""
+        if self.kept == self.chunk:
+            return rows
+        order = torch.arange(len(rows), device=rows.device).view(-1, self.chunk)
+        return rows[order[:, : self.kept].flatten()]
 
     def random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All that is random about the view."""
@@ -99,9 +114,9 @@ class ViewPlan:
         drawn = self._random_numbers(source, generator)
         for position, view in enumerate(self.views):
             neighbors = batch // view.draws
-            numbers = tuple(n.repeat_interleave(neighbors, 0)[rows] for n in drawn[position])
-            theta = min(neighbors, len(inputs)) if self.wants_theta(position) else None
-            x, coordinates_of_x = make(view.policy, inputs, numbers, theta)
+            numbers = tuple(view.of(n.repeat_interleave(neighbors, 0)[rows]) for n in drawn[position])
+            theta = round(view.share * min(neighbors, len(inputs))) if self.wants_theta(position) else None
+            x, coordinates_of_x = make(view.policy, view.of(inputs), numbers, theta)
             found.append(View(quarter_turns(x) if view.turned else x, coordinates_of_x))
         return tuple(found)
 

@@ -15,7 +15,7 @@ FORMS = "a run folder, timm/NAME, timm/NAME@random, timm/NAME@FILE.safetensors, 
 
 
 def load_pretrained(
-    what: str, mean: Sequence[float] | None = None, std: Sequence[float] | None = None
+    what: str, mean: Sequence[float] | None = None, std: Sequence[float] | None = None, layer: str | None = None
 ) -> PretrainedModel:
     """The model that `what` names, frozen, on the CPU.
 
@@ -26,9 +26,15 @@ def load_pretrained(
     `FILE.pt`, `FILE.onnx`    TorchScript (also `.ts`, `.torchscript`) and ONNX
 
     Images in [0, 1] are normalized by `mean` and `std`. Without these, a model of timm gets timm's, or what
-    `care export` wrote beside its weights; TorchScript and ONNX get none (as `care export` writes them).
+    `care export` wrote beside its weights; TorchScript and ONNX get none (as `care export` writes them). With a
+    `layer` of its backbone, such as layer3, that layer is one more output.
     """
-    channels, path = _channels(mean, std), Path(what)
+    model = _load(what, _channels(mean, std))
+    return model if layer is None else model.reading(layer)
+
+
+def _load(what: str, channels: Channels | None) -> PretrainedModel:
+    path = Path(what)
     if what.startswith("timm/"):
         return timm_pretrained(what.removeprefix("timm/"), channels)
     if not path.exists():

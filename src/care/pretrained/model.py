@@ -1,5 +1,6 @@
 """A pretrained model: images in, vectors out."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from care.geometry import Euclidean
 from care.models import Encoder
+from care.models.layers import layer_index, layer_names
 from care.models.timm_models import in_one_line
 from care.tables import visible
 
@@ -23,7 +25,8 @@ class PretrainedModel:
     `outputs` names the vectors. A run has the "embedding", the output of its head, and the features of its "backbone".
     The last `equivariant_dim` dimensions of a split embedding z = (c, r) are its equivariant part r: such a run has the
     outputs "embedding" (c/‖c‖, r/‖r‖)/√2, "invariant" c, "equivariant" r and "backbone". Models of others have
-    "features". `size` is the side in pixels of the images that the model takes, None if it does not say.
+    "features". Where a layer is read, the mean over its places is "intermediate": that which r is made from, or any
+    (`reading`). `size` is the side in pixels of the images that the model takes, None if it does not say.
     """
 
     name: str
@@ -36,32 +39,52 @@ class PretrainedModel:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names of what `embed` returns."""
+        read = ("intermediate",) if self.encoder.layer is not None else ()
         if not self.has_head:
-            return ("features",)
-        return ("embedding", *(("invariant", "equivariant") if self.equivariant_dim else ()), "backbone")
+            return ("features", *read)
+        return ("embedding", *(("invariant", "equivariant") if self.equivariant_dim else ()), "backbone", *read)
 
     @torch.no_grad()
     def embed(self, inputs: Float[Tensor, "n ..."]) -> dict[str, Float[Tensor, "n _"]]:
         """All outputs in one pass, in float32. ValueError if they are no vectors, or the first ones are not finite."""
-        features: Any = self.encoder.features(inputs)
+        features: Any
+        features, intermediate = self.encoder.read(inputs)
         shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
         if not isinstance(shape, list) or len(shape) != 2 or shape[0] != len(inputs):
             raise ValueError(f"{self.name} gives {shape} for {len(inputs)} inputs: export its pooled features [n, d]")
-        found = {name: output.float() for name, output in self._outputs(features).items()}
+        found = {name: output.float() for name, output in self._outputs(features, intermediate).items()}
         if not self._found_finite:  # checked once, because the check makes the host wait for the GPU
             if not all(output.isfinite().all() for output in found.values()):
                 raise ValueError(f"{self.name} gives numbers that are not finite: is its normalization what it needs?")
             self._found_finite.update(found)
         return found
 
-    def _outputs(self, features: Float[Tensor, "n _"]) -> dict[str, Float[Tensor, "n _"]]:
+    def _outputs(
+        self, features: Float[Tensor, "n _"], intermediate: Float[Tensor, "n _"]
+    ) -> dict[str, Float[Tensor, "n _"]]:
+        read = {"intermediate": intermediate} if self.encoder.layer is not None else {}
         if not self.has_head:
-            return {"features": features}
-        z = self.encoder.head(features)
+            return {"features": features, **read}
+        z = self.encoder.project(features, intermediate)
         if not self.equivariant_dim:
-            return {"embedding": z, "backbone": features}
+            return {"embedding": z, "backbone": features, **read}
         c, r = split_embedding(z, self.equivariant_dim)
-        return {"embedding": joined(c, r), "invariant": c, "equivariant": r, "backbone": features}
+        return {"embedding": joined(c, r), "invariant": c, "equivariant": r, "backbone": features, **read}
+
+    def reading(self, layer: str) -> "PretrainedModel":
+        """The same model with one more output, "intermediate": the mean over the places of a layer of its backbone.
+
+        ValueError says which layers there are, or that it is another one that the equivariant part is made from.
+        """
+        one, own = self.encoder, self.encoder.layer
+        if own is not None and own != layer_index(one.backbone, layer):
+            theirs = layer_names(one.backbone)[own]
+            raise ValueError(
+                f"the equivariant part of {self.name} is made from {theirs}, which is read: leave out layer"
+            )
+        channels = (tuple(buffer.tolist()) for buffer in (one.mean, one.std))
+        encoder = Encoder(one.backbone, one.head, *channels, layer=layer, equivariant_head=one.equivariant_head)
+        return dataclasses.replace(self, encoder=encoder.eval().requires_grad_(False))
 
     def check(self, inputs: Float[Tensor, "n ..."]) -> None:
         """ValueError if the model does not take such inputs. Pass a few of them before hours of work."""

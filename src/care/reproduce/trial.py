@@ -17,6 +17,8 @@ from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
 HOW = ("device", "compile", "graph", "deterministic", "activation_checkpointing")
+# Settings of training that the first trials did not have, with what they were trained with.
+LATER = {"views": 2, "contrast": "own", "symmetric": False, "equivariance_fraction": 1.0}
 SINCE = ("neighbors", "temperature", "projections")  # settings of measuring that the first trials did not have
 DIGITS = 6  # significant ones, of the numbers that are kept
 
@@ -49,9 +51,10 @@ class Trial:
         """The settings of training, as far as they decide what is learned, and those of measuring, as JSON has them.
 
         A setting that is None stands for nothing, as in TOML: a new one of that kind makes no new trial of an old one.
+        Nor does one of `LATER`, where it is as it was.
         """
         values = self.config.flat().items()
-        settings = {name: value for name, value in values if name not in HOW and value is not None}
+        settings = {name: value for name, value in values if name not in HOW and value not in (None, LATER.get(name))}
         return {"settings": settings, "measures": _measures(self.measures)}
 
 

@@ -88,7 +88,10 @@ class Config(ObjectiveSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require(self.warmup_epochs <= self.epochs, f"warmup_epochs must be in [0, {self.epochs}]")
+        _require(
+            self.warmup_epochs <= self.epochs,
+            f"warmup_epochs must be in [0, {self.epochs}], the number of epochs, got {self.warmup_epochs}",
+        )
         _require(self.batch_size % self.accumulate == 0, f"accumulate must divide the batch of {self.batch_size}")
         _require(
             self.batch_size >= 2 * self.accumulate, f"accumulate must be at most {self.batch_size // 2}, half a batch"
@@ -100,6 +103,10 @@ class Config(ObjectiveSettings):
         _require(
             not (self.activation_checkpointing and self.compile),
             "activation_checkpointing cannot be compiled: leave out --compile",
+        )
+        _require(
+            not (self.activation_checkpointing and self.equivariant_layer),
+            "activation_checkpointing keeps the activations of an equivariant_layer: leave out one of them",
         )
         if not any(isinstance(choice.settings, Unchecked) for choice in (self.method, self.equivariance)):
             self.check(self.batch_size // self.accumulate)

@@ -120,8 +120,8 @@ def _monitor(job: Job, stop: Callable[[], bool]) -> Monitor:
 def _passes(job: Job, state: State) -> float:
     """How often a picture goes through the network, with gradient, in an epoch; a teacher needs none."""
     objective = state.objective
-    teacher = 0 if objective.method is None else objective.method.teacher_views
-    return (len(objective.seen) + teacher / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
+    views = sum(objective.plan.views[i].share for i in objective.seen)
+    return (views + objective.taught / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
 
 
 def _indices(job: Job, epoch: int, step: int) -> Iterator[Tensor]:

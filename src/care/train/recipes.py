@@ -1,4 +1,5 @@
-"""The paper's experiments by name. λ is in our units, the authors' in the comments: see `care.losses.mean_weight`."""
+"""The paper's experiments, and a few others, by name. λ is in our units, the authors' in the comments: see
+`care.losses.mean_weight`."""
 
 import difflib
 from typing import Any
@@ -45,8 +46,14 @@ PAPER_WEIGHTS = {
     "imagenet100": (0.005, 512 // 4),
 }
 
+# What is usual on small images elsewhere: a rate of 0.06 for every 256 images. Not the paper's.
+SMALL_IMAGES: dict[str, Any] = {
+    "model": "resnet18", "policy": "small_images", "epochs": 200, "batch_size": 512, "optimizer": "sgd",
+    "learning_rate": 0.12, "weight_decay": 5e-4, "norm_bias_decay": False, "schedule": "cosine", "warmup_epochs": 10,
+}  # fmt: skip
+
 # What a split embedding can keep of what the method's loss discards, and by which augmentations it is trained.
-KEPT = {"hue": "hue_only", "photometric": "color_only"}
+KEPT = {"hue": "hue_only", "photometric": "color_only", "crop": "crop_only"}
 EQUIVARIANT_DIM = 16
 
 
@@ -90,7 +97,7 @@ def applicable(values: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]
 
 
 def recipes() -> dict[str, Config]:
-    """Every experiment of the paper that trains something."""
+    """Every experiment of the paper that trains something, and other methods as they are usually trained."""
     found = {}
     for data, (weight, chunk_size) in PAPER_WEIGHTS.items():
         care = {"equivariance": "care", "care_weight": mean_weight(weight, chunk_size)}
@@ -100,7 +107,7 @@ def recipes() -> dict[str, Config]:
     found["imagenet100-care-mocov2"] = default_config(  # λ 0.01 and 8 chunks there
         "imagenet100", method="mocov2", equivariance="care", chunks=8, care_weight=mean_weight(0.01, 512 // 8)
     )
-    return found | _ablations() | _studies()
+    return found | _ablations() | _studies() | _small_images()
 
 
 def _ablations() -> dict[str, Config]:
@@ -132,13 +139,30 @@ def _studies() -> dict[str, Config]:
     return found
 
 
+def _small_images() -> dict[str, Config]:
+    """Methods at settings that are usual for them on CIFAR, where the paper's were chosen for SimCLR."""
+    own: dict[str, dict[str, Any]] = {"simclr": {}, "mocov2": {"symmetric": True}, "mocov3": {}, "byol": {}}
+    return {
+        f"{data}-sgd-{method}": default_config(data, **{**SMALL_IMAGES, "method": method, **theirs})
+        for data in ("cifar10", "cifar100")
+        for method, theirs in own.items()
+    }
+
+
 def keeping(what: str, embedding_dim: int) -> dict[str, Any]:
-    """Settings that keep the hue, or colors ("photometric"), in an equivariant part beside `embedding_dim` numbers."""
-    if what not in KEPT:
-        close = difflib.get_close_matches(what, KEPT, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise ValueError(f"what can be kept is {' or '.join(KEPT)}, not {what}{hint}")
-    return {**split_embedding(embedding_dim), "equivariance_policy": KEPT[what]}
+    """Settings that keep the hue, colors ("photometric") or the crop in an equivariant part beside `embedding_dim`
+    numbers. Several, such as "hue,crop", share it: each chunk draws an augmentation of one of them."""
+    words = [word.strip() for word in what.split(",")]
+    for word in words:
+        if word not in KEPT:
+            close = difflib.get_close_matches(word, KEPT, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            *first, last = KEPT
+            raise ValueError(
+                f"what can be kept is {', '.join(first)} or {last}, or several as hue,crop, not {word}{hint}"
+            )
+    policies = ",".join(KEPT[word] for word in dict.fromkeys(words))
+    return {**split_embedding(embedding_dim), "equivariance_policy": policies}
 
 
 def split_embedding(embedding_dim: int, **chosen: Any) -> dict[str, Any]:

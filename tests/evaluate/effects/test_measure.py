@@ -175,7 +175,7 @@ def test_isometries_of_another_form_are_found_with_it_and_not_without(form):
 def test_families_are_told_apart():
     """An encoder that keeps the mean color of a picture does not see flips, and rotates by none of the others."""
     m = care.measure(lambda x: x.mean((2, 3)) - 0.4, pictures(), ImagePolicy(size=6), augmentations=2)
-    assert list(m.families) == ["all", "crop", "flip", "color", "gray", "blur"]
+    assert list(m.families) == ["all", "crop", "flip", "color", "gray", "blur", "hue"]
     assert m.families["flip"].in_words() == "invariant"
     assert m.families["color"].displacement.mean > 0.05
     assert len(m.families["gray"].gamma.values) == 1

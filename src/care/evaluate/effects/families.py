@@ -1,12 +1,14 @@
 """The effects of augmentations family by family: which of them act on embeddings as rotations?"""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
-from care.augment import ImagePolicy, Parameters
+from care.augment import COLOR_OPERATIONS, ImagePolicy, Parameters
 from care.evaluate.effects.effect import Effect, Response, effect_of, respond
 from care.evaluate.observer import Embeddings, Observer, Policy
 from care.geometry import POINTS_PER_DIRECTION, Euclidean, Source, source_of
@@ -50,13 +52,26 @@ class Family:
 
 
 def families_of(policy: Policy, augmentations: int, apart: bool = True) -> list[Family]:
-    """The whole policy and, `apart`, each of its families alone with probability 1."""
+    """The whole policy and, `apart`, each of its families alone with probability 1, the hue among them."""
     whole = [Family(ALL, policy, augmentations)]
     if not isinstance(policy, ImagePolicy) or not apart:
         return whole
-    return whole + [
+    families = [
         Family(name, policy.only(name).certain(), 1 if name in SINGLE else augmentations) for name in policy.families()
     ]
+    return whole + families + color_families(policy, augmentations, "hue")
+
+
+def color_families(policy: Policy, augmentations: int, *operations: str) -> list[Family]:
+    """Color `operations` (brightness, contrast, saturation, hue) alone, of a policy that has several."""
+    if not isinstance(policy, ImagePolicy) or not policy.color:
+        return []
+    there = [name for name in COLOR_OPERATIONS if getattr(policy, name) > 0]
+    colors, found = policy.only("color").certain(), []
+    for name in (name for name in there if name in operations and len(there) > 1):
+        off: dict[str, Any] = {other: 0.0 for other in there if other != name}
+        found.append(Family(name, dataclasses.replace(colors, **off), augmentations))
+    return found
 
 
 def respond_to_families(

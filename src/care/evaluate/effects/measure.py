@@ -1,5 +1,6 @@
 """How the embeddings of any model respond to augmentations."""
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from care import geometry
 from care.augment import policy_named
 from care.data import Samples, place
+from care.evaluate.decoding.decode import RECORDED, evaluate_decoding
 from care.evaluate.effects.effect import Response
 from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families
 from care.evaluate.effects.measurement import Measurement
@@ -30,6 +32,7 @@ def measure(
     device: torch.device | str | None = None,
     watch: Watch | None = None,
     rank: int | None = None,
+    decode: bool = False,
 ) -> Measurement:
     """How the embeddings `model(images)` respond to augmentations of `policy`.
 
@@ -37,7 +40,8 @@ def measure(
     a module is put into evaluation mode meanwhile. Embeddings are put on the unit sphere, or in the space of `form`.
     `images` are uint8 or in [0, 1]; the policy makes views of its own size of them. The same seed draws the same
     augmentations for every model: measurements are paired. It runs where the model is, or on `device`. Rotations are
-    those of the `rank` leading directions: by default of all, or of a quarter as many as there are images.
+    those of the `rank` leading directions: by default of all, or of a quarter as many as there are images. With
+    `decode`, also the R² of the parameters of augmentations: what embeddings know of the hue, the crop, the blur.
     """
     samples = images if isinstance(images, Samples) else _samples(images)
     words = policy if isinstance(policy, str) else "a custom policy"
@@ -46,7 +50,7 @@ def measure(
     embed, placed = (lambda x: {name: model(x)}), place(samples, where)
     observer = Observer(embed, placed, policy, words, where, batch_size, {name: form})
     with frozen(model):
-        return measure_observed(observer, augmentations, families, seed, watch, rank)[name]
+        return measure_observed(observer, augmentations, families, seed, watch, rank, decode)[name]
 
 
 def measure_observed(
@@ -56,9 +60,23 @@ def measure_observed(
     seed: int = 0,
     watch: Watch | None = None,
     rank: int | None = None,
+    decode: bool = False,
 ) -> dict[str, Measurement]:
     """`measure` for every output of an observed model at once."""
-    return measure_outputs(observer, observer.clean(), augmentations, families, seed, watch, rank=rank)
+    clean = observer.clean()
+    found = measure_outputs(observer, clean, augmentations, families, seed, watch, rank=rank)
+    return with_decoding(found, observer, clean, seed, watch) if decode else found
+
+
+def with_decoding(
+    measured: Mapping[str, Measurement], observer: Observer, clean: Embeddings, seed: int, watch: Watch | None
+) -> dict[str, Measurement]:
+    """Measurements with the R² of the parameters of augmentations, by decoder."""
+    record, _ = evaluate_decoding(observer, clean, seed, watch or (lambda *words: None))
+    return {
+        output: dataclasses.replace(one, decoding={name: record[key][output] for name, key in RECORDED.items()})
+        for output, one in measured.items()
+    }
 
 
 def measure_outputs(

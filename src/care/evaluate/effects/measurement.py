@@ -46,6 +46,7 @@ class Measurement:
 
     `collapse` says how many directions the embeddings use, `rankme` and `effective_rank`, and how far apart they are,
     `alignment` and `gaussian_uniformity`: `care.geometry` has the formulas. Records of earlier versions have none.
+    `decoding` is the R² of each parameter of an augmentation of the policy, decoded from (f(x), f(a(x))), by decoder.
     """
 
     model: str
@@ -60,6 +61,7 @@ class Measurement:
     collapse: Mapping[str, float] = field(default_factory=dict)
     rank: int | None = None
     share: float | None = None
+    decoding: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     @property
     def heldout_ratio(self) -> Spread:
@@ -101,12 +103,23 @@ class Measurement:
         views = f"views of {self.size} pixels, " if self.size else ""
         about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, {self.directions}"
         table = text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows)
-        return table + self._collapse() + self._caution()
+        return table + self._collapse() + self._caution() + self._decoding()
 
     def _collapse(self) -> str:
         """The measures of collapse in a line below the table."""
         words = (f"{COLLAPSE[name]} {number(value)}" for name, value in self.collapse.items())
         return f"\n{', '.join(words)} (d = {self.dimension})" if self.collapse else ""
+
+    def _decoding(self) -> str:
+        """What a pair of embeddings tells of the augmentation between them, as a table."""
+        if not self.decoding:
+            return ""
+        rows = [
+            (name, *("–" if scores[name] is None else f"{scores[name]:.2f}" for scores in self.decoding.values()))
+            for name in next(iter(self.decoding.values()))
+        ]
+        title = f"R² of each parameter of {self.policy} from (f(x), f(a(x))), of images that were not fitted to"
+        return "\n\n" + text_table(title, ("parameter", *self.decoding), rows)
 
     @property
     def directions(self) -> str:
@@ -162,7 +175,8 @@ class Measurement:
             record["in_words"] = self.in_words(name)
         rest = {"length": self.length, "strength": self.strength, "size": self.size, "collapse": dict(self.collapse)}
         fitted = {"rank": self.rank, "share": self.share}
-        return {**about, "families": families, "spectrum": list(self.spectrum), **rest, **fitted}
+        decoding = {"decoding": {name: dict(scores) for name, scores in self.decoding.items()}}
+        return {**about, "families": families, "spectrum": list(self.spectrum), **rest, **fitted, **decoding}
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Measurement":

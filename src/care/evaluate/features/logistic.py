@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Float64, Int, Int64
 from torch import Tensor
 
-CONJUGATE = 1000  # conjugate gradients per step of Newton's, at most
-SKETCHED = 8  # rows per feature that a preconditioner is made of, at most
+from care.evaluate.features.newton import Objective, minimize
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,117 +93,6 @@ def _whitening(X: Float64[Tensor, "n d"], penalty: float, classes: int) -> Float
     eigenvalues, U = torch.linalg.eigh(scale[:, None] * H * scale)
     floor = len(H) * torch.finfo(H.dtype).eps * eigenvalues[-1]
     return scale[:, None] * U * eigenvalues.clamp_min(floor).rsqrt()
-
-
-@dataclass(frozen=True, eq=False)
-class Objective:
-    """Σᵢ −log softmax(Zθ)_{yᵢ} + ½ tr θᵀQθ: rows Z with a 1 behind them, classes Y one-hot, Q the penalty.
-
-    Where a rough minimum will do, `curved` are the rows in float32: the Hessian is as exact as they are, the gradient
-    is that of Z.
-    """
-
-    Z: Float64[Tensor, "n p"]
-    Y: Float64[Tensor, "n classes"]
-    Q: Float64[Tensor, "p p"]
-    curved: Float[Tensor, "n p"]
-
-    @classmethod
-    def of(
-        cls, rows: Float64[Tensor, "n d"], labels: Int64[Tensor, " n"], penalty: Float64[Tensor, "d d"]
-    ) -> "Objective":
-        """That of rows without the 1, and of a penalty that leaves the bias alone."""
-        Q = torch.block_diag(penalty, rows.new_zeros(1, 1))
-        Z = F.pad(rows, (0, 1), value=1.0)
-        return cls(Z, F.one_hot(labels).double(), Q, curved=Z)
-
-    def start(self) -> Float64[Tensor, "p classes"]:
-        """No weights, and the biases that are best then: the minimum under an infinite penalty."""
-        θ = self.Z.new_zeros(self.Z.shape[1], self.Y.shape[1])
-        θ[-1] = self.Y.mean(0).log()
-        return θ
-
-    def value(self, θ: Float64[Tensor, "p classes"]) -> Float64[Tensor, ""]:
-        """The objective."""
-        scores = self.Z @ θ
-        return (scores.logsumexp(1) - (scores * self.Y).sum(1)).sum() + (θ * (self.Q @ θ)).sum() / 2
-
-    def gradient(
-        self, θ: Float64[Tensor, "p classes"]
-    ) -> tuple[Float64[Tensor, "p classes"], Float64[Tensor, "n classes"]]:
-        """Zᵀ(q − Y) + Qθ, and the probabilities q = softmax(Zθ)."""
-        q = (self.Z @ θ).softmax(1)
-        return self.Z.mT @ (q - self.Y) + self.Q @ θ, q
-
-    def curve(self, v: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"]) -> Float64[Tensor, "p classes"]:
-        """The Hessian times v, at the cost of a gradient."""
-        q, u = q.to(self.curved.dtype), self.curved @ v.to(self.curved.dtype)
-        return (self.curved.mT @ (q * (u - (q * u).sum(1, keepdim=True)))).double() + self.Q @ v
-
-    def preconditioner(self, q: Float64[Tensor, "n classes"]) -> Float64[Tensor, "p p"]:
-        """L with LLᵀ = Zᵀ diag(w) Z + Q and wᵢ the mean of qᵢ(1 − qᵢ): the mean curvature of a class, for all.
-
-        Of many rows a part stands for all, since any preconditioner leads to the same step.
-        """
-        n, p = self.Z.shape
-        Z, q = (self.Z, q) if n <= SKETCHED * p else (self.Z[rows := _spread(SKETCHED * p, n, q.device)], q[rows])
-        H = Z.mT @ (n / len(Z) * (q * (1 - q)).mean(1, keepdim=True) * Z) + self.Q
-        H.diagonal().add_(p * torch.finfo(H.dtype).eps * H.diagonal().max())
-        return torch.linalg.cholesky(H)
-
-
-def minimize(
-    objective: Objective, θ: Float64[Tensor, "p classes"], tolerance: float, max_iterations: int
-) -> tuple[Float64[Tensor, "p classes"], float]:
-    """The θ of the minimum, by Newton's method, and the length of its gradient relative to that at the θ given.
-
-    Where classes are well separated, the curvature is far from that of the start, for which coordinates were chosen:
-    L-BFGS took 2,500 gradients for features for which these steps take 350 products with the Hessian.
-    """
-    gradient, q = objective.gradient(θ)
-    start, left = float(gradient.norm()) or 1.0, 1.0 if gradient.any() else 0.0
-    for _ in range(max_iterations):
-        if left <= tolerance:
-            break
-        step = _newton_step(objective, gradient, q, accuracy=min(0.1, left**0.5))
-        θ = _descend(objective, θ, step, slope=float((gradient * step).sum()))
-        gradient, q = objective.gradient(θ)
-        left = float(gradient.norm()) / start
-    return θ, left
-
-
-def _spread(count: int, n: int, device: torch.device) -> Int64[Tensor, " count"]:
-    """Multiples of the golden ratio modulo 1, as rows: spread evenly, and out of step with any period of the labels."""
-    return (torch.arange(count, device=device, dtype=torch.float64) * (5**0.5 - 1) / 2 % 1 * n).long()
-
-
-def _newton_step(
-    objective: Objective, gradient: Float64[Tensor, "p classes"], q: Float64[Tensor, "n classes"], accuracy: float
-) -> Float64[Tensor, "p classes"]:
-    """The s with Hs = −∇, up to `accuracy` of the gradient, by preconditioned conjugate gradients."""
-    L, residual = objective.preconditioner(q), -gradient
-    step, goal = torch.zeros_like(gradient), accuracy * gradient.norm()
-    direction = z = torch.cholesky_solve(residual, L)
-    for _ in range(CONJUGATE):
-        curved, along = objective.curve(direction, q), (residual * z).sum()
-        size = along / (direction * curved).sum()
-        step, residual = step + size * direction, residual - size * curved
-        if residual.norm() <= goal:
-            break
-        z = torch.cholesky_solve(residual, L)
-        direction = z + (residual * z).sum() / along * direction
-    return step
-
-
-def _descend(
-    objective: Objective, θ: Float64[Tensor, "p classes"], step: Float64[Tensor, "p classes"], slope: float
-) -> Float64[Tensor, "p classes"]:
-    """θ + t · step, with the first t of 1, ½, ¼ … by which the objective falls as it should, but for its rounding."""
-    before, t = objective.value(θ), 1.0
-    rounding = 1e-13 * before.abs()
-    while t > 1e-9 and not objective.value(θ + t * step) <= before + 1e-4 * t * slope + rounding:
-        t /= 2
-    return θ + t * step
 
 
 def cross_entropy_gradient(

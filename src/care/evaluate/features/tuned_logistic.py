@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Float64, Int, Int64
 from torch import Tensor
 
-from care.evaluate.features.logistic import Logistic, Objective, checked_rows, logistic_regression, minimize
+from care.evaluate.features.logistic import Logistic, checked_rows, logistic_regression
+from care.evaluate.features.newton import Objective, minimize
 from care.evaluate.features.probe import every_tenth
 
 # scikit-learn's C from 1e-6 to 1e5, as in the field's transfer protocol: four values per decade, the strongest first.

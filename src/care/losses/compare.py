@@ -1,0 +1,64 @@
+"""What a contrastive loss compares: every embedding with those of its image in the other views, and of other images."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from care.geometry import Euclidean
+from care.losses.checks import check_views
+
+
+def compare(
+    views: Sequence[Float[Tensor, "n d"]], scales: Sequence[float], tile: int | None = None
+) -> tuple[Float[Tensor, "v n v"], list[Float[Tensor, "v n v"]]]:
+    """(c_ab,ii at [a, i, b], for every scale log(Σ_{j≠i} e^{scale·c_aa,ij} + Σ_{j≠i} e^{scale·c_ab,ij}) there).
+
+    c_ab,ij is the cosine of image i in view a, the anchor, and image j in view b: the negatives of an anchor and its
+    positive are all other images in both of their views. What is at a = b means nothing: see `mean_over_positives`.
+
+    Every product of two views is computed once, whatever the number of pairs that it is a part of. With `tile`, anchors
+    are handled that many at a time and recomputed in the backward pass: memory grows with tile·vn instead of (vn)².
+    """
+    check_views(*views)
+    if tile is not None and tile < 1:
+        raise ValueError(f"a tile needs at least one anchor, got {tile}")
+    z = Euclidean().embed(torch.stack(list(views)))
+    return torch.einsum("aid,bid->aib", z, z), [_negatives(z, scale, tile) for scale in scales]
+
+
+def mean_over_positives(losses: Float[Tensor, "v n v"]) -> Float[Tensor, ""]:
+    """The mean over all anchors and their positives, which are in the other views."""
+    v, n, _ = losses.shape
+    other = 1 - torch.eye(v, dtype=losses.dtype, device=losses.device)
+    return (losses * other[:, None]).sum() / (v * n * (v - 1))
+
+
+def _negatives(z: Float[Tensor, "v n d"], scale: float, tile: int | None) -> Float[Tensor, "v n v"]:
+    v, n, _ = z.shape
+    anchors, images = scale * z.flatten(0, 1), torch.arange(n, device=z.device)
+    if tile is None:
+        found = other_images(anchors, z, images.repeat(v))
+    else:
+        tiles = zip(anchors.split(tile), images.repeat(v).split(tile), strict=True)
+        found = torch.cat([_recomputed(rows, z, image) for rows, image in tiles])
+    in_each = found.unflatten(0, (v, n))
+    own = in_each.diagonal(dim1=0, dim2=2).mT
+    return torch.logaddexp(own[:, :, None], in_each)
+
+
+def other_images(
+    anchors: Float[Tensor, "rows d"], z: Float[Tensor, "v n d"], image: Int[Tensor, " rows"]
+) -> Float[Tensor, "rows v"]:
+    """log Σ_j e^{anchor·z_bj} of every view b, over all images j but the anchor's own."""
+    v, n, _ = z.shape
+    itself = image[:, None] + n * torch.arange(v, device=z.device)
+    similarity = (anchors @ z.flatten(0, 1).mT).scatter_(1, itself, -torch.inf)
+    return similarity.unflatten(1, (v, n)).logsumexp(2)
+
+
+def _recomputed(*args: Tensor) -> Tensor:
+    found: Tensor = checkpoint(other_images, *args, use_reentrant=False, preserve_rng_state=False)
+    return found

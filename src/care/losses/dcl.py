@@ -1,0 +1,33 @@
+"""DCL: InfoNCE whose denominator leaves out the positive."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.losses.checks import check_temperature
+from care.losses.compare import compare, mean_over_positives
+from care.losses.precision import full_precision
+
+
+@full_precision
+def dcl(*views: Float[Tensor, "n d"], temperature: float = 0.1, tile: int | None = None) -> Float[Tensor, ""]:
+    """L_DCL = E_i [−z_i·z_i⁺/τ + log Σ_{2N−2 negatives} e^{z_i·z⁻/τ}].
+
+    Positives, negatives, more than two views and `tile` are those of `info_nce`. Of an easy positive, InfoNCE has
+    hardly a gradient; this has all of it.
+    """
+    check_temperature(temperature)
+    cosine, (negatives,) = compare(views, [1 / temperature], tile)
+    return mean_over_positives(negatives - cosine / temperature)
+
+
+class DCL(nn.Module):
+    """`dcl` with its settings."""
+
+    def __init__(self, temperature: float = 0.1, tile: int | None = None) -> None:
+        super().__init__()
+        check_temperature(temperature)
+        self.temperature, self.tile = temperature, tile
+
+    def forward(self, *views: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        """`dcl(*views)`."""
+        return dcl(*views, temperature=self.temperature, tile=self.tile)

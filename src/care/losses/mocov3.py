@@ -1,0 +1,43 @@
+"""MoCo-v3's form of InfoNCE: the negatives of a query are the keys of the other images of the batch."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.geometry import Euclidean
+from care.losses.checks import check_temperature, check_views
+from care.losses.precision import full_precision
+
+
+@full_precision
+def mocov3(
+    q1: Float[Tensor, "n d"],
+    q2: Float[Tensor, "n d"],
+    k1: Float[Tensor, "n d"],
+    k2: Float[Tensor, "n d"],
+    temperature: float = 0.2,
+) -> Float[Tensor, ""]:
+    """2τ (L(q1, k2) + L(q2, k1)), L(q, k) = E_i [−log( e^{q_i·k_i/τ} / Σ_j e^{q_i·k_j/τ} )].
+
+    q_v are predictions from view v; its keys k_v come from the teacher and carry no gradient.
+    """
+    check_views(q1, q2, k1, k2)
+    check_temperature(temperature)
+    q, k = Euclidean().embed(torch.stack([q1, q2])), Euclidean().embed(torch.stack([k2, k1]).detach())
+    logits = q @ k.mT / temperature
+    return 2 * temperature * (logits.logsumexp(2) - logits.diagonal(dim1=1, dim2=2)).mean(1).sum()
+
+
+class MoCoV3(nn.Module):
+    """`mocov3` with its settings."""
+
+    def __init__(self, temperature: float = 0.2) -> None:
+        super().__init__()
+        check_temperature(temperature)
+        self.temperature = temperature
+
+    def forward(
+        self, q1: Float[Tensor, "n d"], q2: Float[Tensor, "n d"], k1: Float[Tensor, "n d"], k2: Float[Tensor, "n d"]
+    ) -> Float[Tensor, ""]:
+        """`mocov3(q1, q2, k1, k2)`."""
+        return mocov3(q1, q2, k1, k2, self.temperature)

@@ -1,0 +1,16 @@
+"""A loss of two views, of any number of them."""
+
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+View = TypeVar("View")
+
+
+def mean_over_pairs(loss: Callable[[View, View], Tensor], views: Sequence[View]) -> Float[Tensor, ""]:
+    """E_{a<b} loss(a, b): of two views their loss, of more the mean over all pairs."""
+    return torch.stack([loss(a, b) for a, b in combinations(views, 2)]).mean()

@@ -1,0 +1,30 @@
+"""MoCo-v3 (Chen, Xie and He, 2021): BYOL's networks, contrasted: a query's negatives are the keys of the batch."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from care.losses import mean_over_pairs, mocov3
+from care.methods.byol import BYOL, BYOLSettings
+from care.objective import EncodedView, Term, Terms, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoCoV3Settings(BYOLSettings):
+    """Settings of MoCo-v3."""
+
+    temperature: float = setting(0.2, "τ of InfoNCE.", above=0)
+
+
+class MoCoV3(BYOL):
+    """L = 2τ (L(q1, k2) + L(q2, k1)), L(q, k) = E_i [−log( e^{q_i·k_i/τ} / Σ_j e^{q_i·k_j/τ} )].
+
+    q = predictor(f(a x)), k = f_teacher(a x), and j runs over the images of all processes.
+    """
+
+    Settings: ClassVar[type[MoCoV3Settings]] = MoCoV3Settings
+
+    def terms(self, *views: EncodedView) -> Terms:
+        """InfoNCE of the queries of each view with the keys of another, over all pairs of views."""
+        tau = self.settings.temperature
+        both = [(self.gather(q), self.gather(k)) for q, k in self.predicted_and_taught(*views)]
+        return {"mocov3": Term(mean_over_pairs(lambda a, b: mocov3(a[0], b[0], a[1], b[1], tau), both))}

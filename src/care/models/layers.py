@@ -1,0 +1,65 @@
+"""The features of an intermediate layer of a backbone, beside its last ones."""
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from care.models.timm_models import MISFITS, in_one_line, without_numbers
+
+
+def layer_names(backbone: nn.Module) -> tuple[str, ...]:
+    """The layers that can be read, by timm's names, from the first to the last; none where a model offers none."""
+    if not hasattr(backbone, "forward_intermediates"):
+        return ()
+    info: Any = backbone.feature_info
+    return tuple(part["module"] for part in getattr(info, "info", info))
+
+
+def layer_index(backbone: nn.Module, name: str) -> int:
+    """Which of the layers is called `name`; ValueError says which there are."""
+    names = layer_names(backbone)
+    if name in names:
+        return names.index(name)
+    kind = type(backbone).__name__
+    if not names:
+        raise ValueError(f"{kind} has no layers that can be read: leave out {name}, or choose a model such as resnet18")
+    close = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    raise ValueError(f"{kind} has no layer {name!r}; there are {', '.join(filter(None, names))}{hint}")
+
+
+def layer_width(backbone: nn.Module, source: tuple[int, ...], index: int) -> int:
+    """d of the pooled features [n, d] of a layer for images of shape `source`, by a pass that computes no numbers.
+
+    ValueError if a pass that reads layers is not the model's own.
+    """
+    try:
+        with torch.no_grad(), torch.device("meta"):
+            twin, x = without_numbers(backbone).eval(), torch.empty(2, 3, *source)
+            last, maps = twin.forward_intermediates(x, indices=[index], stop_early=False)  # type: ignore[operator]
+            if _shapes(last) == _shapes(twin.forward_features(x)):  # type: ignore[operator]
+                return int(maps[0].shape[1])
+    except MISFITS as error:
+        reason = f" ({in_one_line(error)})"
+    else:
+        reason = ""
+    name, kind = layer_names(backbone)[index], type(backbone).__name__
+    raise ValueError(f"{kind} cannot be read at {name}{reason}: choose another model")
+
+
+def read_layer(
+    backbone: nn.Module, x: Float[Tensor, "n 3 h w"], index: int
+) -> tuple[Float[Tensor, "n features"], Float[Tensor, "n width"]]:
+    """(the last features, the mean over all places, or tokens, of a layer), of one pass."""
+    # Not by a hook: within a block that is compiled, it would be compiled too, and what it keeps would get lost.
+    last, maps = backbone.forward_intermediates(x, indices=[index], stop_early=False)  # type: ignore[operator]
+    return backbone.forward_head(last), maps[0].mean(dim=(2, 3))  # type: ignore[operator]
+
+
+def _shapes(last: Tensor | Sequence[Tensor]) -> list[torch.Size]:
+    """Of what is handed to the head: a map, tokens, or several of these."""
+    return [tensor.shape for tensor in ((last,) if isinstance(last, Tensor) else last)]
