@@ -29,7 +29,7 @@ def test_it_is_its_formula():
         )
         v = normalized(torch.stack([V @ row for row in omega]))
         predicted.append(normalized(torch.stack([W @ torch.cat([y, row]) for y, row in zip(y0, v, strict=True)])))
-    expected = literal.info_nce(torch.cat([y1, y2]), torch.cat(predicted), 0.3)
+    expected = literal.info_nce(torch.cat([y1, y2]), torch.cat(predicted), temperature=0.3)
     term = objective(views)["equimod"]
     assert term.value.item() == pytest.approx(expected, rel=1e-5)
     assert term.weight == 0.6

@@ -19,9 +19,11 @@ def test_it_is_its_formula():
     (t,) = passed(peer.transformation, [torch.cat(f, 1)])
     partner = torch.stack([t[i + 1 if i % 2 == 0 else i - 1] for i in range(BATCH)])
     terms = objective(views)
-    expected = literal.info_nce(y2, literal.mapped(y1, partner, peer.maps), 0.3)
+    expected = literal.info_nce(y2, literal.mapped(y1, partner, peer.maps), temperature=0.3)
     assert terms["stl"].value.item() == pytest.approx(expected, rel=1e-9)
-    assert terms["transformation"].value.item() == pytest.approx(literal.info_nce(t[::2], t[1::2], 0.3), rel=1e-9)
+    assert terms["transformation"].value.item() == pytest.approx(
+        literal.info_nce(t[::2], t[1::2], temperature=0.3), rel=1e-9
+    )
     assert (terms["stl"].weight, terms["transformation"].weight) == (0.6, 0.2)
 
 
