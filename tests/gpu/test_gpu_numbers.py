@@ -25,6 +25,10 @@ def steering(z):
 LOSSES = {
     "info_nce": (lambda z: losses.info_nce(z[0], z[1])),
     "info_nce tiled": (lambda z: losses.info_nce(z[0], z[1], tile=100)),
+    "info_nce of four views": (lambda z: losses.info_nce(*z)),
+    "dcl": (lambda z: losses.dcl(*z)),
+    "hard_negatives": (lambda z: losses.hard_negatives(*z)),
+    "mocov3": (lambda z: losses.mocov3(*z)),
     "queue_info_nce": (lambda z: losses.queue_info_nce(z[0], z[1], z[2])),
     "equivariance": (lambda z: losses.equivariance(z[0], z[1], chunks=16)),
     "minkowski": (lambda z: losses.equivariance(z[0], z[1], 16, geometry.Minkowski())),
