@@ -6,8 +6,6 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS / "extensions"), str(DOCS.parent / "src")]
 
-from pictures import keep_figures, quiet  # noqa: E402
-
 import care  # noqa: E402
 
 project = "care"
@@ -57,8 +55,8 @@ sphinx_gallery_conf = {
     "gallery_dirs": "made_gallery",
     "filename_pattern": r"\.py$",
     "within_subsection_order": "pictures.Place",
-    "image_scrapers": (keep_figures,),
-    "reset_modules": (quiet,),
+    "image_scrapers": ("pictures.keep_figures",),
+    "reset_modules": ("pictures.quiet",),
     "notebook_extensions": set(),
     "download_all_examples": False,
     "write_computation_times": False,
