@@ -14,7 +14,7 @@ from care.cli import COMMANDS, app, load_command
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "RESULTS.md"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 EXAMPLES = [
     pytest.param(code, id=f"{page.name}-{i}")
