@@ -1,4 +1,4 @@
-"""The same with a DataLoader whose workers draw the augmentations: `python examples/dataloader.py`."""
+"""InfoNCE + λ · the equivariance loss, with a DataLoader whose workers draw: `python examples/dataloader.py`."""
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset

@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from care.cli import COMMANDS, app, load_command
+from care.objective.registry import REGISTERED
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "RESULTS.md"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 EXAMPLES = [
     pytest.param(code, id=f"{page.name}-{i}")
@@ -93,6 +94,14 @@ def test_names_and_links_exist(page):
         assert (page.parent / target).exists(), f"{page.name} points to {target}"
     for path in re.findall(r"`((?:tests|docs|src)/[\w/.]+)`", text):
         assert (ROOT / path).exists(), f"{page.name} names {path}"
+
+
+def test_every_registered_method_is_described():
+    pages = "".join((ROOT / "docs" / page).read_text() for page in ("catalogue.md", "peers.md")).lower()
+    commands = {f"--{kind} {name}" for kind, names in REGISTERED.items() for name in names}
+    recipes = {"--method simclr", "--method mocov2", "--equivariance care", "--equivariance split"}  # given by a recipe
+    ablations = {"--method invariance", "--method uniformity"}
+    assert {command for command in commands if command not in pages} <= recipes | ablations
 
 
 def test_every_equation_is_in_the_map():

@@ -8,9 +8,9 @@ from html import unescape
 
 import pytest
 import torch
-from browser import CHROMIUM, look
 from matplotlib.figure import Figure
 
+from browser import CHROMIUM, look
 from care import demo
 from care.demo.claims import CLAIMS
 from care.demo.numbers import GAMMA, HELDOUT, HUE, LOGISTIC

@@ -1,16 +1,12 @@
 """Where a reproduction is written: the table, the figures, and a record of what it was made from."""
 
-import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-from PIL import Image
-
 from care.atomic_files import make_folder, write_atomically
-from care.report.drawing import draw
+from care.report.drawing import small_png
 from care.reproduce.presentation import Presentation
 from care.reproduce.trial import Outcome
 
@@ -19,7 +15,7 @@ def write_reproduction(folder: Path, command: str, presented: Presentation, outc
     """Write `table.md`, the figures as PNG, and a JSON named as the folder; `command` is what computes it again."""
     make_folder(folder)
     for title, figure in presented.figures.items():
-        write_atomically(folder / f"{title}.png", _png(figure))
+        write_atomically(folder / f"{title}.png", small_png(figure))
     write_atomically(folder / "table.md", f"`{command}`\n\n{presented.markdown()}".encode())
     record = {
         "command": command,
@@ -28,14 +24,6 @@ def write_reproduction(folder: Path, command: str, presented: Presentation, outc
         "trials": [_made(outcome) for outcome in outcomes],
     }
     write_atomically(folder / f"{folder.name}.json", json.dumps(record, indent=1, ensure_ascii=False).encode() + b"\n")
-
-
-def _png(figure: Figure) -> bytes:
-    """The figure in 256 colors of its own, which is a third of the size: results are kept in repositories."""
-    drawn, reduced = io.BytesIO(), io.BytesIO()
-    draw(figure, drawn, "png")
-    Image.open(drawn).convert("RGB").quantize(256).save(reduced, format="png", optimize=True)
-    return reduced.getvalue()
 
 
 def _made(outcome: Outcome) -> dict[str, Any]:

@@ -15,7 +15,8 @@ const frame = document.querySelector("iframe");
 frame.onload = () => {{
   const page = frame.contentDocument, root = page.documentElement;
   const pictures = [...page.images].map(i => [i.alt, i.complete ? i.naturalWidth : 0]);
-  const seen = {{ pictures, width: root.clientWidth, scroll: root.scrollWidth }};
+  const background = getComputedStyle(page.body).backgroundColor, answer = (() => {{ {act} }})();
+  const seen = {{ pictures, background, answer, width: root.clientWidth, scroll: root.scrollWidth }};
   document.querySelector("pre").textContent = "seen:" + JSON.stringify(seen) + ":seen";
 }};
 </script>"""
@@ -23,11 +24,15 @@ frame.onload = () => {{
 
 @dataclass(frozen=True)
 class Seen:
-    """Errors of the console, (text, width in pixels) of each picture, and by how much the page is too wide."""
+    """Errors of the console, (text, width in pixels) of each picture, by how much the page is too wide, the color
+    behind everything, and what an act on the page returned.
+    """
 
     errors: list[str]
     pictures: list[tuple[str, int]]
     too_wide: int
+    background: str
+    answer: object
 
     @property
     def missing(self):
@@ -35,16 +40,19 @@ class Seen:
         return [text for text, width in self.pictures if width == 0]
 
 
-def look(page, profile, width=1000):
-    """Load `page` in headless Chromium, in a window of `width` pixels."""
+def look(page, profile, width=1000, dark=False, act="return null;"):
+    """Load `page` in headless Chromium, in a window of `width` pixels, and carry out `act`, the body of a function."""
     outside = page.with_name("outside.html")
-    outside.write_text(OUTSIDE.format(name=page.name, width=width))
+    outside.write_text(OUTSIDE.format(name=page.name, width=width, act=act))
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"]
     options += [f"--user-data-dir={profile}", "--allow-file-access-from-files", "--virtual-time-budget=5000"]
+    options += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     command = [CHROMIUM, *options, "--dump-dom", outside.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    outside.unlink()
     found = re.search(r"seen:(.*):seen", done.stdout)
     assert found, f"the page was not loaded: {done.stderr[-2000:]}"
     seen = json.loads(unescape(found[1]))
     errors = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return Seen(errors, [tuple(picture) for picture in seen["pictures"]], seen["scroll"] - seen["width"])
+    pictures, too_wide = [tuple(picture) for picture in seen["pictures"]], seen["scroll"] - seen["width"]
+    return Seen(errors, pictures, too_wide, seen["background"], seen["answer"])

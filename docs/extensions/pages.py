@@ -1,0 +1,65 @@
+"""Pages that are made anew for every build: those beside the README, the tables of `results/`, and every method."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from registered import methods_page
+from sphinx.application import Sphinx
+from tables import claims_marked, tables_page
+
+ROOT = Path(__file__).parents[2]
+MADE = "project"  # the folder of docs/ that they are in, which is not kept
+BESIDE_THE_README = {"RESULTS.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Make the pages first, and turn links to the files into links to the pages."""
+    app.connect("builder-inited", make_pages)
+    app.connect("source-read", from_docs)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def make_pages(app: Sphinx) -> None:
+    """Write the pages that changed."""
+    pages = {page_of(name): from_root((ROOT / name).read_text()) for name in BESIDE_THE_README}
+    pages["results.md"] = claims_marked(pages["results.md"])
+    pages |= {"tables.md": tables_page(ROOT / "results"), "methods.md": methods_page()}
+    folder = Path(app.srcdir, MADE)
+    folder.mkdir(exist_ok=True)
+    for name, text in pages.items():
+        page = folder / name
+        if not page.exists() or page.read_text() != text:
+            page.write_text(text)
+
+
+def page_of(name: str) -> str:
+    """The name of the page that a file beside the README becomes."""
+    return name.lower()
+
+
+def from_root(text: str) -> str:
+    """A page beside the README, with its links as they are from the folder of made pages."""
+    return LINK.sub(lambda match: _from_root(match[1]), text)
+
+
+def _from_root(target: str) -> str:
+    if target == "README.md":
+        return "../index.md"
+    if target in BESIDE_THE_README:
+        return page_of(target)
+    return f"../{target.removeprefix('docs/')}" if target.startswith("docs/") else f"../../{target}"
+
+
+def from_docs(app: Sphinx, name: str, source: list[str]) -> None:
+    """A page of docs/, with links to files beside the README turned into links to their pages."""
+    if "/" not in name:
+        source[0] = LINK.sub(lambda match: _from_docs(match[1]), source[0])
+
+
+def _from_docs(target: str) -> str:
+    name = target.removeprefix("../")
+    if target == "../README.md":
+        return "index.md"
+    return f"{MADE}/{page_of(name)}" if target.startswith("../") and name in BESIDE_THE_README else target

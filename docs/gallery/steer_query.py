@@ -1,0 +1,77 @@
+"""
+Steer a query
+=============
+
+Find pictures like this one, but in another color, without changing a pixel: rotate the embedding. The rotation of an
+augmentation is a function of its parameters, R(θ) = exp(Σ θ_k A_k), whose generators are fitted once to a frozen
+encoder.
+"""
+
+from pathlib import Path
+from tempfile import mkdtemp
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+import care
+from care.augment import apply, hue_only
+from care.data import Samples, generate_shapes
+from care.evaluate import Observer
+from care.evaluate.effects.families import Family
+from care.report import Asked, steered_gallery
+from care.steer import augmentation_of, bank_of, fit_rotation, gather, query_bank
+from care.train import keeping
+
+encoder = care.pretrain(
+    "shapes", out=Path(mkdtemp()) / "run", model="small_resnet", size=24, head_width=256, temperature=0.2, limit=2000,
+    epochs=4, batch_size=128, chunks=4, learning_rate=3e-3, schedule="cosine", warmup_epochs=1, quiet=True,
+    **keeping("hue", 64),
+)  # fmt: skip
+
+# %%
+# Fit the generators on 400 pictures under 30 hue shifts, in the 24 directions in which embeddings vary most. A split
+# embedding has two parts, 64 coordinates for the contrastive loss and 16 for the hue, each on a sphere of its own.
+
+policy = hue_only().resized(24)
+
+
+def embed(x: Tensor) -> dict[str, Tensor]:
+    """Both parts, each of unit length."""
+    return {"z": torch.cat([normalize(part) for part in encoder(x).split([64, 16], dim=1)], dim=1)}
+
+
+def observe(n: int, seed: int) -> Observer:
+    """n pictures, embedded under the policy."""
+    made = generate_shapes(n, seed)
+    samples = Samples(made.images, made.labels, made.classes)
+    return Observer(embed, samples, policy, "hue_only", torch.device("cpu"))
+
+
+rotation = fit_rotation(gather(observe(400, seed=1), "z", [Family("hue", policy, 30)], rank=24))
+
+# %%
+# Search 2,000 other pictures for the neighbors of f(q), of R(θ) f(q), and of f(a(q)), the picture really recolored.
+
+bank, shift = observe(2000, seed=2), {"hue": 0.3}
+queries = bank.samples.limit(100)
+a = augmentation_of(bank, shift)
+asked = Observer(bank.embed, queries, policy, "hue_only", torch.device("cpu"))
+found = query_bank(bank_of(bank, "z"), torch.arange(100), asked, "z", rotation, a, k=6)
+for way in found.found:
+    overlap, hue = (found.mean(measure, way).difference for measure in ("overlap", "hue_distance"))
+    print(f"{way}: overlap with the neighbors of f(a(q)) {overlap:.2f}, hue distance {hue:.3f}")
+
+# %%
+# One query. The middle row never saw the recolored picture; green are those that it shares with the last row.
+
+query = 4
+words = {"identity": "f(q)", "learned_rotation": "R(θ) f(q): hue +0.3", "augmented": "f(a(q)): recolored"}
+rows, truth = [], found.found["augmented"][query]
+for way, title in words.items():
+    near = found.found[way][query]
+    picture = apply(queries.inputs[[query]], a if way == "augmented" else policy.unchanged(1, queries.source))[0]
+    names = [bank.samples.classes[label] for label in bank.samples.labels[near]]
+    framed = (near[:, None] == truth).any(1) & (way != "augmented")
+    rows.append(Asked(title, picture, "query", bank.samples.inputs[near], names, framed))
+figure = steered_gallery(rows, "neighbors by the embedding, by the steered one, and by that of the recolored picture")

@@ -1,0 +1,64 @@
+"""
+From a folder of photos to an encoder
+=====================================
+
+``care.pretrain`` takes a folder of pictures, reads them once, trains, and gives the frozen encoder back. Here the
+photos are drawn first, 60 in each of ten folders; put the path of your own in place of them.
+"""
+
+from pathlib import Path
+from tempfile import mkdtemp
+
+import torch
+from PIL import Image
+from torch.nn.functional import normalize
+
+import care
+from care.data import generate_shapes
+from care.report import Asked, steered_gallery
+
+work = Path(mkdtemp())
+photos = work / "photos"
+shapes = generate_shapes(600, seed=0)
+for i, (image, label) in enumerate(zip(shapes.images, shapes.labels, strict=True)):
+    folder = photos / shapes.classes[label]
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(image.permute(1, 2, 0).numpy()).save(folder / f"{i}.png")
+
+# %%
+# One call. It leaves a run folder, as ``care train`` does: ``care evaluate``, ``care steer`` and ``care explore`` take
+# it. The labels are not used for training.
+
+encoder = care.pretrain(
+    photos,
+    out=work / "run",
+    model="small_resnet",
+    size=24,
+    embedding_dim=64,
+    head_width=256,
+    temperature=0.2,
+    epochs=8,
+    batch_size=64,
+    chunks=8,
+    learning_rate=3e-3,
+    schedule="cosine",
+    quiet=True,
+)
+
+# %%
+# The features of any picture, and its nearest neighbors by them, green where they are of its class.
+
+pictures = generate_shapes(1000, seed=1)
+views = care.augment.apply(pictures.images, care.augment.simclr(size=24).unchanged(1000, (32, 32)))
+with torch.no_grad():
+    features = normalize(encoder.features(views))
+nearest = (features @ features.mT).fill_diagonal_(-1).topk(6).indices
+
+rows = []
+for query in (3, 14, 15, 92):
+    found = nearest[query]
+    names = [pictures.classes[label] for label in pictures.labels[found]]
+    same = pictures.labels[found] == pictures.labels[query]
+    name = pictures.classes[pictures.labels[query]]
+    rows.append(Asked("", pictures.images[query], name, pictures.images[found], names, same))
+figure = steered_gallery(rows, "a picture, and its neighbors (green: of the same class)")

@@ -1,0 +1,46 @@
+"""The built site in a real browser: light and dark, wide and narrow."""
+
+import pytest
+
+from browser import CHROMIUM, look
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")]
+PAGES = [
+    "index",
+    "catalogue",
+    "measures",
+    "steering",
+    "project/results",
+    "project/tables",
+    "api/losses",
+    "made_gallery/keep_hue",
+]
+SORT = """const head = page.querySelectorAll(".sortable th")[{column}], body = head.closest("table").tBodies[0];
+  const cells = () => [...body.rows].map(row => parseFloat(row.cells[{column}].textContent));
+  head.click(); const up = cells(); head.click(); return [up, cells()];"""
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    return tmp_path_factory.mktemp("chromium")
+
+
+@pytest.mark.parametrize("width", [1000, 390], ids=["desk", "phone"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_whole(html, profile, name, width):
+    seen = look(html / f"{name}.html", profile, width)
+    assert seen.errors == []
+    assert seen.missing == []
+    assert seen.too_wide <= 0
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_light_and_dark(html, profile, dark):
+    background = look(html / "index.html", profile, dark=dark).background
+    assert (sum(map(int, background[4:-1].split(",")[:3])) < 3 * 64) == dark
+
+
+def test_tables_are_sorted_by_a_click(html, profile):
+    up, down = look(html / "project/tables.html", profile, act=SORT.format(column=1)).answer
+    assert up == sorted(up)
+    assert down == sorted(up, reverse=True)
