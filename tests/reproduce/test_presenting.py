@@ -24,7 +24,7 @@ from care.reproduce import (
     write_reproduction,
 )
 from care.reproduce.paper import PROBES
-from care.reproduce.presentation import PROBE, Presentation, cell, compared, marked, measured_table
+from care.reproduce.presentation import KNN, PROBE, Presentation, cell, compared, marked, measured_table
 from care.reproduce.trial import find_outcome
 
 
@@ -197,13 +197,37 @@ def test_trials_of_before_are_still_found(scale):
         assert outcome.value(ACTED_ON, "held-out ratio") is not None
 
 
+def measured_before(outcome):
+    """The same, as an earlier version kept it."""
+    record = copy.deepcopy(outcome.evaluation.record)
+    for measured in record["measurements"].values():
+        for family in measured["families"].values():
+            del family["unexplained"]
+    return dataclasses.replace(outcome, evaluation=Evaluation(record, {}))
+
+
+def with_knn(outcome, accuracy):
+    record = {**outcome.evaluation.record, "knn": {"200": accuracy}}
+    return dataclasses.replace(outcome, evaluation=Evaluation(record, {}))
+
+
+def test_numbers_of_two_versions_are_not_mixed(pictures):
+    """Of seeds that were measured again, and of pairs of which both were: by what all versions share, of all."""
+    scale = scale_named("small")
+    trials = [*scale.trials("SimCLR", "cifar10"), *scale.trials("CARE", "cifar10", equivariance="care")]
+    outcomes = [with_knn(planted(pictures["images"], t, 0.5), 0.1 * i) for i, t in enumerate(trials)]
+    mixed = [measured_before(o) if i in (1, 2, 4) else o for i, o in enumerate(outcomes)]
+    assert cell(mixed[:3], KNN) == "0.00"
+    assert cell(mixed[3:], KNN).startswith("40.00 ± ")  # seeds 0 and 2, with 0.3 and 0.5
+    assert compared(mixed, "SimCLR", "CARE", KNN, "kNN") == "kNN: CARE +30 points against SimCLR (one seed)."
+    assert "3 seeds" in compared(mixed, "SimCLR", "CARE", PROBE, "Probe")
+    before = [measured_before(o) if i in (0, 1, 2, 4) else o for i, o in enumerate(outcomes)]
+    assert compared(before, "SimCLR", "CARE", KNN, "kNN") == "kNN: CARE +30 points against SimCLR (one seed)."  # seed 1
+
+
 def test_what_an_earlier_version_measured_is_marked(pictures):
     first, second = all_planted("wahba", pictures)[:2]
     presented = STUDIES["wahba"].present([first, second])
     assert marked(presented, [first, second]) == presented
-    record = copy.deepcopy(first.evaluation.record)
-    for measured in record["measurements"].values():
-        for family in measured["families"].values():
-            del family["unexplained"]
-    earlier = dataclasses.replace(first, evaluation=Evaluation(record, {}))
+    earlier = measured_before(first)
     assert marked(presented, [earlier, second]).remarks[-1].startswith(f"{first.trial.label}: measured by an earlier")

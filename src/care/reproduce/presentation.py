@@ -17,13 +17,15 @@ from care.tables import number
 Quantity = tuple[str, str]
 
 # Where a quantity is found in an evaluation.
-PROBE, KNN = ("classes", "linear probe (paper), top-1"), ("classes", "kNN, k = 200")
+TUNED, PROBE = ("classes", "logistic regression (tuned)"), ("classes", "linear probe (paper), top-1")
+KNN = ("classes", "kNN, k = 200")
 RATIO, ANY_LINEAR = (ACTED_ON, "held-out ratio"), (ACTED_ON, "held-out ratio, any linear map")
 GAMMA, WAHBA = (ACTED_ON, "γ_f"), (ACTED_ON, "W_f")
 DISPLACEMENT, COMPOSITION = (ACTED_ON, "displacement"), (ACTED_ON, "composition error")
 HUE, HUE_DISTANCE = ("backbone", "R² of hue, linear"), ("backbone", "hue distance of neighbors")
 # Titles of columns, and what they show.
 COLUMNS: dict[str, Quantity] = {
+    "tuned probe %": TUNED,
     "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
@@ -54,6 +56,10 @@ class Presentation:
         return table + "".join(f"\n\n{remark}" for remark in self.remarks) + "\n"
 
 
+# What earlier versions estimated otherwise begins with one of these words.
+ESTIMATED = ("held-out ratio", "unexplained", "composition", "kNN", "MRR", "H@", "PRE", "R² of")
+
+
 def marked(presented: Presentation, outcomes: Sequence[Outcome]) -> Presentation:
     """The same, with a sentence on what rests on measures of an earlier version."""
     biased = dict.fromkeys(outcome.trial.label for outcome in outcomes if outcome.evaluation.biased)
@@ -62,6 +68,8 @@ def marked(presented: Presentation, outcomes: Sequence[Outcome]) -> Presentation
         f"{which}: measured by an earlier version. Held-out ratios are of rotations fitted to half of the images, "
         "which is too high by about d/n; R² is that of a linear decoder, gray images included; kNN has τ = 0.5."
     )
+    if any(not outcome.evaluation.biased for outcome in outcomes if outcome.trial.label in biased):
+        said += " Where some seeds were measured again, these columns are of those seeds alone."
     return dataclasses.replace(presented, remarks=(*presented.remarks, said)) if biased else presented
 
 
@@ -74,8 +82,10 @@ def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def values(outcomes: Sequence[Outcome], quantity: Quantity) -> list[float]:
-    """A quantity of every seed that has it."""
-    found = (outcome.value(*quantity) for outcome in outcomes)
+    """A quantity of every seed that has it, in one version: where some seeds were measured again, of those."""
+    again = [outcome for outcome in outcomes if not outcome.evaluation.biased]
+    counted = again if again and quantity[1].startswith(ESTIMATED) else outcomes
+    found = (outcome.value(*quantity) for outcome in counted)
     return [value for value in found if value is not None and math.isfinite(value)]
 
 
@@ -114,14 +124,23 @@ def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quant
     scale, unit = (100, " points") if quantity[0] == "classes" else (1, "")
     if base not in groups or other not in groups:
         return f"{base} and {other} are not both done yet."
-    ours, theirs = ({o.trial.config.seed: values([o], quantity) for o in groups[label]} for label in (other, base))
-    both = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
-    pairs = [(scale * a, scale * b) for mine, yours in both for a, b in zip(mine, yours, strict=False)]
+    ours, theirs = ({o.trial.config.seed: o for o in groups[label]} for label in (other, base))
+    both = _of_one_version([(ours[seed], theirs[seed]) for seed in ours if seed in theirs], quantity)
+    known = ((values([mine], quantity), values([yours], quantity)) for mine, yours in both)
+    pairs = [(scale * a, scale * b) for mine, yours in known for a, b in zip(mine, yours, strict=False)]
     if not pairs:
         return f"{words}: not measured for both {base} and {other}."
     after, before = torch.tensor(pairs, dtype=torch.float64).unbind(1)
     found = paired_difference(before, after)
     return f"{words}: {other} {found.difference:+.3g}{unit} against {base} ({_interval(found)})."
+
+
+def _of_one_version(pairs: Sequence[tuple[Outcome, Outcome]], quantity: Quantity) -> list[tuple[Outcome, Outcome]]:
+    """Those of which both were measured again, if there are any, else those of which neither was."""
+    if not quantity[1].startswith(ESTIMATED):
+        return list(pairs)
+    again, before = ([pair for pair in pairs if all(o.evaluation.biased == old for o in pair)] for old in (False, True))
+    return again or before
 
 
 def _interval(found: Difference) -> str:

@@ -22,6 +22,7 @@ from care.reproduce.presentation import (
     KNN,
     PROBE,
     RATIO,
+    TUNED,
     Presentation,
     by_label,
     cell,
@@ -39,6 +40,7 @@ STEERED, COLORS, HUES = "CARE, color kept, steering", "CARE, split: photometric"
 CONTROL = 16  # the dimension of the equivariant parts
 COLOR_COMPOSITION = (ACTED_ON, "composition error, color")
 COLUMNS = {
+    "tuned probe %": TUNED,
     "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
     "γ_f": GAMMA,
@@ -90,7 +92,9 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
         compared(outcomes, base, other, quantity, words)
         for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED), (BASE, COLORS), (BASE, HUES))
         for quantity, words in (
+            (TUNED, "Tuned probe"),
             (PROBE, "Linear probe (paper)"),
+            (KNN, "kNN-200"),
             (HUE, "R² of hue"),
             (COLOR_RATIO, "Held-out ratio of color"),
         )

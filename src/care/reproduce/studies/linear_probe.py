@@ -32,10 +32,10 @@ def trials(scale: Scale) -> list[Trial]:
 def present(outcomes: Sequence[Outcome]) -> Presentation:
     """The table, with a column of what the paper found, and the paper's bar plot."""
     header, rows = measured_table(outcomes)
-    header.insert(2, "the paper, ResNet-50")
-    groups = by_label(outcomes)
+    groups, beside = by_label(outcomes), header.index("linear probe (paper) %") + 1
+    header.insert(beside, "the paper, ResNet-50")
     for row in rows:
-        row.insert(2, paper_probe(*row[0].split(": ")))
+        row.insert(beside, paper_probe(*row[0].split(": ")))
     bars = {label: [100 * value for value in values(group, PROBE)] for label, group in groups.items()}
     papers = {label: _paper(label) for label in groups}
     remarks = [

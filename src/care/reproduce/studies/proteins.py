@@ -7,19 +7,32 @@ from care.evaluate.comparison.quantities import ACTED_ON
 from care.evaluate.effects.orbits import orbits
 from care.pretrained import load_pretrained
 from care.report import orbit_figure, response_figure
-from care.reproduce.presentation import COMPOSITION, GAMMA, PROBE, RATIO, Presentation, compared, measured_table
+from care.reproduce.presentation import (
+    COMPOSITION,
+    GAMMA,
+    KNN,
+    PROBE,
+    RATIO,
+    TUNED,
+    Presentation,
+    compared,
+    measured_table,
+)
 from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 
 CLOUDS = 6  # whose orbits are drawn
 SPLIT = "CARE, split embedding"
-AXIS = (ACTED_ON, "R² of the factor axis")
+AXIS, BACKBONE_AXIS = (ACTED_ON, "R² of the factor axis"), ("backbone", "R² of the factor axis")
 COLUMNS = {
     "held-out ratio": RATIO,
     "composition error": COMPOSITION,
     "γ_f": GAMMA,
     "R² of the axis": AXIS,
+    "backbone's R² of the axis": BACKBONE_AXIS,
+    "tuned probe %": TUNED,
     "linear probe (paper) %": PROBE,
+    "kNN-200 %": KNN,
 }
 
 
@@ -52,7 +65,10 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
         compared(outcomes, "SimCLR", "CARE", AXIS, "R² of the longest axis (the paper: CARE predicts it best)"),
         compared(outcomes, "SimCLR", "CARE", RATIO, "Held-out ratio"),
         compared(outcomes, "SimCLR", "CARE", COMPOSITION, "Composition error"),
+        compared(outcomes, "SimCLR", "CARE", TUNED, "Tuned probe"),
+        compared(outcomes, "SimCLR", SPLIT, TUNED, "Tuned probe"),
         compared(outcomes, "SimCLR", SPLIT, PROBE, "Linear probe (paper)"),
+        compared(outcomes, "SimCLR", SPLIT, KNN, "kNN-200"),
         compared(outcomes, "SimCLR", SPLIT, AXIS, "R² of the longest axis"),
     )
     return Presentation(header, rows, figures, remarks)
