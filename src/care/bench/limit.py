@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from care.bench.clock import time_calls
-from care.objective import build_encoder, positions_seen, view_plan, views_taught
+from care.objective import build_encoder, view_plan, views_seen, views_taught
 from care.objective.registry import find
 from care.train import Config
 
@@ -28,8 +28,7 @@ def step_flops(config: Config, size: int) -> int:
     """3 × forward × views × batch, the encoder's alone; what a teacher sees goes forward only."""
     plan, method = view_plan(config, config.batch_size), find("method", config.method.name)
     theirs = (plan, method, config.method.settings)
-    seen = sum(plan.views[i].share for i in positions_seen(*theirs))
-    passes = PASSES_OF_TRAINING * seen + views_taught(*theirs)
+    passes = PASSES_OF_TRAINING * views_seen(*theirs) + views_taught(*theirs)
     return round(passes * config.batch_size) * forward_flops(build_encoder(config, (size, size)), size)
 
 

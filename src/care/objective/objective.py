@@ -124,6 +124,11 @@ def positions_seen(plan: ViewPlan, method: Method | type[Method] | None, setting
     return sorted({*(plan.method[i] for i in encoded), *plan.equivariance})
 
 
+def views_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
+    """As many whole views of a sample, of the first one's size, cost as much as those that the encoder sees."""
+    return sum(plan.views[i].pixels for i in positions_seen(plan, method, settings)) / plan.views[0].pixels
+
+
 def views_taught(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> int:
     """How many views the teacher of the method sees, if it has one."""
     return 0 if method is None else len(method.teacher_views(settings, len(plan.method)))

@@ -36,6 +36,11 @@ class ViewSpec:
         """The share of the samples that the view is of."""
         return self.kept / self.chunk
 
+    @property
+    def pixels(self) -> float:
+        """How many pixels of a sample it has in all, or 1 of a point cloud: what a pass of it costs, in proportion."""
+        return self.share * (4 if self.turned else 1) * getattr(self.policy, "size", 1) ** 2
+
     def of(self, rows: Tensor) -> Tensor:
         """Those of the rows, one for each sample, that belong to the view; processes hold whole chunks."""
         if self.kept == self.chunk:

@@ -11,7 +11,7 @@ from torch import Tensor
 from care.data import batches, place
 from care.data.samples import shortage
 from care.geometry import form_named
-from care.objective import policy_for
+from care.objective import policy_for, views_seen
 from care.randomness import epoch_order
 from care.train import checkpoint, distributed
 from care.train.arithmetic import cudnn_benchmark, deterministic_algorithms
@@ -120,7 +120,7 @@ def _monitor(job: Job, stop: Callable[[], bool]) -> Monitor:
 def _passes(job: Job, state: State) -> float:
     """How often a picture goes through the network, with gradient, in an epoch; a teacher needs none."""
     objective = state.objective
-    views = sum(objective.plan.views[i].share for i in objective.seen)
+    views = views_seen(objective.plan, objective.method, getattr(objective.method, "settings", None))
     return (views + objective.taught / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
 
 

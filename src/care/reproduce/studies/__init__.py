@@ -15,6 +15,7 @@ from care.reproduce.studies import (
     lambda_sweep,
     linear_probe,
     pairs,
+    peers,
     proteins,
     split_sweep,
 )
@@ -51,6 +52,7 @@ STUDIES = {
             "keeping-color", "not in the paper: color that is kept", keeping_color.trials, keeping_color.present
         ),
         Reproduction("split-sweep", "not in the paper: κ of split embeddings", split_sweep.trials, split_sweep.present),
+        Reproduction("peers", "not in the paper: other methods that keep something", peers.trials, peers.present),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )
 }
