@@ -54,7 +54,7 @@ MISTAKES = {
     f"{SMALL} --head-width 0": "head_width must be at least 1 and at most 65536, got 0",
     f"{SMALL} --head-depth 0": "head_depth must be at least 1 and at most 64, got 0",
     f"{SMALL} --head-depth 100000000": "head_depth must be at least 1 and at most 64",
-    f"{SMALL} --method mocov2 --queue 8": "the queue of 8 is smaller than a batch of 16",
+    f"{SMALL} --method mocov2 --queue 8": "the queue of 8 is smaller than the 16 keys of a batch",
     f"{SMALL} --method mocov2 --queue 100000000000000": "queue must be at least 1 and at most 16777216",
     f"{SMALL} --method byol --teacher-momentum 1.5": "teacher_momentum must be at least 0 and less than 1, got 1.5",
     f"{SMALL} --equivariance care --identity-probability 2": "identity_probability must be .*at most 1, got 2",
