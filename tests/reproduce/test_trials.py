@@ -110,7 +110,8 @@ def test_a_trial_of_a_split_embedding_is_measured_under_the_augmentations_of_the
     assert own.measured_policy == "color_only"
     (measured,) = (outcome.evaluation for outcome in carry_out_all([other], workshop, nothing))
     assert measured.record["about"]["policy"] == "cifar10"
-    assert set(measured.measurement("equivariant").families) == {"all", "crop", "flip", "color", "gray", "blur"}
+    families = {"all", "crop", "flip", "color", "gray", "blur", "hue"}
+    assert set(measured.measurement("equivariant").families) == families
 
 
 def test_a_longer_trial_goes_on_from_a_shorter_one(carried_out, tmp_path):
