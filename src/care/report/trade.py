@@ -24,9 +24,9 @@ def trade_figure(points: Mapping[str, tuple[Seeds, Seeds]], across: str, up: str
     tidy(ax)
     for name, color in model_colors(known).items():
         x, y = known[name]
-        bars = {"xerr": stdev(x) if len(x) > 1 else None, "yerr": stdev(y) if len(y) > 1 else None}
-        ax.errorbar(fmean(x), fmean(y), fmt="o", color=color, markersize=6, linewidth=1.2, **bars)
         at = (fmean(x), fmean(y))
+        across_seeds, up_seeds = (stdev(seeds) if len(seeds) > 1 else None for seeds in (x, y))
+        ax.errorbar(*at, up_seeds, across_seeds, fmt="o", color=color, markersize=6, linewidth=1.2)
         ax.annotate(literal(name), at, (6, 4), textcoords="offset points", fontsize=SMALL, color=dark(color))
     if base in known:
         x, y = known[base]
