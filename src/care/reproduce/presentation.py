@@ -66,10 +66,11 @@ def marked(presented: Presentation, outcomes: Sequence[Outcome]) -> Presentation
     which = "All" if len(biased) == len(by_label(outcomes)) else ", ".join(biased)
     said = (
         f"{which}: measured by an earlier version. Held-out ratios are of rotations fitted to half of the images, "
-        "which is too high by about d/n; R² is that of a linear decoder, gray images included; kNN has τ = 0.5."
+        "which is too high by about d/n; R² is that of a linear decoder, gray images included; kNN has τ = 0.5; "
+        "there was no tuned probe."
     )
     if any(not outcome.evaluation.biased for outcome in outcomes if outcome.trial.label in biased):
-        said += " Where some seeds were measured again, these columns are of those seeds alone."
+        said += " Where some seeds were measured again, these columns and the tuned probe are of those seeds alone."
     return dataclasses.replace(presented, remarks=(*presented.remarks, said)) if biased else presented
 
 
