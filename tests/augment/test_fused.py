@@ -68,9 +68,20 @@ def cases():
     yield "int32 indices", (pictures(7, (16, 16), g), p, {"indices": torch.tensor([3, 5, 1], dtype=torch.int32)})
     yield "missing", (images, p, {"indices": torch.tensor([-1, 1, 3])})
 
+    # In strips, of which the last is not full; contrast at every place among the steps of the jitter.
+    images, p, _ = draw(EVERYTHING.resized(66), 4, (70, 66), color=1.0, kernel_size=5)
+    yield (
+        "66 px",
+        (images, dataclasses.replace(p, order=orders[[3, 8, 14, 2]], blur=torch.tensor([1, 0, 1, 0]) > 0), {}),
+    )
+    yield "130 px", draw(EVERYTHING.resized(130), 1, (99, 150), blur=1.0, color=1.0, kernel_size=5)
+    images, p = images[:2], p[:2]
+    yield "66 px, normalized", (images, p, {"memory_format": NHWC, "mean": MEAN, "std": STD})
+    yield "66 px, missing", (images, p, {"indices": torch.tensor([-1, 1])})
+
 
 CASES = dict(cases())
-COMPARED = [name for name in CASES if name not in ("bfloat16", "missing")]
+COMPARED = [name for name in CASES if name not in ("bfloat16", "missing", "66 px, missing")]
 PROGRAM = """
     import sys, torch
     from care.augment.fused import fused_augment
@@ -147,10 +158,11 @@ def test_bfloat16(views):
     assert_same_views(views["bfloat16"], images, p, atol=2**-7 * largest, **arguments)
 
 
-def test_an_image_that_does_not_exist_gives_nan(views):
-    images, p, _ = CASES["missing"]
-    assert views["missing"][[0, 2]].isnan().all()
-    assert_same_views(views["missing"][1:2], images[1:2], p[1:2])
+@pytest.mark.parametrize("name", ["missing", "66 px, missing"])
+def test_an_image_that_does_not_exist_gives_nan(name, views):
+    images, p, _ = CASES[name]
+    assert views[name][::2].isnan().all()
+    assert_same_views(views[name][1:2], images[1:2], p[1:2])
 
 
 def test_compiles_without_graph_breaks(views):
@@ -169,7 +181,9 @@ def test_compiles_without_graph_breaks(views):
         (False, {"dtype": torch.float32, "requires_grad": True}, {}),
         (False, {"size": (4, 1, 32, 32)}, {}),
         (False, {"size": (4, 3, 32, 97)}, {}),
-        (False, {}, {"size": 65}),
+        (TRITON_INSTALLED, {"size": (4, 3, 256, 320)}, {"size": 224}),
+        (False, {"size": (4, 3, 256, 673)}, {"size": 224}),
+        (False, {}, {"size": 513}),
     ],
 )
 def test_what_can_be_fused(fits, images, policy, generator):
@@ -196,7 +210,7 @@ def test_parameters_with_a_gradient_are_not_fused(generator):
         (torch.zeros(4, 3, 32, 31), {}, 32, r"images \[n, 3, 32, 32\], got \[4, 3, 32, 31\]"),
         (torch.zeros(3, 3, 32, 32), {}, 32, "3 images asked for but 4 augmentations"),
         (torch.zeros(4, 3, 32, 32), {"indices": torch.arange(3)}, 32, "3 images asked for but 4 augmentations"),
-        (torch.zeros(4, 3, 32, 32), {}, 65, "too large to fuse"),
+        (torch.zeros(4, 3, 32, 32), {}, 513, "too large to fuse"),
         (torch.zeros(4, 3, 32, 32), {"mean": MEAN}, 32, "both or neither"),
         (torch.zeros(4, 3, 32, 32), {}, 32, "need a GPU"),
     ],
@@ -218,6 +232,8 @@ POLICIES = {
     "mocov2": (mocov2(48), (64, 80)),
     "byol": (byol_second(32), (40, 24)),
     "everything": (EVERYTHING, (32, 32)),
+    "imagenet": (mocov2(224), (256, 256)),
+    "photos": (dataclasses.replace(byol_second(160), identity=0.1), (180, 300)),
 }
 
 
@@ -231,7 +247,7 @@ def on_gpu(policy, source, n=2000) -> tuple[torch.Tensor, ImageParameters]:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", POLICIES)
 def test_equals_the_plain_path_on_a_gpu(name):
-    images, p = on_gpu(*POLICIES[name])
+    images, p = on_gpu(*POLICIES[name], n=2000 if POLICIES[name][0].size <= 64 else 300)
     assert can_fuse(images, p)
     assert_same_views(fused_augment(images, p), images, p)
 
@@ -247,8 +263,9 @@ def test_bfloat16_is_the_rounded_float32_on_a_gpu(memory_format):
 
 
 @pytest.mark.gpu
-def test_does_not_wait(no_waiting):
-    images, p = on_gpu(EVERYTHING, (32, 32), n=64)
+@pytest.mark.parametrize("size", [32, 96])
+def test_does_not_wait(size, no_waiting):
+    images, p = on_gpu(EVERYTHING.resized(size), (size, size), n=64)
     indices, mean, std = torch.arange(64, device="cuda"), MEAN.cuda(), STD.cuda()
     with no_waiting():
         views = fused_augment(images, p, indices, torch.bfloat16, NHWC, mean, std)
@@ -256,14 +273,16 @@ def test_does_not_wait(no_waiting):
 
 
 @pytest.mark.gpu
-def test_replays_in_a_cuda_graph():
-    images, p = on_gpu(EVERYTHING, (32, 32), n=256)
+@pytest.mark.parametrize("size", [32, 96])
+def test_replays_in_a_cuda_graph(size):
+    policy, source = EVERYTHING.resized(size), (size, size)
+    images, p = on_gpu(policy, source, n=256)
     indices, graph = torch.arange(256, device="cuda"), torch.cuda.CUDAGraph()
     fused_augment(images, p, indices)
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
         views = fused_augment(images, p, indices)
-    changed = EVERYTHING.sample(256, (32, 32), torch.Generator("cuda").manual_seed(1))
+    changed = policy.sample(256, source, torch.Generator("cuda").manual_seed(1))
     for (_, old), (_, new) in zip(p._tensors(), changed._tensors(), strict=True):
         old.copy_(new)
     indices.copy_(indices.flip(0))

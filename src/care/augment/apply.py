@@ -21,7 +21,7 @@ def apply(inputs: Tensor, augmentation: Parameters | Sequence[Parameters]) -> Te
 
     Images [n, 3, H, W], uint8 or floating point in [0, 1], give floating-point images [n, 3, size, size] in [0, 1].
     Point clouds [n, p, 3] give point clouds. The values equal torchvision's v2 functions with the same parameters.
-    Small images on a GPU go through one fused kernel (`fused_augment`), everything else through `augment_images`.
+    RGB images on a GPU go through fused kernels (`fused_augment`), everything else through `augment_images`.
     """
     if not isinstance(augmentation, Parameters):
         for step in augmentation:
@@ -60,7 +60,7 @@ def augment_images(
 
 
 def _fused(images: Tensor, p: ImageParameters) -> Tensor:
-    """`augment_images` as one kernel; the memory format is that of the input, too."""
+    """`augment_images` by fused kernels; the memory format is that of the input, too."""
     channels_last = images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous()
     memory_format = torch.channels_last if channels_last else torch.contiguous_format
     return fused_augment(images, p, memory_format=memory_format)

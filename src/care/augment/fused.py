@@ -1,10 +1,11 @@
-"""Augmenting small images in one kernel: each view is read, changed and written once. Needs a GPU and Triton.
+"""Augmenting images in one kernel, or in four: each view is read, changed and written once. Needs a GPU and Triton.
 
 What `apply` does in some hundred operations, each a pass over all views, is here one program per view that keeps the
-view in registers.
+view in registers. A large view is made in strips, and passes through memory where a step needs more than a strip.
 """
 
 import importlib.util
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, UInt8
@@ -12,18 +13,22 @@ from torch import Tensor
 
 from care.augment.images import ImageParameters
 
-# A larger view does not fit into the registers of one program.
-LARGEST_SIZE = 64
+# A larger view does not fit into the registers of one program, and is made in strips.
+LARGEST_WHOLE = 64
+LARGEST_SIZE = 512
 # Shrinking by a factor s reads (2s)² pixels of the image for each of the view.
-LARGEST_SOURCE = 96
-PIXELS_PER_THREAD = 8
+LARGEST_SHRINK = 3
+PIXELS_PER_THREAD, PIXELS_OF_A_STRIP = 8, 2048
+
+ROUNDING: dict[str, Any] = {"enable_fp_fusion": True}  # Triton 3.9 warns where the choice is left to it
 
 TRITON_INSTALLED = importlib.util.find_spec("triton") is not None
 
 
 def can_fuse(images: Tensor, p: ImageParameters) -> bool:
-    """Whether `fused_augment` can stand in for `apply`: small RGB images on a GPU, and no gradient asked for."""
-    small = p.size <= LARGEST_SIZE and max(p.source) <= LARGEST_SOURCE
+    """Whether `fused_augment` can stand in for `apply`: RGB images on a GPU, not much larger than their views, and no
+    gradient asked for."""
+    small = p.size <= LARGEST_SIZE and max(p.source) <= LARGEST_SHRINK * max(p.size, 32)
     plain = images.ndim == 4 and images.shape[1] == 3 and images.dtype in (torch.uint8, torch.float32)
     gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (images, *dict(p._tensors()).values()))
     return TRITON_INSTALLED and images.is_cuda and plain and small and not gradient
@@ -62,32 +67,70 @@ def _fused_augment(
     dtype: torch.dtype,
     channels_last: bool,
 ) -> Tensor:
-    """An operator of PyTorch, so that torch.compile calls the kernel without looking into it."""
-    from care.augment.fused_kernel import INTERPRETED, augment_kernel
+    """An operator of PyTorch, so that torch.compile calls the kernels without looking into them."""
+    from care.augment.fused_whole import INTERPRETED
 
     if not (images.is_cuda or INTERPRETED):
         raise ValueError(f"fused augmentations need a GPU, images are on {images.device}: use care.augment.apply")
     out = _empty_views(images, parameters, indices, mean, std, size, kernel_size, threshold, dtype, channels_last)
-    block = 1 << (size - 1).bit_length()
+    vectors = [None if vector is None else vector.contiguous() for vector in (indices, mean, std)]
+    make = _make_whole if size <= LARGEST_WHOLE else _make_strips
     with torch.cuda.device_of(images):
-        augment_kernel[(len(out),)](
-            out,
-            images,
-            *(None if vector is None else vector.contiguous() for vector in (indices, mean, std)),
-            *parameters,
-            threshold,
-            len(images),
-            *images.shape[2:],
-            *images.stride(),
-            *out.stride()[1:],
-            WHITE=255.0 if images.dtype == torch.uint8 else 1.0,
-            SIZE=size,
-            KERNEL_SIZE=kernel_size,
-            BLOCK=block,
-            num_warps=min(max(block**2 // (32 * PIXELS_PER_THREAD), 1), 16),
-            enable_fp_fusion=True,  # Triton 3.9 warns where the choice is left to it
-        )
+        make(out, images, *vectors, parameters, kernel_size, threshold)
     return out
+
+
+def _make_whole(
+    out: Tensor, images: Tensor, indices: Tensor | None, mean: Tensor | None, std: Tensor | None,
+    parameters: list[Tensor], kernel_size: int, threshold: float,
+) -> None:  # fmt: skip
+    from care.augment.fused_whole import augment_kernel
+
+    size = out.shape[-1]
+    block = 1 << (size - 1).bit_length()
+    augment_kernel[(len(out),)](
+        out, images, indices, mean, std, *parameters, threshold,
+        len(images), *images.shape[2:], *images.stride(), *out.stride()[1:],
+        WHITE=_white(images), SIZE=size, KERNEL_SIZE=kernel_size, BLOCK=block,
+        num_warps=min(max(block**2 // (32 * PIXELS_PER_THREAD), 1), 16), **ROUNDING,
+    )  # fmt: skip
+
+
+def _make_strips(
+    out: Tensor, images: Tensor, indices: Tensor | None, mean: Tensor | None, std: Tensor | None,
+    parameters: list[Tensor], kernel_size: int, threshold: float,
+) -> None:  # fmt: skip
+    from care.augment import fused_strips as kernels
+
+    (top, left, height, width, flip, order, brightness, contrast, saturation, hue, gray, blur, sigma, solarize) = (
+        parameters
+    )
+    size = out.shape[-1]
+    block = 1 << (size - 1).bit_length()
+    rows = PIXELS_OF_A_STRIP // block
+    strips = -(-size // rows)
+    sizes: dict[str, Any] = {"SIZE": size, "ROWS": rows, "BLOCK": block,
+                             "num_warps": PIXELS_OF_A_STRIP // (32 * PIXELS_PER_THREAD), **ROUNDING}  # fmt: skip
+    view = torch.empty(out.shape, dtype=torch.float32, device=out.device)
+    sums = view.new_empty(len(out), strips)
+    grid, of_channels = (len(out), strips), (len(out), strips, 3)
+    kernels.resize_kernel[grid](
+        view, sums, images, indices, top, left, height, width, flip, order, brightness, saturation, hue,
+        len(images), *images.shape[2:], *images.stride(), WHITE=_white(images), **sizes,
+    )  # fmt: skip
+    kernels.color_kernel[grid](
+        out, view, sums, mean, std, order, brightness, contrast, saturation, hue, gray, blur, solarize, threshold,
+        *out.stride()[1:], STRIPS=1 << (strips - 1).bit_length(), **sizes,
+    )  # fmt: skip
+    blurred = torch.empty_like(view)
+    kernels.blur_columns_kernel[of_channels](blurred, view, blur, sigma, KERNEL_SIZE=kernel_size, **sizes)
+    kernels.blur_rows_kernel[of_channels](
+        out, blurred, mean, std, blur, sigma, solarize, threshold, *out.stride()[1:], KERNEL_SIZE=kernel_size, **sizes
+    )
+
+
+def _white(images: Tensor) -> float:
+    return 255.0 if images.dtype == torch.uint8 else 1.0
 
 
 @_fused_augment.register_fake
