@@ -24,7 +24,7 @@ from care.reproduce import (
     write_reproduction,
 )
 from care.reproduce.paper import PROBES
-from care.reproduce.presentation import KNN, PROBE, Presentation, cell, compared, marked, measured_table
+from care.reproduce.presentation import COMPOSITION, KNN, PROBE, Presentation, cell, compared, marked, measured_table
 from care.reproduce.trial import find_outcome
 
 
@@ -207,6 +207,7 @@ def test_trials_of_before_are_still_found(scale):
 def measured_before(outcome):
     """The same, as an earlier version kept it."""
     record = copy.deepcopy(outcome.evaluation.record)
+    record["about"].pop("estimators", None)
     for measured in record["measurements"].values():
         for family in measured["families"].values():
             del family["unexplained"]
@@ -238,3 +239,16 @@ def test_what_an_earlier_version_measured_is_marked(pictures):
     assert marked(presented, [first, second]) == presented
     earlier = measured_before(first)
     assert marked(presented, [earlier, second]).remarks[-1].startswith(f"{first.trial.label}: measured by an earlier")
+
+
+def test_only_compositions_changed_with_the_third_version(pictures):
+    """The second version has unbiased ratios, and every composition divided by its own displacement."""
+    trials = scale_named("small").trials("SimCLR", "cifar10")
+    first, second = (planted(copy.deepcopy(pictures["images"]), trial, 0.5) for trial in trials[:2])
+    second.evaluation.record["about"].pop("estimators")
+    assert (first.evaluation.estimators, second.evaluation.estimators) == (3, 2)
+    assert "±" in cell([first, second], (ACTED_ON, "held-out ratio"))
+    assert "±" not in cell([first, second], COMPOSITION)
+    table = Presentation(["", "composition error"], [], {})
+    assert marked(table, [first, second]).remarks[-1].startswith("All: composition errors are means of ratios")
+    assert marked(Presentation(["", "probe"], [], {}), [first, second]).remarks == ()

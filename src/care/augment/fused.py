@@ -5,6 +5,7 @@ view in registers. A large view is made in strips, and passes through memory whe
 """
 
 import importlib.util
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -76,20 +77,24 @@ def _fused_augment(
     vectors = [None if vector is None else vector.contiguous() for vector in (indices, mean, std)]
     make = _make_whole if size <= LARGEST_WHOLE else _make_strips
     with torch.cuda.device_of(images):
-        make(out, images, *vectors, parameters, kernel_size, threshold)
+        make(out, images, vectors, parameters, kernel_size, threshold)
     return out
 
 
 def _make_whole(
-    out: Tensor, images: Tensor, indices: Tensor | None, mean: Tensor | None, std: Tensor | None,
-    parameters: list[Tensor], kernel_size: int, threshold: float,
-) -> None:  # fmt: skip
+    out: Tensor,
+    images: Tensor,
+    vectors: Sequence[Tensor | None],
+    parameters: list[Tensor],
+    kernel_size: int,
+    threshold: float,
+) -> None:
     from care.augment.fused_whole import augment_kernel
 
     size = out.shape[-1]
     block = 1 << (size - 1).bit_length()
     augment_kernel[(len(out),)](
-        out, images, indices, mean, std, *parameters, threshold,
+        out, images, *vectors, *parameters, threshold,
         len(images), *images.shape[2:], *images.stride(), *out.stride()[1:],
         WHITE=_white(images), SIZE=size, KERNEL_SIZE=kernel_size, BLOCK=block,
         num_warps=min(max(block**2 // (32 * PIXELS_PER_THREAD), 1), 16), **ROUNDING,
@@ -97,11 +102,16 @@ def _make_whole(
 
 
 def _make_strips(
-    out: Tensor, images: Tensor, indices: Tensor | None, mean: Tensor | None, std: Tensor | None,
-    parameters: list[Tensor], kernel_size: int, threshold: float,
-) -> None:  # fmt: skip
+    out: Tensor,
+    images: Tensor,
+    vectors: Sequence[Tensor | None],
+    parameters: list[Tensor],
+    kernel_size: int,
+    threshold: float,
+) -> None:
     from care.augment import fused_strips as kernels
 
+    indices, mean, std = vectors
     (top, left, height, width, flip, order, brightness, contrast, saturation, hue, gray, blur, sigma, solarize) = (
         parameters
     )

@@ -13,11 +13,16 @@ from care.evaluate.records import load_record, save_record
 
 RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"
 
+# The version of the measures. 2: held-out ratios without the bias of halves, kNN with τ = 0.07, decoding by networks,
+# gray masked. 3: composition errors by the displacement of all compositions, where each was divided by its own before.
+ESTIMATORS = 3
+
 # What must be the same for two evaluations to be compared image by image and augmentation by augmentation, and for a
 # difference of their probes to be one of the models.
 PAIRED = (
     "data", "split", "test_images", "policy", "augmentations", "seed",
     "train_images", "probe", "probe_on", "probe_epochs", "learning_rates", "logistic", "neighbors", "temperature",
+    "estimators",
 )  # fmt: skip
 # What evaluations were made with before it was a setting.
 BEFORE = {"neighbors": [20, 200], "temperature": 0.5}
@@ -51,10 +56,11 @@ class Evaluation:
         return equivariant_output(self.outputs)
 
     @property
-    def biased(self) -> bool:
-        """Whether held-out ratios were estimated as in earlier versions: on halves of the images, too high by d/n."""
+    def estimators(self) -> int:
+        """Which version of the measures it was made with: `ESTIMATORS`, or an earlier one."""
         families = (family for m in self.record["measurements"].values() for family in m["families"].values())
-        return any("unexplained" not in family for family in families)
+        unbiased = all("unexplained" in family for family in families)
+        return int(self.record["about"].get("estimators", 2 if unbiased else 1))
 
     def measurement(self, output: str) -> Measurement:
         """How the embeddings at `output` respond to augmentations."""
@@ -62,7 +68,7 @@ class Evaluation:
 
     def unlike(self, other: "Evaluation") -> list[str]:
         """In what two evaluations differ that should have been the same: empty if they are paired."""
-        ours, theirs = (BEFORE | one.record["about"] for one in (self, other))
+        ours, theirs = ({**BEFORE, "estimators": one.estimators, **one.record["about"]} for one in (self, other))
         pairs = ((name, ours[name], theirs[name]) for name in PAIRED)
         return [f"{name}: {a} for {self.name}, {b} for {other.name}" for name, a, b in pairs if a != b]
 

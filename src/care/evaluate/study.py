@@ -13,7 +13,7 @@ from care.data import Samples
 from care.evaluate.decoding.decode import evaluate_decoding
 from care.evaluate.effects.families import Watch
 from care.evaluate.effects.rotations import evaluate_effects
-from care.evaluate.evaluation import Evaluation
+from care.evaluate.evaluation import ESTIMATORS, Evaluation
 from care.evaluate.features.classification import Classifiers, ProbeOn, evaluate_classification
 from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol
@@ -149,4 +149,4 @@ def _about(study: Study, settings: Settings, images: int) -> dict[str, Any]:
     about = {"model": study.model, "data": study.test.name, "split": study.split, "policy": study.policy_name}
     counts = {"test_images": images, "train_images": 0 if study.train is None else len(study.train)}
     chosen = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}  # as JSON has it
-    return {**about, **counts, **{k: v for k, v in chosen.items() if k != "images"}}
+    return {"estimators": ESTIMATORS, **about, **counts, **{k: v for k, v in chosen.items() if k != "images"}}

@@ -56,22 +56,41 @@ class Presentation:
         return table + "".join(f"\n\n{remark}" for remark in self.remarks) + "\n"
 
 
-# What earlier versions estimated otherwise begins with one of these words.
-ESTIMATED = ("held-out ratio", "unexplained", "composition", "kNN", "MRR", "H@", "PRE", "R² of")
+# Since which version of the measures a quantity is estimated as it is now, by the words with which it begins.
+ESTIMATED = {
+    **dict.fromkeys(("held-out ratio", "unexplained", "kNN", "MRR", "H@", "PRE", "R² of"), 2),
+    "composition": 3,
+}
+EARLIER = {
+    2: "measured by an earlier version. Held-out ratios are of rotations fitted to half of the images, which is too "
+    "high by about d/n; R² is that of a linear decoder, gray images included; kNN has τ = 0.5; there was no tuned "
+    "probe.",
+    3: "composition errors are means of ratios, of which one that nearly undoes itself may outweigh the others.",
+}
 
 
 def marked(presented: Presentation, outcomes: Sequence[Outcome]) -> Presentation:
-    """The same, with a sentence on what rests on measures of an earlier version."""
-    biased = dict.fromkeys(outcome.trial.label for outcome in outcomes if outcome.evaluation.biased)
-    which = "All" if len(biased) == len(by_label(outcomes)) else ", ".join(biased)
-    said = (
-        f"{which}: measured by an earlier version. Held-out ratios are of rotations fitted to half of the images, "
-        "which is too high by about d/n; R² is that of a linear decoder, gray images included; kNN has τ = 0.5; "
-        "there was no tuned probe."
-    )
-    if any(not outcome.evaluation.biased for outcome in outcomes if outcome.trial.label in biased):
-        said += " Where some seeds were measured again, these columns and the tuned probe are of those seeds alone."
-    return dataclasses.replace(presented, remarks=(*presented.remarks, said)) if biased else presented
+    """The same, with sentences on what rests on measures of an earlier version."""
+    shown = [2, *([3] if any("composition" in column for column in presented.header) else [])]
+    said = (_of_before(outcomes, version) for version in shown)
+    return dataclasses.replace(presented, remarks=(*presented.remarks, *filter(None, said)))
+
+
+def _of_before(outcomes: Sequence[Outcome], version: int) -> str | None:
+    """Which labels were measured before a version, and what that means; None if none was."""
+    before = dict.fromkeys(o.trial.label for o in outcomes if o.evaluation.estimators < version)
+    if not before:
+        return None
+    which = "All" if len(before) == len(by_label(outcomes)) else ", ".join(before)
+    again = any(o.evaluation.estimators >= version for o in outcomes if o.trial.label in before)
+    some = " Where some seeds were measured again, these columns are of those seeds alone." if again else ""
+    return f"{which}: {EARLIER[version]}{some}"
+
+
+def _as_now(outcome: Outcome, quantity: Quantity) -> bool:
+    """Whether a quantity was estimated as it is now."""
+    since = (version for words, version in ESTIMATED.items() if quantity[1].startswith(words))
+    return outcome.evaluation.estimators >= max(since, default=1)
 
 
 def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
@@ -84,9 +103,8 @@ def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 
 def values(outcomes: Sequence[Outcome], quantity: Quantity) -> list[float]:
     """A quantity of every seed that has it, in one version: where some seeds were measured again, of those."""
-    again = [outcome for outcome in outcomes if not outcome.evaluation.biased]
-    counted = again if again and quantity[1].startswith(ESTIMATED) else outcomes
-    found = (outcome.value(*quantity) for outcome in counted)
+    again = [outcome for outcome in outcomes if _as_now(outcome, quantity)]
+    found = (outcome.value(*quantity) for outcome in again or outcomes)
     return [value for value in found if value is not None and math.isfinite(value)]
 
 
@@ -138,9 +156,9 @@ def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quant
 
 def _of_one_version(pairs: Sequence[tuple[Outcome, Outcome]], quantity: Quantity) -> list[tuple[Outcome, Outcome]]:
     """Those of which both were measured again, if there are any, else those of which neither was."""
-    if not quantity[1].startswith(ESTIMATED):
-        return list(pairs)
-    again, before = ([pair for pair in pairs if all(o.evaluation.biased == old for o in pair)] for old in (False, True))
+    again, before = (
+        [pair for pair in pairs if all(_as_now(o, quantity) == now for o in pair)] for now in (True, False)
+    )
     return again or before
 
 

@@ -10,11 +10,11 @@ import torch
 import care
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
-from care.evaluate.effects.effect import Spread
+from care.evaluate.effects.effect import Spread, respond
 from care.evaluate.effects.families import families_of
 from care.evaluate.effects.measurement import Measurement
 from care.evaluate.observer import Observer
-from care.geometry import Euclidean, Minkowski, Symplectic
+from care.geometry import Euclidean, Minkowski, Symplectic, form_of
 
 FLIPS = ImagePolicy(size=6, kernel_size=1).only("flip").certain()
 
@@ -182,6 +182,16 @@ def test_families_are_told_apart():
     assert m.families["gray"].composition_error.values == ()
 
 
+def test_a_composition_that_nearly_undoes_itself_does_not_outweigh_the_others():
+    measures = {"displacement": torch.tensor(1.0)}
+    pairs = [torch.tensor([0.1, 1.0])] * 9 + [torch.tensor([0.1, 1e-3])]  # whose own ratio is 100
+    response = respond(["a"], [measures], pairs)
+    assert response.composition_error.mean == pytest.approx(1.0 / 9.001)
+    assert max(response.composition_error.values) < 0.12
+    still = respond(["a"], [measures], [torch.tensor([1e-6, 1e-5])])
+    assert str(still.composition_error) == "invariant"
+
+
 @pytest.mark.parametrize("form", [Euclidean(), Minkowski(), Symplectic()], ids=lambda form: form.name)
 def test_the_measures_are_those_of_geometry(form):
     policy, x = ImagePolicy(size=6, kernel_size=1), pictures()
@@ -193,16 +203,17 @@ def test_the_measures_are_those_of_geometry(form):
         return images.flatten(1) @ W
 
     m = care.measure(model, x, policy, augmentations=2, families=False, batch_size=len(x), form=form)
-    F, F_a, F_b, F_ba, F_a2 = (form.embed(images.flatten(1) @ W) for images in drawn[:5])
+    F, F_a, F_b, F_ba, F_a2, F_b2, F_ba2 = (form.embed(images.flatten(1) @ W) for images in drawn[:7])
     group = "SO" if form.name == "euclidean" else form.group
     torch.testing.assert_close(drawn[0], x / 255)
     assert m.gamma.values[0] == pytest.approx(care.geometry.relative_equivariance(F, F_a, form=form).item())
     assert m.wahba.values[1] == pytest.approx(care.geometry.wahba_error(F, F_a2, group).item())
     assert m.heldout_ratio.values[0] == pytest.approx(care.geometry.heldout_ratio(F, F_a, group).item())
     assert m.displacement.values[0] == pytest.approx(care.geometry.displacement(F, F_a, form).item())
-    assert m.composition_error.values[0] == pytest.approx(
-        care.geometry.composition_error(F, F_a, F_b, F_ba, group).item()
-    )
+    moved = [form_of(group).squared_distance(F, points).sum() for points in (F_ba, F_ba2)]
+    pairs = (F_a, F_b, F_ba), (F_a2, F_b2, F_ba2)
+    errors = [care.geometry.composition_error(F, *p, group) * m for p, m in zip(pairs, moved, strict=True)]
+    assert m.composition_error.mean == pytest.approx((sum(errors) / sum(moved)).item())
     cosine = torch.nn.functional.cosine_similarity(F, F_a)
     assert m.families["all"].cosine.values[0] == pytest.approx(cosine.mean().item(), abs=1e-6)
     assert m.families["all"].cosine_variance.values[0] == pytest.approx(cosine.numpy().var(), abs=1e-6)

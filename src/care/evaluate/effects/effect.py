@@ -61,14 +61,15 @@ class Response:
     """How embeddings respond to a family of augmentations a, of which `augmentations` were drawn.
 
     An augmentation with a displacement below 1 % of the embeddings' length has no held-out ratio and no γ_f, and a
-    composition b∘a with such a displacement no composition error.
+    family with such a displacement no composition error.
 
     With another form than the Euclidean, rotations are elements of its group, and distances ‖·‖ are those of its space.
 
     heldout_ratio      E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² of the best rotation R: 0 exact, 1 no better than none
     unexplained        E‖R f(x) − f(a(x))‖² / Var f(a(x)), the same R: 1 no better than the mean. Euclidean only
     heldout_linear     the ratio of the best linear map that keeps the mean length: the bound of all R. Euclidean only
-    composition_error  ‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖², fitted on other images
+    composition_error  ‖R_b R_a F − F_{b∘a}‖² / E ‖F_{b∘a} − F‖², E over the compositions, R fitted on other images.
+                       (divided by its own displacement, one that nearly undoes itself would outweigh all others)
     displacement       E ‖f(a(x)) − f(x)‖
     gamma              γ_f, the paper's relative rotational equivariance
     wahba              W_f, the paper's error of the best rotation, fitted and scored on the same images; grows with √n
@@ -148,12 +149,10 @@ class Effect:
             return geometry.crossfit_predictions(self.F, R)
         return self.source.moved(self.F, geometry.crossfit_predictions(self.source.coordinates(self.F), R))
 
-    def composition_error(self, F_b: Float[Tensor, "n d"], F_ba: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖², NaN where b∘a leaves the embeddings nearly invariant."""
-        moved = geometry.displacement(self.F, F_ba, self.form)
-        predicted = self.rotated(self.fit(F_b) @ self.R)
-        error = geometry.relative_error(predicted, self.F, F_ba, rotation_group(self.form))
-        return torch.where(moved < HARDLY, torch.nan, error)
+    def composition(self, F_b: Float[Tensor, "n d"], F_ba: Float[Tensor, "n d"]) -> Float[Tensor, "2"]:
+        """(E‖R_b R_a f − f_{b∘a}‖², E‖f_{b∘a} − f‖²), both over the images."""
+        predicted, form = self.rotated(self.fit(F_b) @ self.R), geometry.form_of(rotation_group(self.form))
+        return torch.stack([form.squared_distance(points, F_ba).mean() for points in (predicted, self.F)])
 
 
 def effect_of(
@@ -194,12 +193,21 @@ def rotation_group(form: BilinearForm) -> geometry.Group:
 
 
 def respond(
-    augmentations: Sequence[str], measures: Sequence[Mapping[str, Tensor]], compositions: Sequence[Tensor]
+    augmentations: Sequence[str],
+    measures: Sequence[Mapping[str, Tensor]],
+    compositions: Sequence[Float[Tensor, "2"]],
 ) -> Response:
-    """The response to a family, from the measures of its augmentations and the errors of compositions of two."""
+    """The response to a family, from the measures of its augmentations and from compositions of two of them."""
     columns = {name: torch.stack([row[name] for row in measures]).tolist() for name in measures[0]}
-    columns["composition_error"] = torch.stack(list(compositions)).tolist() if compositions else []
+    columns["composition_error"] = _composition_errors(torch.stack(list(compositions))) if compositions else []
     return Response(tuple(augmentations), **_spreads(columns))
+
+
+def _composition_errors(compositions: Float[Tensor, "pairs 2"]) -> list[float]:
+    """error_i / E_i displacement²_i: their mean is Σ errors / Σ displacements², however little one pair moves."""
+    errors, squared_displacements = compositions.unbind(1)
+    moved = squared_displacements.mean()
+    return torch.where(moved.sqrt() < HARDLY, torch.nan, errors / moved).tolist()
 
 
 def _spreads(columns: Mapping[str, Sequence[float]]) -> dict[str, Spread]:

@@ -126,7 +126,7 @@ def _respond(
     source = observer.samples.source
     a, b = part.draw(source, seed), part.draw_second(source, seed)
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
-    errors: dict[str, list[Tensor]] = {output: [] for output in F}
+    compositions: dict[str, list[Tensor]] = {output: [] for output in F}
     for i in range(part.count):
         augmented = observer.points(observer.augmented(a[i]))
         effects = {o: effect_of(F[o], F_a, observer.form(o), sources.get(o)) for o, F_a in augmented.items()}
@@ -136,20 +136,20 @@ def _respond(
                 cache(output, part.name, i, effect)
         steps.done()
         if i < part.pairs:
-            for output, error in _composition_errors(observer, effects, a[i], b[i]).items():
-                errors[output].append(error)
+            for output, composition in _compositions(observer, effects, a[i], b[i]).items():
+                compositions[output].append(composition)
             steps.done()
     names = [a.describe(i) for i in range(part.count)]
-    return {output: respond(names, measures[output], errors[output]) for output in F}
+    return {output: respond(names, measures[output], compositions[output]) for output in F}
 
 
-def _composition_errors(
+def _compositions(
     observer: Observer, effects: dict[str, Effect], a: Parameters, b: Parameters
-) -> dict[str, Float[Tensor, ""]]:
-    """The composition error of (a, b, b∘a). b is applied to views, as a gives them, so b(x) is b of the clean view."""
+) -> dict[str, Float[Tensor, "2"]]:
+    """Error and displacement of b∘a. b is applied to views, as a gives them, so b(x) is b of the clean view."""
     clean = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
     F_b, F_ba = (observer.points(observer.augmented(first, b)) for first in (clean, a))
-    return {output: effect.composition_error(F_b[output], F_ba[output]) for output, effect in effects.items()}
+    return {output: effect.composition(F_b[output], F_ba[output]) for output, effect in effects.items()}
 
 
 class _Steps:
