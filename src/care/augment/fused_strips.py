@@ -46,8 +46,9 @@ def resize_kernel(
         images + image * image_stride, channel_stride, row_stride, column_stride,
         y, y_radius, y_start, y_stop, x, x_radius, x_start, x_stop, WHITE,
     )  # fmt: skip
-    factors = tl.load(brightness + n), 1.0, tl.load(saturation + n), tl.load(hue + n)
-    r, g, b = _jitter(r, g, b, order + 4 * n, factors, 0.0, 0)
+    r, g, b = _jitter(
+        r, g, b, order + 4 * n, tl.load(brightness + n), 1.0, tl.load(saturation + n), tl.load(hue + n), 0.0, 0
+    )
     tl.store(sums + n * tl.num_programs(1) + strip, tl.sum(tl.where(inside, luma(r, g, b), 0.0)))
     tl.store(resized + pixel, r, mask=inside)
     tl.store(resized + pixel + SIZE * SIZE, g, mask=inside)
@@ -71,8 +72,10 @@ def color_kernel(
     b = tl.load(resized + pixel + 2 * SIZE * SIZE, mask=inside)
     strips = tl.arange(0, STRIPS)
     all_strips = tl.load(sums + n * tl.num_programs(1) + strips, mask=strips < tl.num_programs(1), other=0.0)
-    factors = tl.load(brightness + n), tl.load(contrast + n), tl.load(saturation + n), tl.load(hue + n)
-    r, g, b = _jitter(r, g, b, order + 4 * n, factors, tl.sum(all_strips) / (SIZE * SIZE), 1)
+    r, g, b = _jitter(
+        r, g, b, order + 4 * n, tl.load(brightness + n), tl.load(contrast + n), tl.load(saturation + n),
+        tl.load(hue + n), tl.sum(all_strips) / (SIZE * SIZE), 1,
+    )  # fmt: skip
     if tl.load(gray + n):
         r = luma(r, g, b)
         g, b = r, r
@@ -137,11 +140,10 @@ def _strip(
 @triton.jit
 @no_type_check
 def _jitter(
-    r: tl.tensor, g: tl.tensor, b: tl.tensor, order: tl.tensor, factors: tuple, mean_gray: tl.tensor,
-    AFTER: tl.constexpr,
+    r: tl.tensor, g: tl.tensor, b: tl.tensor, order: tl.tensor, brightness: tl.tensor, contrast: tl.tensor,
+    saturation: tl.tensor, hue: tl.tensor, mean_gray: tl.tensor, AFTER: tl.constexpr,
 ) -> tuple[tl.tensor, ...]:  # fmt: skip
     """The steps of the color jitter before contrast or, with AFTER = 1, contrast and those after it."""
-    brightness, contrast, saturation, hue = factors
     reached = 0
     for k in range(4):
         operation = tl.load(order + k)
