@@ -13,6 +13,7 @@ from PIL import Image
 
 from care.evaluate import Evaluation
 from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.evaluation import ESTIMATORS
 from care.reproduce import (
     SCALES,
     STUDIES,
@@ -246,7 +247,7 @@ def test_only_compositions_changed_with_the_third_version(pictures):
     trials = scale_named("small").trials("SimCLR", "cifar10")
     first, second = (planted(copy.deepcopy(pictures["images"]), trial, 0.5) for trial in trials[:2])
     second.evaluation.record["about"].pop("estimators")
-    assert (first.evaluation.estimators, second.evaluation.estimators) == (3, 2)
+    assert (first.evaluation.estimators, second.evaluation.estimators) == (ESTIMATORS, 2)
     assert "±" in cell([first, second], (ACTED_ON, "held-out ratio"))
     assert "±" not in cell([first, second], COMPOSITION)
     table = Presentation(["", "composition error"], [], {})

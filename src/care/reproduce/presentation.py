@@ -56,22 +56,26 @@ class Presentation:
         return table + "".join(f"\n\n{remark}" for remark in self.remarks) + "\n"
 
 
-# Since which version of the measures a quantity is estimated as it is now, by the words with which it begins.
+# Since which version of the measures a quantity is estimated as it is now, by words in its name.
 ESTIMATED = {
     **dict.fromkeys(("held-out ratio", "unexplained", "kNN", "MRR", "H@", "PRE", "R² of"), 2),
     "composition": 3,
+    ", network": 4,
 }
 EARLIER = {
     2: "measured by an earlier version. Held-out ratios are of rotations fitted to half of the images, which is too "
     "high by about d/n; R² is that of a linear decoder, gray images included; kNN has τ = 0.5; there was no tuned "
     "probe.",
     3: "composition errors are means of ratios, of which one that nearly undoes itself may outweigh the others.",
+    4: "R² of the network is that of a network alone, which can be below that of the linear decoder.",
 }
+# In which tables it matters: those with such a column.
+SHOWN = {2: "", 3: "composition", 4: "network"}
 
 
 def marked(presented: Presentation, outcomes: Sequence[Outcome]) -> Presentation:
     """The same, with sentences on what rests on measures of an earlier version."""
-    shown = [2, *([3] if any("composition" in column for column in presented.header) else [])]
+    shown = (version for version, words in SHOWN.items() if any(words in column for column in presented.header))
     said = (_of_before(outcomes, version) for version in shown)
     return dataclasses.replace(presented, remarks=(*presented.remarks, *filter(None, said)))
 
@@ -89,7 +93,7 @@ def _of_before(outcomes: Sequence[Outcome], version: int) -> str | None:
 
 def _as_now(outcome: Outcome, quantity: Quantity) -> bool:
     """Whether a quantity was estimated as it is now."""
-    since = (version for words, version in ESTIMATED.items() if quantity[1].startswith(words))
+    since = (version for words, version in ESTIMATED.items() if words in quantity[1])
     return outcome.evaluation.estimators >= max(since, default=1)
 
 
