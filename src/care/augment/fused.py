@@ -19,7 +19,7 @@ LARGEST_WHOLE = 64
 LARGEST_SIZE = 512
 # Shrinking by a factor s reads (2s)² pixels of the image for each of the view.
 LARGEST_SHRINK = 3
-PIXELS_PER_THREAD, PIXELS_OF_A_STRIP = 8, 2048
+PIXELS_PER_THREAD, PIXELS_OF_A_STRIP = 8, 1024
 
 ROUNDING: dict[str, Any] = {"enable_fp_fusion": True}  # Triton 3.9 warns where the choice is left to it
 
