@@ -35,7 +35,9 @@ def random_boxes(
     first = fits.int().argmax(dim=1, keepdim=True)
     height, width = heights.gather(1, first).squeeze(1), widths.gather(1, first).squeeze(1)
     drawn = ((top * (source[0] - height + 1)).long(), (left * (source[1] - width + 1)).long(), height, width)
-    fallback = _largest_box(source, ratio) if picture is None else _largest_squeezed_box(source, ratio, picture)
+    fallback: tuple[Tensor | int, ...] = _largest_box(source, ratio)
+    if picture is not None:
+        fallback = _largest_squeezed_box(source, ratio, picture)
     return tuple(torch.where(fits.any(dim=1), box, other) for box, other in zip(drawn, fallback, strict=True))
 
 

@@ -133,7 +133,9 @@ class ImagePolicy:
         changed = u["identity"] >= self.identity
         color = changed & (u["color"] < self.color)
         cropped = random_boxes(u["area"], u["aspect"], u["top"], u["left"], source, self.scale, self.ratio, aspect)
-        central = central_box(source, self.center) if aspect is None else central_boxes(source, self.center, aspect)
+        central: tuple[Tensor | int, ...] = central_box(source, self.center)
+        if aspect is not None:
+            central = central_boxes(source, self.center, aspect)
         top, left, height, width = (
             torch.where(changed & (u["crop"] < self.crop), random, middle)
             for random, middle in zip(cropped, central, strict=True)

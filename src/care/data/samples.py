@@ -150,7 +150,9 @@ class Samples:
         train, validation = self.split_indices(per_class)
         return self.subset(train), self.subset(validation)
 
-    def _with(self, stored: Tensor | StreamedPictures, rows: Tensor | None, change: Callable[[Tensor], Tensor]) -> "Samples":
+    def _with(
+        self, stored: Tensor | StreamedPictures, rows: Tensor | None, change: Callable[[Tensor], Tensor]
+    ) -> "Samples":
         factors = {name: change(tensor) for name, tensor in self.factors.items()}
         return dataclasses.replace(self, stored=stored, rows=rows, labels=change(self.labels), factors=factors)
 
