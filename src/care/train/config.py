@@ -27,8 +27,8 @@ class Config(ObjectiveSettings):
     """
 
     data: str = setting(
-        help="Data set: shapes, chains, cifar10, … (`care data list`), or a folder: a store, or photos/, whose pictures "
-        "or shards are decoded while training."
+        help="Data set: shapes, chains, cifar10, … (`care data list`), or a folder: a store, or photos/, whose "
+        "pictures or shards are decoded while training."
     )
     split: str = setting("train", "The split to train on.")
     limit: int | None = setting(None, "Train on the first N samples only.", at_least=1)

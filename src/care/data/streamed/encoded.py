@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Int64
 from torch import Tensor
 
 
+@runtime_checkable
 class EncodedPictures(Protocol):
     """Pictures as they are on the disk, each of which any process can read by itself.
 

@@ -22,8 +22,9 @@ STAND_INS = 100  # pictures that are tried in place of one that cannot be read
 class StreamedPictures:
     """uint8 [n, 3, side, side]: the center square of every picture, as in a store.
 
-    In batches it can also be all of a picture (`care.whole_pictures`). In place of a picture that cannot be read comes the next one that can, always the same. `unreadable` says which and
-    why; as many as a store leaves out (1 %, and always 10) are warned of, and more are an error.
+    In batches it can also be all of a picture (`care.whole_pictures`). In place of one that cannot be read comes the
+    next one that can, always the same. `unreadable` says which and why; as many as a store leaves out (1 %, and always
+    10) are warned of, and more are an error.
     """
 
     encoded: EncodedPictures

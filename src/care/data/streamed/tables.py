@@ -5,7 +5,7 @@ import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
@@ -36,7 +36,7 @@ class TablePictures:
     labels: Int64[Tensor, " n"]
     classes: tuple[str, ...]
 
-    @property
+    @cached_property
     def shards(self) -> Int64[Tensor, " n"]:
         """The part of each row."""
         return torch.from_numpy(np.repeat(np.arange(len(self.parts)), np.diff(self.ends, prepend=0)))
@@ -53,7 +53,8 @@ class TablePictures:
     def name(self, index: int) -> str:
         """The file and the row."""
         (file, part), row = self._place(index)
-        return f"{file}: row {row} of part {part}"
+        before = sum(np.diff(self.ends, prepend=0)[[where == file and k < part for where, k in self.parts]])
+        return f"{file}: row {before + row}"
 
     def digest(self) -> str:
         """Of the names of files, the number of rows in their parts, and the labels."""
