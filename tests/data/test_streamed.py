@@ -3,10 +3,8 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tarfile
-import time
 import warnings
 from pathlib import Path
 
@@ -213,7 +211,7 @@ def test_shards_without_a_split_are_all_for_training(tmp_path):
     assert known_splits(folder) == ("train",)
     assert len(open_pictures(folder, "train", SIDE)) == 6
     shutil.copy(next(folder.glob("*.tar")), folder / "more.parquet")
-    with pytest.raises(ValueError, match="shards of several kinds, .parquet, .tar: keep one of them"):
+    with pytest.raises(ValueError, match=r"shards of several kinds, \.parquet, \.tar: keep one of them"):
         open_pictures(folder, "train", SIDE)
 
 
@@ -285,36 +283,3 @@ def test_names_are_kept_as_they_are():
     names = ["a/ü.jpg", "", "b/\udcff.png", "c" * 300]
     kept = Names.of(names)
     assert [kept[i] for i in range(len(kept))] == names
-
-
-ORPHANS = """
-import sys, torch
-from pathlib import Path
-from care.data.streamed.opening import open_pictures
-from care.data import batches
-samples = open_pictures(Path(sys.argv[1]), "train", 8, workers=2)
-stream = batches(samples, [torch.arange(4)] * 10_000, "cpu")
-next(stream)
-print(Path("/proc/self/task/%s/children" % __import__("os").getpid()).read_text(), flush=True)
-import time; time.sleep(600)
-"""
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads decode elsewhere")
-def test_no_process_outlives_one_that_is_killed(tmp_path):
-    command = [sys.executable, "-c", ORPHANS, str(write_files(tmp_path, 8))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        children = [int(number) for number in process.stdout.readline().split()]
-        process.kill()
-    assert len(children) >= 2
-    deadline = time.monotonic() + 30
-    while any(is_running(child) for child in children) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(is_running(child) for child in children)
-
-
-def is_running(process):
-    try:
-        return "zombie" not in Path(f"/proc/{process}/status").read_text()
-    except OSError:
-        return False
