@@ -13,9 +13,10 @@ import pytest
 import torch
 from small import same_state, small_config
 
+from care.cli.training import configuration
 from care.data import batches
 from care.train import Progress, distributed, loop, prepare, train
-from care.train.job import Saving
+from care.train.job import Saving, load_samples
 from care.whole_pictures import squares_and_aspects
 from data.on_disk import WRITERS, write_tars
 
@@ -133,3 +134,17 @@ def test_a_run_that_is_killed_within_an_epoch_sees_no_picture_twice(tmp_path, mo
     monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
     train(prepare(config, tmp_path / "at once"))
     assert same_state(tmp_path / "run", tmp_path / "at once")
+
+
+def test_samples_are_held_out_where_a_folder_has_no_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
+    folder = str(write_tars(tmp_path / "photos", N))
+    config = configuration({"data": folder, "batch_size": 8, "size": 16}, None, None, None, None)
+    assert config.validation == 9  # 20 in all would be 10 of each class, which has 18: half of it is the most
+    assert [len(samples) for samples in load_samples(config)] == [18, 18]
+    assert load_samples(config)[0].source == (19, 19)  # 8/7 of a view
+    assert load_samples(config.replace(pixels=24, validation=2))[1].source == (24, 24)
+    chosen = {"data": folder, "validation": 2, "batch_size": 8}
+    assert configuration(chosen, None, None, None, None).validation == 2
+    write_tars(tmp_path / "photos", 4, split="val")
+    assert configuration({"data": folder, "batch_size": 8}, None, None, None, None).validation == 0
