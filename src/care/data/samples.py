@@ -137,10 +137,12 @@ class Samples:
         the same samples always give the same split. Samples without a class are for training; where there are no
         classes at all, all samples are treated as one.
         """
-        validation = torch.zeros_like(self.labels, dtype=torch.bool)
-        for label in range(len(self.classes)) if self.classes else (-1,):
-            members = (self.labels == label).nonzero()[:, 0]
-            validation[members[len(members) - min(per_class, len(members) // 2) :]] = True
+        # Classes are counted from 1; 0 are samples without one, of which none are held out.
+        group = self.labels + 1 if self.classes else torch.ones_like(self.labels)
+        sizes, order = group.bincount(minlength=2), group.argsort(stable=True)
+        followers = torch.empty_like(group)  # how many of its class come after each
+        followers[order] = sizes.cumsum(0)[group[order]] - torch.arange(1, len(group) + 1, device=group.device)
+        validation = (followers < (sizes // 2).clamp_max(per_class)[group]) & (group > 0)
         if per_class < 1 or not validation.any():
             raise ValueError(f"{per_class} samples per class of {self.name} cannot be validation: there are too few")
         return (~validation).nonzero()[:, 0], validation.nonzero()[:, 0]
