@@ -18,7 +18,7 @@ from care.data import batches
 from care.train import Progress, distributed, loop, prepare, train
 from care.train.job import Saving, load_samples
 from care.whole_pictures import squares_and_aspects
-from data.on_disk import WRITERS, write_tars
+from data.on_disk import WRITERS, write_files, write_tars
 
 N, BATCH, EPOCHS = 36, 12, 3
 STEPS = N // BATCH
@@ -134,6 +134,22 @@ def test_a_run_that_is_killed_within_an_epoch_sees_no_picture_twice(tmp_path, mo
     monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
     train(prepare(config, tmp_path / "at once"))
     assert same_state(tmp_path / "run", tmp_path / "at once")
+
+
+@pytest.mark.parametrize(("equivariance", "whole"), [("care", True), ("steering", False)])
+def test_an_equivariance_that_is_told_the_crop_sees_center_squares(equivariance, whole, tmp_path, monkeypatch):
+    """One box for a chunk: of whole pictures, each would have its own."""
+    config = config_for(write_files, tmp_path / "photos", epochs=1, equivariance=equivariance)
+    shapes = []
+
+    def watched(*args, **kwargs):
+        for batch in batches(*args, **kwargs):
+            shapes.append(tuple(batch.shape))
+            yield batch
+
+    monkeypatch.setattr(loop, "batches", watched)
+    train(prepare(config, tmp_path / "run"))
+    assert shapes == STEPS * [(BATCH, 3 * 19 * 19 + 2) if whole else (BATCH, 3, 19, 19)]
 
 
 def test_samples_are_held_out_where_a_folder_has_no_others(tmp_path, monkeypatch):
