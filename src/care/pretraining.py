@@ -1,6 +1,5 @@
 """`care.pretrain`: from pictures to an encoder, in one call."""
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +11,13 @@ from rich.progress import TaskID
 
 from care.data import open_store
 from care.data.given import Given, Watch, given_splits, named_data, store_given
+from care.data.held_out import usual_validation
 from care.models import Encoder
 from care.objective import policy_for
 from care.train import Config, Run, Terminal, distributed, load, prepare, recommended_config, train
 from care.train.loggers import check_loggers, watching
 from care.train.step_means import LOG_EVERY
 
-# How many of the pictures are held out, where none are given to watch: `care evaluate` wants 20.
-HELD_OUT, FEWEST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 1000
 SMALLEST_VIEW = 8  # pixels
 
 
@@ -85,9 +83,7 @@ def _usual(config: Config) -> dict[str, Any]:
     if min(samples.source) < getattr(policy_for(config.policy), "size", 0):
         usual["size"] = max(SMALLEST_VIEW, min(samples.source))
     if not any((data / split).exists() for split in ("test", "val")):
-        classes = [int((samples.labels == label).sum()) for label in range(len(samples.classes))] or [len(samples)]
-        held_out = min(MOST_HELD_OUT, max(FEWEST_HELD_OUT, int(HELD_OUT * len(samples))))
-        usual["validation"] = max(1, min(math.ceil(held_out / len(classes)), min(classes) // 2))
+        usual["validation"] = usual_validation(samples)
     return usual
 
 

@@ -19,3 +19,19 @@ def generator_for(device: torch.device | str, seed: int, *counters: int | str) -
 def epoch_order(n: int, seed: int, epoch: int) -> torch.Tensor:
     """The order in which epoch `epoch` visits n samples."""
     return torch.randperm(n, generator=generator_for("cpu", seed, "order", epoch))
+
+
+def shuffled_once(n: int) -> torch.Tensor:
+    """One random order of n files, the same for all runs: folders go class by class, and the first should be of all."""
+    return torch.randperm(n, generator=generator_for("cpu", 0, "files"))
+
+
+def sharded_order(shards: torch.Tensor, seed: int, epoch: int, at_once: int) -> torch.Tensor:
+    """The order in which an epoch visits samples that lie in `shards`: `at_once` random shards are shuffled together.
+
+    What is read at a time lies close together, and every sample comes up once.
+    """
+    generator = generator_for("cpu", seed, "order", epoch)
+    turn = torch.randperm(int(shards.max()) + 1, generator=generator) // at_once
+    order = torch.randperm(len(shards), generator=generator)
+    return order[turn[shards[order]].argsort(stable=True)]

@@ -1,5 +1,6 @@
 """`care bench`: what it counts and what it writes, whatever the clock says."""
 
+import io
 import json
 import math
 import mmap
@@ -10,6 +11,7 @@ from importlib.metadata import version
 
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 from typer.testing import CliRunner
 
@@ -21,6 +23,7 @@ from care.bench.limit import forward_flops, step_flops
 from care.bench.loader import own_memory
 from care.bench.phases import PHASES, Phases, by_prefixes, one_by_one
 from care.bench.settings import CARE_SETTINGS, METHODS
+from care.bench.streaming import photos_of
 from care.bench.training import build_step
 from care.cli import app
 from care.randomness import derive
@@ -111,10 +114,22 @@ def test_ratios_are_those_of_the_rates(measured):
 
 
 def test_the_loader_counts_the_bytes_of_images(measured):
-    first, more = measured[1]["tables"]["loader"]["rows"]
+    first, more, *streamed = measured[1]["tables"]["loader"]["rows"]
     for row in (first, more):
         assert row["mb_per_second"] == pytest.approx(row["samples_per_second"] * 3 * 16 * 16 / 1e6)
     assert abs(more["own_memory_growth_mb"]) < 100
+    kinds = ("JPEG files", "tar shards", "Parquet", "Arrow")
+    assert [row["name"] for row in streamed] == [f"not prepared, {kind}" for kind in kinds]
+    for row in streamed:  # decoded to 8/7 of a view
+        assert row["mb_per_second"] == pytest.approx(row["samples_per_second"] * 3 * 19 * 19 / 1e6)
+
+
+def test_photos_that_are_decoded_are_about_as_large_as_photos():
+    """ImageNet's have 0.6 bytes a pixel: 110 kB of 500 × 375."""
+    photos = photos_of(224)
+    assert Image.open(io.BytesIO(photos[0])).size == (504, 378)
+    assert 0.3 < len(photos[0]) / (504 * 378) < 0.9
+    assert len(set(photos)) == len(photos)
 
 
 def test_own_memory_is_what_was_allocated():

@@ -82,7 +82,7 @@ MISTAKES = {
     "train --resume": "say which run to go on with: --resume --out FOLDER",
     "train --data shaps": "no data set is called 'shaps', there are .*; did you mean shapes",
     "train --data ./nowhere": "nowhere/train is not an image store.*care data prepare",
-    "train --data ./empty": "empty/train is not an image store",
+    "train --data ./empty": "empty has no folders of classes and no pictures",
     "train --data ./file": "file/train is not an image store",
     "train --data ./data/train --batch-size 16": "neither a test nor a val split: train with --validation N",
     "train --data cifar10": "cifar10 has no split 'train' in .*run care data prepare cifar10",

@@ -1,5 +1,7 @@
 """What `care train` says before it begins."""
 
+import dataclasses
+
 import timm
 
 from care.cli.training_summary import Facts, beginning, summary
@@ -68,6 +70,11 @@ def test_no_experiment_takes_more_than_fifteen_lines_or_a_long_one():
         lines = summary(config, FACTS)
         assert len(lines) <= 12
         assert max(map(len, lines.values())) < 160
+
+
+def test_pictures_that_are_not_prepared_are_said_to_be_decoded():
+    line = summary(default_config("shapes"), dataclasses.replace(FACTS, streamed=True))["data"]
+    assert "pictures, decoded to 32 × 32 pixels while training, 10 classes" in line
 
 
 def test_the_facts_are_those_of_the_run(tmp_path):

@@ -9,8 +9,9 @@ import torch
 
 from care.data import open_store, write_store
 from care.data.readers import Example, Source
+from care.data.readers.source import default_skip
 from care.data.store import read_header
-from care.data.store_writer import TooManyUnreadable, default_skip
+from care.data.store_writer import TooManyUnreadable
 from data.by_hand import CLASSES, source_of
 from train.small import mounted
 

@@ -28,8 +28,8 @@ def test_augment(size, gpu, tmp_path):
 
 
 def test_loader(gpu, tmp_path):
-    _, more = bench(gpu, tmp_path, "loader")
-    assert ("waiting_share" in more) == (gpu == "cuda")
+    _, *rows = bench(gpu, tmp_path, "loader")
+    assert all(("waiting_share" in row) == (gpu == "cuda") for row in rows)
 
 
 def test_scaling(gpu, tmp_path):

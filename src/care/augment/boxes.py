@@ -17,20 +17,27 @@ def random_boxes(
     source: tuple[int, int],
     scale: tuple[float, float],
     ratio: tuple[float, float],
+    picture: Float[Tensor, " n"] | None = None,
 ) -> tuple[Int[Tensor, " n"], ...]:
     """torchvision's RandomResizedCrop, out of uniform numbers in [0, 1).
 
     Each try has an area uniform in `scale` times the image and an aspect log-uniform in `ratio`. The first try that
     fits into the image is placed uniformly; if none fits, the box is the largest central one with an aspect in `ratio`.
+
+    `picture` is the aspect of each whole picture that was squeezed into a square `source`: there, a box has the aspect
+    that it has in the picture, divided by that of the picture.
     """
     pixels = (scale[0] + area * (scale[1] - scale[0])) * (source[0] * source[1])
     aspect = (math.log(ratio[0]) + aspect * math.log(ratio[1] / ratio[0])).exp()
+    aspect = aspect if picture is None else aspect / picture[:, None]
     heights, widths = (pixels / aspect).sqrt().round().long(), (pixels * aspect).sqrt().round().long()
     fits = (heights > 0) & (heights <= source[0]) & (widths > 0) & (widths <= source[1])
     first = fits.int().argmax(dim=1, keepdim=True)
     height, width = heights.gather(1, first).squeeze(1), widths.gather(1, first).squeeze(1)
     drawn = ((top * (source[0] - height + 1)).long(), (left * (source[1] - width + 1)).long(), height, width)
-    fallback = _largest_box(source, ratio)
+    fallback: tuple[Tensor | int, ...] = _largest_box(source, ratio)
+    if picture is not None:
+        fallback = _largest_squeezed_box(source, ratio, picture)
     return tuple(torch.where(fits.any(dim=1), box, other) for box, other in zip(drawn, fallback, strict=True))
 
 
@@ -41,6 +48,29 @@ def central_box(source: tuple[int, int], fraction: float) -> tuple[int, int, int
     """
     side = max(1, round(fraction * min(source)))
     return (source[0] - side) // 2, (source[1] - side) // 2, side, side
+
+
+def central_boxes(
+    source: tuple[int, int], fraction: float, picture: Float[Tensor, " n"]
+) -> tuple[Int[Tensor, " n"], ...]:
+    """`central_box` of whole pictures of the aspects `picture`, squeezed into a square `source`."""
+    side = fraction * source[0]
+    return _centered(source, side * picture.clamp_max(1), side / picture.clamp_min(1))
+
+
+def _largest_squeezed_box(
+    source: tuple[int, int], ratio: tuple[float, float], picture: Float[Tensor, " n"]
+) -> tuple[Int[Tensor, " n"], ...]:
+    """`_largest_box` in whole pictures that were squeezed into a square `source`."""
+    height, width = (picture / ratio[0]).clamp_max(1), (ratio[1] / picture).clamp_max(1)
+    return _centered(source, height * source[0], width * source[1])
+
+
+def _centered(
+    source: tuple[int, int], height: Float[Tensor, " n"], width: Float[Tensor, " n"]
+) -> tuple[Int[Tensor, " n"], ...]:
+    height, width = (length.round().long().clamp_min(1) for length in (height, width))
+    return (source[0] - height) // 2, (source[1] - width) // 2, height, width
 
 
 def _largest_box(source: tuple[int, int], ratio: tuple[float, float]) -> tuple[int, int, int, int]:

@@ -44,10 +44,12 @@ class MixedPolicy(ImagePolicy):
         numbers = super().random_numbers(n, source, generator)
         return *numbers, torch.rand(n, generator=generator, device=generator.device)
 
-    def from_numbers(self, numbers: tuple[Tensor, ...], source: tuple[int, int]) -> ImageParameters:
+    def from_numbers(
+        self, numbers: tuple[Tensor, ...], source: tuple[int, int], aspect: Tensor | None = None
+    ) -> ImageParameters:
         """The augmentations that `random_numbers` stand for."""
         *uniform, which = numbers
-        drawn = [part.from_numbers(tuple(uniform), source) for part in self.parts]
+        drawn = [part.from_numbers(tuple(uniform), source, aspect) for part in self.parts]
         part = (which * len(drawn)).long().clamp_max(len(drawn) - 1)  # 0.99… · 3 may round to 3
         rows = torch.arange(len(part), device=part.device)
         return drawn[0]._map(lambda name, _: torch.stack([getattr(one, name) for one in drawn])[part, rows])

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from care.augment.boxes import CROP_TRIES, central_box, random_boxes
+from care.augment.boxes import CROP_TRIES, central_box, central_boxes, random_boxes
 from care.augment.images import ImageParameters, identity
 from care.augment.values import device_of
 
@@ -120,17 +120,25 @@ class ImagePolicy:
         parts = zip(DRAWS, own, theirs, strict=True)
         return (torch.cat([other if name in OF_FAMILY[family] else mine for name, mine, other in parts], 1),)
 
-    def from_numbers(self, numbers: tuple[Tensor, ...], source: tuple[int, int]) -> ImageParameters:
-        """The augmentations that `random_numbers` stand for. Nothing here is random: it can be compiled."""
+    def from_numbers(
+        self, numbers: tuple[Tensor, ...], source: tuple[int, int], aspect: Tensor | None = None
+    ) -> ImageParameters:
+        """The augmentations that `random_numbers` stand for. Nothing here is random: it can be compiled.
+
+        `aspect` is W/H of each whole picture that was squeezed into a square (`care.whole_pictures`).
+        """
         (uniform,) = numbers
         u = {name: columns.squeeze(1) if columns.shape[1] == 1 else columns
              for name, columns in zip(DRAWS, uniform.split(list(DRAWS.values()), dim=1), strict=True)}  # fmt: skip
         changed = u["identity"] >= self.identity
         color = changed & (u["color"] < self.color)
-        cropped = random_boxes(u["area"], u["aspect"], u["top"], u["left"], source, self.scale, self.ratio)
+        cropped = random_boxes(u["area"], u["aspect"], u["top"], u["left"], source, self.scale, self.ratio, aspect)
+        central: tuple[Tensor | int, ...] = central_box(source, self.center)
+        if aspect is not None:
+            central = central_boxes(source, self.center, aspect)
         top, left, height, width = (
-            torch.where(changed & (u["crop"] < self.crop), random, central)
-            for random, central in zip(cropped, central_box(source, self.center), strict=True)
+            torch.where(changed & (u["crop"] < self.crop), random, middle)
+            for random, middle in zip(cropped, central, strict=True)
         )
         return ImageParameters(
             top=top,

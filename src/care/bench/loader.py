@@ -1,4 +1,4 @@
-"""Rows of `care bench loader`: batches streamed from a store on disk."""
+"""Rows of `care bench loader`: batches streamed from a store on disk, and of pictures that are not prepared."""
 
 import os
 import tempfile
@@ -15,6 +15,7 @@ from care.bench.clock import synchronize, time_calls
 from care.bench.results import Row, Table
 from care.bench.saying import Say, then_measuring, under
 from care.bench.settings import CARE_SETTINGS, Settings
+from care.bench.streaming import measure_streaming
 from care.bench.training import build_step, building, warmup_calls
 from care.data import Samples, batches, open_store, write_store
 from care.data.readers import Example, Source
@@ -47,10 +48,12 @@ def measure_loader(settings: Settings, say: Say) -> Table:
         if settings.on_gpu:
             with cudnn_benchmark():
                 rows[1]["waiting_share"] = _waiting_share(samples, settings, say)
+        with cudnn_benchmark():
+            streamed, note = measure_streaming(settings, Path(folder), say)
     size = samples.nbytes / 1e6
     title = f"Streaming {len(samples):,} images of {settings.size} px, {size:,.0f} MB"
-    waiting = ("Waiting: 1 − (a CARE step on one resident batch) / (a CARE step fed from the store).",)
-    return Table("loader", title, tuple(rows), NOTES + (waiting if settings.on_gpu else ()))
+    waiting = ("Waiting: 1 − (a CARE step on one resident batch) / (a CARE step fed from the disk).",)
+    return Table("loader", title, (*rows, *streamed), (*NOTES, note, *(waiting if settings.on_gpu else ())))
 
 
 def own_memory() -> float | None:

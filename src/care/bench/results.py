@@ -40,7 +40,7 @@ SHOWN: dict[str, tuple[str, str]] = {
     "times_torchvision": ("× torchvision", "{:.1f}"),
     "mb_per_second": ("MB/s", "{:,.0f}"),
     "own_memory_growth_mb": ("memory growth MB", "{:+.1f}"),
-    "waiting_share": ("of a step waiting", "{:.0%}"),
+    "waiting_share": ("of a step waiting", "{:.1%}"),
     "seconds": ("s to the first step", "{:.1f}"),
     "import_seconds": ("imports", "{:.1f}"),
     "build_seconds": ("building", "{:.1f}"),

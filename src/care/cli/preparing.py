@@ -7,8 +7,9 @@ from rich.console import Console
 
 from care.cli.rate import say, showing_rate
 from care.data.readers import Source
+from care.data.readers.source import default_skip
 from care.data.store import Header
-from care.data.store_writer import TooManyUnreadable, default_skip, is_prepared, write_store
+from care.data.store_writer import TooManyUnreadable, is_prepared, write_store
 
 MOST_LISTED = 20  # files that cannot be read; a file lists all of them
 

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from care.data import load
+from care.data.held_out import usual_validation
+from care.data.registry import is_streamed, known_splits
 from care.train import Config, Progress, keeping, recipe, recommended_config
 
 
@@ -28,7 +31,14 @@ def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None
         return Config.read(resumed / "config.toml").replace(**chosen)
     if resumed is not None and "data" not in chosen:
         raise ValueError(f"there is no run to resume in {resumed}: say what to train on there, such as --data shapes")
-    return recommended_config(**chosen)
+    return recommended_config(**{**_held_out(**chosen), **chosen})
+
+
+def _held_out(data: str, split: str = "train", **_: Any) -> dict[str, int]:
+    """Some samples to watch, where a folder of pictures that are not prepared has no others."""
+    if not is_streamed(data) or {"test", "val"} & set(known_splits(data)):
+        return {}
+    return {"validation": usual_validation(load(data, split))}
 
 
 def with_kept(

@@ -40,6 +40,7 @@ class Facts:
     precision: str
     compiled: bool
     folder: str
+    streamed: bool = False
 
 
 def beginning(job: Job) -> str:
@@ -64,6 +65,7 @@ def facts_of(job: Job) -> Facts:
         precision=str(precision(config, job.processes)).removeprefix("torch."),
         compiled=compiles(config, job.processes, job.total_steps * config.batch_size),
         folder=str(job.run.folder),
+        streamed=samples.streamed,
     )
 
 
@@ -88,6 +90,7 @@ def summary(config: Config, facts: Facts) -> dict[str, str]:
 def _data(config: Config, facts: Facts) -> str:
     shape = " × ".join(map(str, facts.source))
     what = f"pictures of {shape} pixels" if len(facts.source) == 2 else f"clouds of {shape} points"
+    what = f"pictures, decoded to {shape} pixels while training" if facts.streamed else what
     return f"{config.data}, {config.split}: {facts.samples:,} {what}, {facts.classes or 'no'} classes"
 
 

@@ -1,24 +1,29 @@
 """Batches: samples gathered by index, on the device.
 
 Samples that fit into the device's memory are copied there once and gathered there. Others are gathered on the host by a
-thread that prefetches two batches and copies them while the device computes. Both give the same batches.
+thread that prefetches two batches and copies them while the device computes. Both give the same batches. Pictures that
+are not prepared are decoded by other processes before the thread copies them.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 import torch
 from jaxtyping import Int64, Shaped
 from torch import Tensor
 
 from care.data.samples import Samples
+from care.data.streamed.decoders import Decoders
+from care.data.streamed.pictures import StreamedPictures
 
 # The share of a GPU's free memory that resident samples may take; the rest is for the encoder.
 RESIDENT_SHARE = 0.5
 BATCHES_AHEAD = 2
+
+Gather = Callable[[bool], Tensor]  # a batch on the host, in pinned memory or not
 
 
 def batches(
@@ -26,15 +31,21 @@ def batches(
     order: Iterable[Int64[Tensor, " _"]],
     device: torch.device | str,
     resident: bool | None = None,
+    whole: bool = False,
 ) -> Iterator[Shaped[Tensor, "_ ..."]]:
     """`samples.inputs[indices]` on `device` for each tensor of indices in `order`.
 
     `resident` says whether all inputs are first copied to the device; None leaves it to `place`. Every call makes that
     copy: for several epochs, `place` the samples once and pass the result. Indices may be on the host or on the device;
     those on the host are checked.
+
+    With `whole`, pictures that are not prepared come with their borders, as `care.whole_pictures` says: for random
+    crops. No batch of theirs may be larger than the first.
     """
     device = _resolved(device)
     placed = place(samples, device, resident)
+    if isinstance(placed.stored, StreamedPictures):
+        return _decode(placed, placed.stored, order, device, whole)
     if placed.device == device and (device.type != "cpu" or resident is not False):
         return (_gather_there(placed, indices) for indices in order)
     return _stream(placed.to("cpu"), order, device)
@@ -44,11 +55,11 @@ def place(samples: Samples, device: torch.device | str, resident: bool | None = 
     """The samples on the device if `resident`, or else unchanged.
 
     The default is resident if the inputs take less than half of a GPU's free memory. On the host they stay where they
-    are, in memory or memory-mapped.
+    are, in memory or memory-mapped. Pictures that are not prepared stay on the disk.
     """
     device = _resolved(device)
     if resident is None:
-        resident = _fits(samples, device)
+        resident = not samples.streamed and _fits(samples, device)
     return samples.to(device) if resident else samples
 
 
@@ -78,31 +89,60 @@ def _rows(samples: Samples, indices: Int64[Tensor, " batch"]) -> Int64[Tensor, "
 
 
 def _stream(samples: Samples, order: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
+    """Batches that the thread gathers from memory."""
+    gathers = (partial(_gather_here, samples, indices.cpu()) for indices in order)
+    yield from _send_all(gathers, device, BATCHES_AHEAD)
+
+
+def _decode(
+    samples: Samples, pictures: StreamedPictures, order: Iterable[Tensor], device: torch.device, whole: bool
+) -> Iterator[Tensor]:
+    """Batches that other processes decode, and the thread waits for."""
+    order = iter(order)
+    first = next(order, None)
+    if first is None:
+        return
+    with Decoders(pictures, max(1, len(first)), whole) as decoders:
+
+        def request(indices: Tensor) -> Gather:
+            _check(indices, len(samples))
+            return decoders.request(_rows(samples, indices))
+
+        gathers = (request(indices.cpu()) for indices in chain([first], order))
+        yield from _send_all(gathers, device, decoders.ahead)
+
+
+def _send_all(gathers: Iterator[Gather], device: torch.device, ahead: int) -> Iterator[Tensor]:
     """A thread gathers batches and starts their copies; closing the iterator waits for the current one and ends it."""
     side = torch.cuda.Stream(device) if device.type == "cuda" else None
     # A new thread would otherwise register its pinned memory with GPU 0, whichever one this process uses.
     start = partial(torch.cuda.set_device, device) if side else None
     with ThreadPoolExecutor(1, "care-batches", initializer=start) as thread:
-        requests = (thread.submit(_gather_here, samples, indices.cpu(), device, side) for indices in order)
-        ahead: deque[Future[tuple[Tensor, torch.cuda.Event | None]]] = deque(islice(requests, BATCHES_AHEAD))
+        requests = (thread.submit(_send, gather, device, side) for gather in gathers)
+        waiting: deque[Future[tuple[Tensor, torch.cuda.Event | None]]] = deque(islice(requests, ahead))
         try:
-            while ahead:
-                batch, copied = ahead.popleft().result()
-                ahead.extend(islice(requests, 1))
+            while waiting:
+                batch, copied = waiting.popleft().result()
+                waiting.extend(islice(requests, 1))
                 yield _received(batch, copied)
         finally:
             thread.shutdown(wait=True, cancel_futures=True)
 
 
-def _gather_here(
-    samples: Samples, indices: Int64[Tensor, " batch"], device: torch.device, side: torch.cuda.Stream | None
-) -> tuple[Tensor, torch.cuda.Event | None]:
-    """Gather on the host and start the copy to the device; the event is recorded behind it."""
+def _gather_here(samples: Samples, indices: Int64[Tensor, " batch"], pin: bool) -> Tensor:
     _check(indices, len(samples))
     inputs, shape = samples.stored, (len(indices), *samples.stored.shape[1:])
+    assert isinstance(inputs, Tensor)
     # Pinned memory comes from torch's cache, which does not reuse it before the copy is done.
-    here = torch.empty(shape, dtype=inputs.dtype, pin_memory=side is not None)
-    torch.index_select(inputs, 0, _rows(samples, indices), out=here)
+    here = torch.empty(shape, dtype=inputs.dtype, pin_memory=pin)
+    return torch.index_select(inputs, 0, _rows(samples, indices), out=here)
+
+
+def _send(
+    gather: Gather, device: torch.device, side: torch.cuda.Stream | None
+) -> tuple[Tensor, torch.cuda.Event | None]:
+    """Gather on the host and start the copy to the device; the event is recorded behind it."""
+    here = gather(side is not None)
     if side is None:
         return here.to(device), None
     with torch.cuda.stream(side):

@@ -14,10 +14,12 @@ from care.data.readers.download import Download
 from care.data.readers.source import Source
 from care.data.samples import Samples
 from care.data.store import HEADER, open_store
+from care.data.streamed.opening import open_pictures, streamed_splits
 
 # How many samples a generated split has, and its seed.
 GENERATED_SPLITS = {"train": (20_000, 1), "test": (4_000, 2)}
 
+INDEXES = ".indexes"  # a folder beside those of the stores
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -112,14 +114,18 @@ def data_root(root: Path | None = None) -> Path:
     return root or Path(os.environ.get("CARE_DATA") or Path.home() / ".cache" / "care")
 
 
-def load(name: str | Path, split: str = "train", root: Path | None = None) -> Samples:
+def load(name: str | Path, split: str = "train", root: Path | None = None, pixels: int | None = None) -> Samples:
     """The samples of a data set: generated, or from a store under the data root.
 
-    `name` may also be the path of a store, whatever its split, or of a folder with a store per split. Only a `Path` and
-    text with a slash are paths.
+    `name` may also be the path of a store, whatever its split, of a folder with a store per split, or of a folder of
+    pictures or of shards that are not prepared: these are decoded as they are asked for, to squares of `pixels`. Only a
+    `Path` and text with a slash are paths.
     """
     if isinstance(name, Path) or os.sep in name:
-        return open_store(Path(name) if (Path(name) / HEADER).exists() else Path(name) / split)
+        path = Path(name)
+        if is_streamed(path):
+            return open_pictures(path, split, pixels, indexes=data_root(root) / INDEXES)
+        return open_store(path if (path / HEADER).exists() else path / split)
     known = DATA_SETS.get(name)
     if isinstance(known, Generated):
         return known.generate(*GENERATED_SPLITS[_chosen(name, split, known.splits)])
@@ -129,6 +135,14 @@ def load(name: str | Path, split: str = "train", root: Path | None = None) -> Sa
     if not (folder / HEADER).exists():
         raise ValueError(_not_prepared(name, split, root))
     return open_store(folder)
+
+
+def is_streamed(name: str | Path) -> bool:
+    """Whether this is the path of a folder with pictures, or shards of them, that are not prepared."""
+    if not isinstance(name, Path) and os.sep not in name:
+        return False
+    path = Path(name)
+    return path.is_dir() and not (path / HEADER).exists() and not any(path.glob(f"*/{HEADER}"))
 
 
 def heldout_split(name: str | Path, root: Path | None = None) -> str:
@@ -145,6 +159,8 @@ def heldout_split(name: str | Path, root: Path | None = None) -> str:
 
 def known_splits(name: str | Path, root: Path | None = None) -> tuple[str, ...]:
     """The splits that a data set has, prepared or not; of one that is not registered, those that have a store."""
+    if is_streamed(name):
+        return streamed_splits(Path(name))
     if isinstance(name, Path) or os.sep in name:
         return tuple(file.parent.name for file in Path(name).glob(f"*/{HEADER}"))
     known = DATA_SETS.get(name)

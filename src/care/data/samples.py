@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -9,7 +10,11 @@ import torch
 from jaxtyping import Float32, Int64, UInt8
 from torch import Tensor
 
+from care.data.streamed.pictures import StreamedPictures
+from care.randomness import epoch_order, sharded_order
+
 INPUTS_AT_ONCE = 1000  # copied to another device, or read
+SHARDS_AT_ONCE = 8  # that an epoch reads from
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,9 +24,11 @@ class Samples:
     `labels` index into `classes` and are −1 where a sample has no class. `factors` are the numbers that a generated
     sample was made from. The inputs of a store are memory-mapped and read-only: writing to them in place ends the
     process. `checksum` is that of the store. Sample i is `stored[i]`, or `stored[rows[i]]` for some of a larger set.
+    Pictures that are not prepared are `streamed`: `inputs`, `take` and `to` decode all that they are asked for, and
+    `batches` decodes one batch after the other.
     """
 
-    stored: UInt8[Tensor, "m 3 h w"] | Float32[Tensor, "m p 3"]
+    stored: UInt8[Tensor, "m 3 h w"] | Float32[Tensor, "m p 3"] | StreamedPictures
     labels: Int64[Tensor, " n"]
     classes: tuple[str, ...]
     factors: dict[str, Float32[Tensor, "n ..."]] = field(default_factory=dict)
@@ -49,12 +56,19 @@ class Samples:
     @property
     def inputs(self) -> UInt8[Tensor, "n 3 h w"] | Float32[Tensor, "n p 3"]:
         """All inputs; those of some of the samples of a larger set are copied into memory, at every call."""
+        if isinstance(self.stored, StreamedPictures):
+            return self.stored.index_select(0, torch.arange(len(self.stored)) if self.rows is None else self.rows)
         return self.stored if self.rows is None else self.stored.index_select(0, self.rows)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the inputs are pictures that are decoded when they are asked for."""
+        return isinstance(self.stored, StreamedPictures)
 
     @property
     def nbytes(self) -> int:
         """The size of all inputs in memory."""
-        return len(self) * self.stored[:1].nbytes
+        return len(self) * math.prod(self.stored.shape[1:]) * self.stored.dtype.itemsize
 
     @property
     def source(self) -> tuple[int, ...]:
@@ -71,6 +85,8 @@ class Samples:
         """The first n samples, without copying."""
         if not 1 <= n <= len(self):
             raise ValueError(f"{self.name} has {len(self)} samples, {n} cannot be taken")
+        if isinstance(self.stored, StreamedPictures):
+            return self.subset(torch.arange(n))
         rows = None if self.rows is None else self.rows[:n]
         needed = n if rows is None else int(rows.max()) + 1
         return self._with(self.stored[:needed], rows, lambda tensor: tensor[:n])
@@ -89,20 +105,30 @@ class Samples:
     def to(self, device: torch.device | str) -> "Samples":
         """The same samples on another device. Of a larger set, only their inputs are copied there, some at a time."""
         there = torch.empty(0, device=device).device
-        if self.rows is None or there == self.device:
+        if isinstance(self.stored, Tensor) and (self.rows is None or there == self.device):
             return self._with(self.stored.to(there), self.rows, lambda tensor: tensor.to(there))
-        return self._with(_copied(self.stored, self.rows, there), None, lambda tensor: tensor.to(there))
+        rows = torch.arange(len(self)) if self.rows is None else self.rows
+        return self._with(_copied(self.stored, rows, there), None, lambda tensor: tensor.to(there))
 
     def digest(self) -> str:
         """What tells these inputs and labels from others: the checksum of their store, or one of their bytes."""
         if self.checksum is not None:
             return self.checksum
-        found = hashlib.blake2b(digest_size=16)
-        for tensor in (self.stored, self.labels, *(() if self.rows is None else (self.rows,))):
+        found, stored = hashlib.blake2b(digest_size=16), [self.stored] if isinstance(self.stored, Tensor) else []
+        if isinstance(self.stored, StreamedPictures):
+            found.update(self.stored.encoded.digest().encode())
+        for tensor in (*stored, self.labels, *(() if self.rows is None else (self.rows,))):
             found.update(str(tensor.shape).encode())
             for block in tensor.split(INPUTS_AT_ONCE):
                 found.update(block.cpu().contiguous().numpy())
         return found.hexdigest()
+
+    def order(self, seed: int, epoch: int) -> Int64[Tensor, " n"]:
+        """The order in which an epoch visits the samples: any, or some shards at a time where they lie in shards."""
+        shards = self.stored.encoded.shards if isinstance(self.stored, StreamedPictures) else None
+        if shards is None:
+            return epoch_order(len(self), seed, epoch)
+        return sharded_order(shards if self.rows is None else shards[self.rows], seed, epoch, SHARDS_AT_ONCE)
 
     def split_indices(self, per_class: int) -> tuple[Int64[Tensor, " t"], Int64[Tensor, " v"]]:
         """Indices of the training and of the validation samples, which are the last `per_class` of each class.
@@ -111,10 +137,12 @@ class Samples:
         the same samples always give the same split. Samples without a class are for training; where there are no
         classes at all, all samples are treated as one.
         """
-        validation = torch.zeros_like(self.labels, dtype=torch.bool)
-        for label in range(len(self.classes)) if self.classes else (-1,):
-            members = (self.labels == label).nonzero()[:, 0]
-            validation[members[len(members) - min(per_class, len(members) // 2) :]] = True
+        # Classes are counted from 1; 0 are samples without one, of which none are held out.
+        group = self.labels + 1 if self.classes else torch.ones_like(self.labels)
+        sizes, order = group.bincount(minlength=2), group.argsort(stable=True)
+        followers = torch.empty_like(group)  # how many of its class come after each
+        followers[order] = sizes.cumsum(0)[group[order]] - torch.arange(1, len(group) + 1, device=group.device)
+        validation = (followers < (sizes // 2).clamp_max(per_class)[group]) & (group > 0)
         if per_class < 1 or not validation.any():
             raise ValueError(f"{per_class} samples per class of {self.name} cannot be validation: there are too few")
         return (~validation).nonzero()[:, 0], validation.nonzero()[:, 0]
@@ -124,7 +152,9 @@ class Samples:
         train, validation = self.split_indices(per_class)
         return self.subset(train), self.subset(validation)
 
-    def _with(self, stored: Tensor, rows: Tensor | None, change: Callable[[Tensor], Tensor]) -> "Samples":
+    def _with(
+        self, stored: Tensor | StreamedPictures, rows: Tensor | None, change: Callable[[Tensor], Tensor]
+    ) -> "Samples":
         factors = {name: change(tensor) for name, tensor in self.factors.items()}
         return dataclasses.replace(self, stored=stored, rows=rows, labels=change(self.labels), factors=factors)
 
@@ -141,7 +171,7 @@ def shortage(validation: Samples, per_class: int) -> str | None:
     return f"{fewer} of {classes} classes have fewer than {2 * per_class} samples and give half of them: {gave}"
 
 
-def _copied(stored: Tensor, rows: Int64[Tensor, " n"], device: torch.device) -> Tensor:
+def _copied(stored: Tensor | StreamedPictures, rows: Int64[Tensor, " n"], device: torch.device) -> Tensor:
     """Some of the inputs on another device."""
     inputs = torch.empty((len(rows), *stored.shape[1:]), dtype=stored.dtype, device=device)
     for part, at in zip(inputs.split(INPUTS_AT_ONCE), rows.split(INPUTS_AT_ONCE), strict=True):

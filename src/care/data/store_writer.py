@@ -1,6 +1,5 @@
 """Writing an image store: from the examples of a reader to a folder that is complete or absent."""
 
-import math
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -10,10 +9,9 @@ import numpy as np
 
 from care.atomic_files import make_folder
 from care.data.partial_store import PartialStore
-from care.data.readers.source import Example, Resumable, Source, Unreadable
+from care.data.readers.source import Example, Resumable, Source, Unreadable, default_skip
 from care.data.store import Header, open_store, read_header
 
-SHARE_SKIPPED, FEWEST_SKIPPED = 0.01, 10  # of the files may be left out, unless more or fewer are asked for
 MORE = 20  # unreadable files that are looked for beyond those
 MOST_RECORDED = 1000  # in the header
 
@@ -24,11 +22,6 @@ class TooManyUnreadable(ValueError):
     def __init__(self, message: str, skipped: list[str], file: Path | None) -> None:
         super().__init__(message)
         self.skipped, self.file = skipped, file
-
-
-def default_skip(files: int) -> int:
-    """How many of so many files may be left out: 1 %, and always 10."""
-    return max(FEWEST_SKIPPED, math.ceil(SHARE_SKIPPED * files))
 
 
 def is_prepared(folder: Path, source: Source, verify: bool = False) -> bool:

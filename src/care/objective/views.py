@@ -10,6 +10,7 @@ from torch import Tensor
 
 from care.augment import ImagePolicy, PointPolicy, apply, coordinates
 from care.augment.policy import Family
+from care.whole_pictures import side_of, squares_and_aspects
 
 Policy = ImagePolicy | PointPolicy
 
@@ -164,7 +165,9 @@ def make_view(
 
     Nothing here is random, and all views of a policy are made alike: it is compiled once for all of them.
     """
-    drawn = policy.from_numbers(numbers, _source(inputs))  # type: ignore[arg-type]
+    inputs, aspect = squares_and_aspects(inputs)
+    whole = () if aspect is None else (aspect,)
+    drawn = policy.from_numbers(numbers, _source(inputs), *whole)  # type: ignore[arg-type]
     theta = coordinates(drawn[::neighbors], getattr(policy, "center", 1.0)) if neighbors else None
     return apply(inputs, drawn), theta
 
@@ -175,6 +178,8 @@ def quarter_turns(images: Float[Tensor, "n c s s"]) -> Float[Tensor, "4*n c s s"
 
 
 def _source(inputs: Tensor) -> tuple[int, ...]:
+    if inputs.ndim == 2:
+        return (side_of(inputs),) * 2
     return tuple(inputs.shape[2:]) if inputs.ndim == 4 else (inputs.shape[1],)
 
 

@@ -26,7 +26,10 @@ class Config(ObjectiveSettings):
     beside all others, as the command line does.
     """
 
-    data: str = setting(help="Data set: shapes, chains, cifar10, … (`care data list`), or the folder of a store.")
+    data: str = setting(
+        help="Data set: shapes, chains, cifar10, … (`care data list`), or a folder: a store, or photos/, whose "
+        "pictures or shards are decoded while training."
+    )
     split: str = setting("train", "The split to train on.")
     limit: int | None = setting(None, "Train on the first N samples only.", at_least=1)
     validation: int = setting(
@@ -34,6 +37,12 @@ class Config(ObjectiveSettings):
         "Cut this many samples per class from train (of all where there are no classes) and watch those instead of the "
         "test split.",
         at_least=0,
+    )
+    pixels: int | None = setting(
+        None,
+        "Decode pictures that are not prepared to squares of this side. Default: 8/7 of a view's.",
+        at_least=8,
+        at_most=4096,
     )
     init: str | None = setting(
         None,

@@ -1,5 +1,6 @@
 """What is to be trained: checked before anything is computed, and the same from the first step to the last."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from care import data
 from care.atomic_files import Lock
 from care.data import Samples
 from care.data.registry import heldout_split
+from care.objective import policy_for
 from care.train import distributed
 from care.train.arithmetic import set_cublas_workspace
 from care.train.compiling import compiles, start_compilers
@@ -15,6 +17,8 @@ from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.runs import Run, view_source
 from care.train.state import check_network, check_unchanged
+
+PIXELS_PER_PIXEL = 8 / 7  # of a view
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,18 @@ def prepare(config: Config, out: str | Path, resume: bool = False, saving: Savin
     return Job(config, run, resume, processes, samples, heldout, samples.digest(), lock, saving or Saving())
 
 
+def decoded_pixels(config: Config) -> int | None:
+    """The side at which pictures that are not prepared are decoded for views of this size: 256 for 224."""
+    view = getattr(policy_for(config.policy, config.size), "size", None)
+    return view and math.ceil(view * PIXELS_PER_PIXEL)
+
+
 def load_samples(config: Config) -> tuple[Samples, Samples]:
     """(what to train on, what to watch): the test or val split, or `validation` samples per class cut from train."""
-    samples = data.load(config.data, config.split)
+    pixels = config.pixels or decoded_pixels(config)
+    samples = data.load(config.data, config.split, pixels=pixels)
     if config.validation:
         samples, heldout = samples.split(config.validation)
     else:
-        heldout = data.load(config.data, heldout_split(config.data))
+        heldout = data.load(config.data, heldout_split(config.data), pixels=pixels)
     return (samples if config.limit is None else samples.limit(config.limit)), heldout

@@ -12,7 +12,6 @@ from care.data import batches, place
 from care.data.samples import shortage
 from care.geometry import form_named
 from care.objective import policy_for, views_seen
-from care.randomness import epoch_order
 from care.train import checkpoint, distributed
 from care.train.arithmetic import cudnn_benchmark, deterministic_algorithms
 from care.train.collapse import collapse_warning
@@ -66,7 +65,8 @@ def _train(job: Job, progress: Progress) -> None:
         every = config.evaluate_every or monitor.every(_passes(job, state))
         for epoch in range(len(state.log), config.epochs):
             started, first_step, end = time.perf_counter(), state.step, (epoch + 1) * steps
-            inputs, seconds, wanted = batches(samples, _indices(job, epoch, state.step), processes.device), 0.0, SAVE
+            order, seconds, wanted = _indices(job, epoch, state.step), 0.0, SAVE
+            inputs = batches(samples, order, processes.device, whole=not state.objective.plan.theta)
             while state.step < end:
                 step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
@@ -126,7 +126,7 @@ def _passes(job: Job, state: State) -> float:
 
 def _indices(job: Job, epoch: int, step: int) -> Iterator[Tensor]:
     """The rows of this process in every micro-batch that is left of the epoch after `step` steps of the run."""
-    order = epoch_order(len(job.samples), job.config.seed, epoch)[: job.steps_per_epoch * job.config.batch_size]
+    order = job.samples.order(job.config.seed, epoch)[: job.steps_per_epoch * job.config.batch_size]
     done = (step - epoch * job.steps_per_epoch) * job.config.accumulate
     for micro_batch in order.split(job.micro_batch)[done:]:
         yield micro_batch[job.processes.rows(job.micro_batch)]

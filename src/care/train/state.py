@@ -24,6 +24,8 @@ from care.train.runs import Run, view_source
 from care.train.state_tree import flatten_state, unflatten_state
 from care.train.writer import Writer
 
+COUNT_DECODED = 1000  # pictures that are decoded to learn the mean of their channels
+
 
 @dataclass
 class State:
@@ -193,7 +195,7 @@ def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250
     if len(samples.source) == 1:
         return {}
     moments = torch.zeros(2, 3, dtype=torch.float64)
-    few = samples.limit(min(count, len(samples)))
+    few = samples.limit(min(COUNT_DECODED if samples.streamed else count, len(samples)))
     for block in batches(few, torch.arange(len(few)).split(at_once), few.device):
         x = block.double() / 255
         moments += torch.stack([x.sum((0, 2, 3)), x.square().sum((0, 2, 3))]).cpu()

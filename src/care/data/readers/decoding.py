@@ -1,9 +1,11 @@
-"""One picture file of any size and kind, as a square of one size."""
+"""One picture of any size and kind, in a file or in memory, as a square of one size."""
 
 import importlib
 import re
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
 
@@ -27,35 +29,58 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
+SIDEWAYS = (5, 6, 7, 8)  # width and height change places
 ISO_PICTURE = re.compile(rb"....ftyp(?:(?P<AVIF>avi[fs])|(?P<HEIC>he[ivm][cxms]|hevc|mif1|msf1))", re.DOTALL)
 
 
-def decode(path: Path, side: int) -> UInt8[np.ndarray, "3 {side} {side}"]:
+def decode(file: Path | BytesIO, side: int) -> UInt8[np.ndarray, "3 {side} {side}"]:
     """The center square of the picture, resized with antialiasing: the shorter side becomes `side` pixels.
 
     It is set upright as its EXIF orientation says. Color spaces become RGB, transparent pixels lie over white, and an
     animation becomes its first frame. A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with at least 2 `side`
     pixels along each side.
     """
-    if not path.is_file():
+    square, _ = _decoded(file, side, _center_square)
+    return square
+
+
+def decode_whole(file: Path | BytesIO, side: int) -> tuple[UInt8[np.ndarray, "3 {side} {side}"], float]:
+    """All of the picture, squeezed into a square, and its aspect W/H; otherwise as `decode`."""
+    return _decoded(file, side, lambda width, height: (0, 0, width, height))
+
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+def _center_square(width: float, height: float) -> Box:
+    edge = min(width, height)
+    left, top = (width - edge) / 2, (height - edge) / 2
+    return left, top, left + edge, top + edge
+
+
+def _decoded(
+    file: Path | BytesIO, side: int, box: Callable[[float, float], Box]
+) -> tuple[UInt8[np.ndarray, "3 {side} {side}"], float]:
+    """The box of a picture of some width and height as a square, and the aspect of the whole picture, both upright."""
+    if isinstance(file, Path) and not file.is_file():
         raise OSError("it is missing or not a plain file")
-    with Image.open(path, formats=formats()) as picture:
+    with Image.open(file, formats=formats()) as picture:
         whole = picture.size
         drafted = picture.draft(None, (2 * side, 2 * side))
         width, height = drafted[1][2:] if drafted else picture.size
         with LARGE if _pixels(picture, whole) > MANY_PIXELS else nullcontext():
             shallow = _in_8_bits(picture)
-            edge = min(width, height)
-            left, top = (width - edge) / 2, (height - edge) / 2
-            box = (left, top, left + edge, top + edge)
-            square = shallow.resize((side, side), Image.Resampling.BILINEAR, box)
-        square = _upright(_over_white(square), picture)
-    return np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
+            square = shallow.resize((side, side), Image.Resampling.BILINEAR, box(float(width), float(height)))
+        orientation = _orientation(picture)
+        square = _upright(_over_white(square), orientation)
+    aspect = whole[0] / whole[1]
+    pixels = np.ascontiguousarray(np.asarray(square).transpose(2, 0, 1))
+    return pixels, 1 / aspect if orientation in SIDEWAYS else aspect
 
 
 def as_rgb(picture: Image.Image) -> Image.Image:
     """A whole picture as `decode` understands it: upright, in RGB of 8 bits, over white."""
-    return _upright(_over_white(_in_8_bits(picture)), picture)
+    return _upright(_over_white(_in_8_bits(picture)), _orientation(picture))
 
 
 @cache
@@ -67,19 +92,21 @@ def formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
-def reason_of(error: Exception, path: Path) -> str:
+def reason_of(error: Exception, file: Path | BytesIO) -> str:
     """Why a picture could not be decoded, in a line; what to do about it where the format is the reason."""
-    if isinstance(error, UnidentifiedImageError) and (found := ISO_PICTURE.match(_start(path))):
+    if isinstance(error, UnidentifiedImageError) and (found := ISO_PICTURE.match(_start(file))):
         if found["HEIC"]:
             return "is a HEIC picture: install the package pillow-heif, or convert it to JPEG"
         return "is an AVIF picture: install Pillow 11.3 or later, or convert it to JPEG"
-    line = " ".join(str(error).replace(repr(str(path)), "").split())
+    line = " ".join(str(error).replace(repr(file if isinstance(file, BytesIO) else str(file)), "").split())
     return f"cannot be read as a picture ({type(error).__name__}: {line})"
 
 
-def _start(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(16)
+def _start(file: Path | BytesIO) -> bytes:
+    if isinstance(file, BytesIO):
+        return file.getvalue()[:16]
+    with file.open("rb") as opened:
+        return opened.read(16)
 
 
 def _pixels(picture: Image.Image, whole: tuple[int, int]) -> int:
@@ -140,9 +167,13 @@ def _over_white(square: Image.Image) -> Image.Image:
     return square.convert("RGB")
 
 
-def _upright(square: Image.Image, picture: Image.Image) -> Image.Image:
-    """The square as its picture was meant to be seen. Pillow has done so itself for TIFF, and says that it has."""
-    orientation = 1
+def _orientation(picture: Image.Image) -> int:
+    """The EXIF orientation. Pillow sets a TIFF upright itself, and then says that it is."""
     with suppress(Exception):  # EXIF that cannot be read does not make a picture unreadable
-        orientation = picture.getexif().get(ORIENTATION, 1)
+        return int(picture.getexif().get(ORIENTATION, 1))
+    return 1
+
+
+def _upright(square: Image.Image, orientation: int) -> Image.Image:
+    """The square as its picture was meant to be seen."""
     return square.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else square

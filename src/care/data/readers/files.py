@@ -21,6 +21,12 @@ def is_listed(name: str) -> bool:
 
 def pictures_in(folder: Path) -> tuple[list[Path], Counter[str]]:
     """All pictures in a folder and in its folders, in the order of their paths; and how many other files, by ending."""
+    pictures, others = picture_paths(folder)
+    return [Path(path) for path in pictures], others
+
+
+def picture_paths(folder: Path) -> tuple[list[str], Counter[str]]:
+    """`pictures_in` as texts: a million of them are found in seconds."""
     pictures, others = list[str](), Counter[str]()
     for where, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = filter(is_listed, folders)
@@ -32,7 +38,7 @@ def pictures_in(folder: Path) -> tuple[list[Path], Counter[str]]:
                 pictures.append(path)
             else:
                 others[ending or "without an ending"] += 1
-    return [Path(path) for path in sorted(pictures)], others
+    return sorted(pictures), others
 
 
 def ignored(others: Counter[str]) -> str:

@@ -22,6 +22,18 @@ def read_folder(path: Path, split: str, side: int, workers: int | None = None) -
     Where these are in no folders, there are no classes, and all labels are −1. Files that are not pictures are ignored
     and counted in the notes, as are folders beside those of the splits.
     """
+    classes, parts = split_parts(path, split)
+    files, others = _labeled(parts)
+    folders = _split_folders(path)
+    if not files:
+        raise ValueError(no_pictures(folders[split], classes))
+    notes = (*_beside(path, folders), *([ignored(others)] if others else []))
+    pictures, description = Pictures(shuffled(files), side, workers), f"pictures of the folder {path.name}, {split}"
+    return Source(description, classes, side, side, len(files), pictures, notes)
+
+
+def split_parts(path: Path, split: str) -> tuple[tuple[str, ...], list[tuple[int, Path]]]:
+    """The classes, and (label, folder) of each that the split has; (−1, the folder of the split) without classes."""
     folders = _split_folders(path)
     if split not in folders:
         raise ValueError(f"{path} has no split {split!r}, only {', '.join(folders)}")
@@ -31,12 +43,8 @@ def read_folder(path: Path, split: str, side: int, workers: int | None = None) -
         raise ValueError(f"{chosen / unknown[0]}: the training pictures have no such class")
     if classes and not there:
         raise ValueError(f"{chosen} has no folders of classes: pictures are expected in FOLDER/{chosen.name}/CLASS/")
-    files, others = _labeled(chosen, classes)
-    if not files:
-        raise ValueError(_nothing(chosen, classes))
-    notes = (*_beside(path, folders), *([ignored(others)] if others else []))
-    pictures, description = Pictures(shuffled(files), side, workers), f"pictures of the folder {path.name}, {split}"
-    return Source(description, classes, side, side, len(files), pictures, notes)
+    parts = [(label, chosen / name) for label, name in enumerate(classes) if name in there]
+    return classes, parts if classes else [(-1, chosen)]
 
 
 def _split_folders(path: Path) -> dict[str, Path]:
@@ -53,14 +61,13 @@ def _split_folders(path: Path) -> dict[str, Path]:
     return {split: found[split] for split in SPLITS if split in found} if "train" in found else {"train": path}
 
 
-def _labeled(folder: Path, classes: tuple[str, ...]) -> tuple[list[tuple[Path, int]], Counter[str]]:
+def _labeled(parts: list[tuple[int, Path]]) -> tuple[list[tuple[Path, int]], Counter[str]]:
     """The pictures of a split with their labels, and how many files are none. Files beside classes are left alone."""
     files, others = list[tuple[Path, int]](), Counter[str]()
-    for label, part in enumerate(folder / name for name in classes) if classes else [(-1, folder)]:
-        if part.is_dir():
-            pictures, rest = pictures_in(part)
-            files += [(file, label) for file in pictures]
-            others += rest
+    for label, part in parts:
+        pictures, rest = pictures_in(part)
+        files += [(file, label) for file in pictures]
+        others += rest
     return files, others
 
 
@@ -76,7 +83,8 @@ def _beside(path: Path, folders: dict[str, Path]) -> list[str]:
     return [f"ignored, since folders of splits are called {known}: {', '.join(rest)} in {path}"] if rest else []
 
 
-def _nothing(folder: Path, classes: tuple[str, ...]) -> str:
+def no_pictures(folder: Path, classes: tuple[str, ...]) -> str:
+    """What to say of a folder of a split in which no picture is found."""
     if classes:
         return f"there is no picture in the folders of classes in {folder}"
     wanted = "pictures are expected in FOLDER/train/CLASS/, or in FOLDER/train/ if they have no classes"

@@ -60,7 +60,7 @@ class Pictures:
         workers = self.workers or all_cores()
         most = max(workers, min(AHEAD_PER_WORKER * workers, AHEAD_BYTES // (3 * self.side**2)))
         formats()  # Pillow imports its formats here rather than in several threads at once
-        with _lenient_pillow(), ThreadPoolExecutor(workers, "care-pictures") as threads:
+        with lenient_pillow(), ThreadPoolExecutor(workers, "care-pictures") as threads:
             requests = (threads.submit(_read, *file, self.side) for file in islice(self.files, n, None))
             ahead: deque[Future[Example | Unreadable]] = deque(islice(requests, most))
             try:
@@ -95,7 +95,7 @@ def _read(path: Path, label: int, side: int) -> Example | Unreadable:
 
 
 @contextmanager
-def _lenient_pillow() -> Iterator[None]:
+def lenient_pillow() -> Iterator[None]:
     """Pillow without warnings, and without a limit of its own to the size of pictures: `decode` has one."""
     limit = Image.MAX_IMAGE_PIXELS
     with warnings.catch_warnings():

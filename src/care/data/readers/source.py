@@ -1,11 +1,14 @@
 """The result of every reader: a split of a data set, one example after the other."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import UInt8
+
+SHARE_SKIPPED, FEWEST_SKIPPED = 0.01, 10  # of the files may be left out, unless more or fewer are asked for
 
 
 @dataclass(frozen=True)
@@ -53,3 +56,8 @@ class Source:
     expected: int
     examples: Iterable[Example | Unreadable]
     notes: tuple[str, ...] = ()
+
+
+def default_skip(files: int) -> int:
+    """How many of so many files may be left out: 1 %, and always 10."""
+    return max(FEWEST_SKIPPED, math.ceil(SHARE_SKIPPED * files))

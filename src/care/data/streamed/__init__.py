@@ -1,0 +1,1 @@
+"""Pictures that training reads where they are: decoded by processes of their own, without preparing them."""

@@ -1,0 +1,53 @@
+"""From a folder of pictures, in files or in shards, to samples: nothing is decoded, and nothing is prepared."""
+
+from pathlib import Path
+
+from care.data.readers.folder import folder_splits
+from care.data.samples import Samples
+from care.data.streamed.encoded import EncodedPictures
+from care.data.streamed.files import open_files
+from care.data.streamed.pictures import StreamedPictures
+from care.data.streamed.shards import shard_files
+from care.data.streamed.tables import open_tables
+from care.data.streamed.tars import open_tars
+from care.randomness import shuffled_once
+
+PIXELS = 256  # the side of the squares that pictures are decoded to, as of those in a store
+
+
+def open_pictures(
+    path: Path,
+    split: str = "train",
+    pixels: int | None = None,
+    workers: int | None = None,
+    indexes: Path | None = None,
+) -> Samples:
+    """The pictures of a split as samples that `batches` decodes, to squares of `pixels`, with so many processes.
+
+    They are numbered in a random order, which is always the same. Where in archives they are is kept in `indexes`.
+    """
+    encoded = _encoded(path, split, indexes)
+    order = shuffled_once(len(encoded.labels))
+    pictures = StreamedPictures(encoded, pixels or PIXELS, workers)
+    return Samples(pictures, encoded.labels[order], encoded.classes, name=path.name, rows=order)
+
+
+def streamed_splits(path: Path) -> tuple[str, ...]:
+    """The splits that a folder of pictures or of shards has."""
+    return tuple(shard_files(path)) or folder_splits(path)
+
+
+def _encoded(path: Path, split: str, indexes: Path | None) -> EncodedPictures:
+    shards = shard_files(path)
+    if not shards:
+        return open_files(path, split)
+    if split not in shards:
+        raise ValueError(f"{path} has no split {split!r}, only {', '.join(shards)}")
+    return _in_shards(shards[split], indexes)
+
+
+def _in_shards(files: list[Path], indexes: Path | None) -> EncodedPictures:
+    kinds = sorted({file.suffix.lower() for file in files})
+    if len(kinds) > 1:
+        raise ValueError(f"{files[0].parent} has shards of several kinds, {', '.join(kinds)}: keep one of them")
+    return open_tars(files, indexes) if kinds == [".tar"] else open_tables(files)

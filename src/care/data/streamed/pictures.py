@@ -1,0 +1,94 @@
+"""Pictures that look like a tensor of squares and are decoded when some of them are asked for."""
+
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from care.data.readers.decoding import decode, decode_whole, reason_of
+from care.data.readers.pictures import LARGEST_SIDE, lenient_pillow
+from care.data.readers.source import default_skip
+from care.data.streamed.encoded import EncodedPictures
+from care.whole_pictures import row_bytes, write_row
+
+STAND_INS = 100  # pictures that are tried in place of one that cannot be read
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedPictures:
+    """uint8 [n, 3, side, side]: the center square of every picture, as in a store.
+
+    In batches it can also be all of a picture (`care.whole_pictures`). In place of one that cannot be read comes the
+    next one that can, always the same. `unreadable` says which and why; as many as a store leaves out (1 %, and always
+    10) are warned of, and more are an error.
+    """
+
+    encoded: EncodedPictures
+    side: int
+    workers: int | None = None
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.side <= LARGEST_SIDE:
+            raise ValueError(f"pictures are decoded to squares of 1 to {LARGEST_SIDE} pixels, got {self.side}")
+
+    dtype, device, ndim = torch.uint8, torch.device("cpu"), 4
+
+    def __len__(self) -> int:
+        return len(self.encoded.labels)
+
+    @cached_property
+    def shape(self) -> torch.Size:
+        """As of a tensor."""
+        return torch.Size((len(self), 3, self.side, self.side))
+
+    def __getitem__(self, index: int | slice) -> UInt8[Tensor, "... 3 h w"]:
+        rows = torch.arange(len(self))[index]
+        return self.index_select(0, rows) if rows.ndim else self.index_select(0, rows[None])[0]
+
+    def index_select(self, dim: int, rows: Int64[Tensor, " k"]) -> UInt8[Tensor, "k 3 h w"]:
+        """Some of the pictures, decoded here one after the other: `batches` has other processes do it."""
+        assert dim == 0
+        found = np.empty((len(rows), self.row_bytes(whole=False)), np.uint8)
+        with lenient_pillow():
+            for row, index in zip(found, rows.tolist(), strict=True):
+                self.report(self.decode_into(row, index, whole=False))
+        return torch.from_numpy(found).view(len(rows), *self.shape[1:])
+
+    def row_bytes(self, whole: bool) -> int:
+        """The bytes of one picture in a batch."""
+        return row_bytes(self.side) if whole else 3 * self.side**2
+
+    def decode_into(self, row: UInt8[np.ndarray, " bytes"], index: int, whole: bool) -> dict[str, str]:
+        """Put a picture into the row of a batch; which files could not be read for it, and why."""
+        problems = dict[str, str]()
+        for candidate in range(index, index + min(STAND_INS, len(self))):
+            candidate %= len(self)
+            file = None
+            try:
+                file = self.encoded.read(candidate)
+                if whole:
+                    write_row(row, *decode_whole(file, self.side))
+                else:
+                    row[:] = decode(file, self.side).reshape(-1)
+                return problems
+            except Exception as error:  # decoders raise errors of any type, and the user must know the file
+                problems[self.encoded.name(candidate)] = reason_of(error, file) if file else str(error)
+        raise ValueError(_too_many(problems, len(self)))
+
+    def report(self, problems: dict[str, str]) -> None:
+        """Warn of files that cannot be read; ValueError if they are too many by now."""
+        for file in problems.keys() - self.unreadable.keys():
+            self.unreadable[file] = problems[file]
+            warnings.warn(f"{file} {problems[file]}: another picture stands in for it", stacklevel=2)
+        if len(self.unreadable) > default_skip(len(self)):
+            raise ValueError(_too_many(self.unreadable, len(self)))
+
+
+def _too_many(problems: dict[str, str], of: int) -> str:
+    file, reason = next(iter(problems.items()))
+    return f"{len(problems):,} of {of:,} pictures cannot be read: {file} {reason}; take them out of the data"

@@ -1,0 +1,37 @@
+"""The files of a folder that hold many pictures each, and which split each of them is of."""
+
+import os
+import re
+from pathlib import Path
+
+from care.data.readers.files import is_listed
+from care.data.readers.folder import SPLITS
+
+ENDINGS = (".tar", ".parquet", ".arrow")
+BETWEEN_SPLITS = "data"  # the folder in which data sets of the Hugging Face hub keep the files of all splits
+SPLIT_NAMED = {name: split for split, names in SPLITS.items() for name in names}
+
+
+def shard_files(path: Path) -> dict[str, list[Path]]:
+    """The shards of each split, in the order of their names; {} if there are none, but pictures.
+
+    They are in the folder itself, in a folder named after a split, or in `data`. Of which split a shard is, its name
+    or that of its folder says. If none is said to be of train, all are.
+    """
+    folders = [path, *(path / name for name in _folders(path) if name.lower() in (*SPLIT_NAMED, BETWEEN_SPLITS))]
+    found = sorted(file for folder in folders for file in folder.iterdir() if file.suffix.lower() in ENDINGS)
+    splits = {split: [file for file in found if split_of(file, path) == split] for split in SPLITS}
+    if not splits["train"]:
+        return {"train": found} if found else {}
+    return {split: files for split, files in splits.items() if files}
+
+
+def split_of(file: Path, path: Path) -> str | None:
+    """The split that a shard's name, or the name of its folder in `path`, says that it is of."""
+    words = re.split(r"[^a-z]+", str(file.relative_to(path)).lower())
+    return next((SPLIT_NAMED[word] for word in words if word in SPLIT_NAMED), None)
+
+
+def _folders(path: Path) -> list[str]:
+    with os.scandir(path) as entries:
+        return sorted(entry.name for entry in entries if entry.is_dir() and is_listed(entry.name))

@@ -1,0 +1,171 @@
+"""Pictures in Parquet and Arrow files, as the Hugging Face library `datasets` writes them. Needs pyarrow."""
+
+import hashlib
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from io import BytesIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+IMAGES = ("image", "img", "jpg", "jpeg", "png", "webp", "picture", "photo")
+LABELS = ("label", "labels", "fine_label", "class", "target", "cls")
+PARQUET = ".parquet"
+# Every process keeps the row groups that an epoch reads from at a time: one of its pictures costs reading all of it.
+GROUPS_KEPT, LARGEST_GROUP = 8, 1 << 27  # bytes
+
+
+@dataclass(frozen=True)
+class TablePictures:
+    """The pictures in the rows of tables. A part is a row group of a Parquet file, or a record batch of an Arrow file.
+
+    Parquet is read and unpacked a row group at a time, and Arrow is memory-mapped.
+    """
+
+    parts: tuple[tuple[Path, int], ...]
+    ends: Int64[np.ndarray, " parts"]
+    column: str
+    labels: Int64[Tensor, " n"]
+    classes: tuple[str, ...]
+
+    @cached_property
+    def shards(self) -> Int64[Tensor, " n"]:
+        """The part of each row."""
+        return torch.from_numpy(np.repeat(np.arange(len(self.parts)), np.diff(self.ends, prepend=0)))
+
+    def read(self, index: int) -> BytesIO:
+        """Its bytes."""
+        (file, part), row = self._place(index)
+        value = (_row_group if file.suffix == PARQUET else _record_batch)(file, part, self.column)[row]
+        found = value["bytes"] if hasattr(value, "keys") else value
+        if not found.is_valid:
+            raise ValueError("there are no bytes of a picture in this row, only a path")
+        return BytesIO(found.as_buffer())
+
+    def name(self, index: int) -> str:
+        """The file and the row."""
+        (file, part), row = self._place(index)
+        before = sum(np.diff(self.ends, prepend=0)[[where == file and k < part for where, k in self.parts]])
+        return f"{file}: row {before + row}"
+
+    def digest(self) -> str:
+        """Of the names of files, the number of rows in their parts, and the labels."""
+        names = "\0".join(f"{file.name} {part}" for file, part in self.parts)
+        found = hashlib.blake2b(f"{self.column}\0{names}".encode("utf-8", "surrogateescape"), digest_size=16)
+        found.update(self.ends.tobytes() + self.labels.numpy().tobytes())
+        return found.hexdigest()
+
+    def _place(self, index: int) -> tuple[tuple[Path, int], int]:
+        part = int(np.searchsorted(self.ends, index, side="right"))
+        return self.parts[part], index - (int(self.ends[part - 1]) if part else 0)
+
+
+def open_tables(files: Sequence[Path]) -> TablePictures:
+    """The pictures in some tables, of which the labels are read."""
+    schema = _parquet(files[0]).schema_arrow if files[0].suffix == PARQUET else _record_batches(files[0])[0].schema
+    column, label = image_column(schema, files[0]), label_column(schema)
+    parts, rows, labels = list[tuple[Path, int]](), list[int](), list[Int64[np.ndarray, " _"]]()
+    for file in files:
+        sizes = _group_rows(file) if file.suffix == PARQUET else [batch.num_rows for batch in _record_batches(file)]
+        parts += [(file, part) for part in range(len(sizes))]
+        rows += sizes
+        labels.append(_labels(file, label) if label else np.full(sum(sizes), -1))
+    found = torch.from_numpy(np.concatenate(labels))
+    if not len(found):
+        raise ValueError(f"there is no row in {files[0]} and {len(files) - 1} other files")
+    classes = _class_names(schema, label) or tuple(map(str, range(int(found.max()) + 1)))
+    return TablePictures(tuple(parts), np.cumsum(rows, dtype=np.int64), column, found, classes)
+
+
+def image_column(schema: Any, file: Path) -> str:
+    """The column of pictures: bytes, or bytes beside a path."""
+    arrow = pyarrow()
+    binary = lambda kind: arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind)  # noqa: E731
+    found = [
+        field.name
+        for field in schema
+        if binary(field.type) or (arrow.types.is_struct(field.type) and field.type.get_field_index("bytes") >= 0)
+    ]
+    named = [name for name in IMAGES if name in found] or found
+    if not named:
+        raise ValueError(f"{file} has no column of pictures, only {', '.join(schema.names)}: expected image")
+    return named[0]
+
+
+def label_column(schema: Any) -> str | None:
+    """The column of labels, whole numbers, if there is one."""
+    is_integer = pyarrow().types.is_integer
+    return next((name for name in LABELS if name in schema.names and is_integer(schema.field(name).type)), None)
+
+
+def _class_names(schema: Any, label: str | None) -> tuple[str, ...]:
+    """The names that the library `datasets` keeps beside the columns; () if there are none."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return tuple(map(str, features[label]["names"]))
+    except (KeyError, TypeError, ValueError):
+        return ()
+
+
+def _labels(file: Path, label: str) -> Int64[np.ndarray, " n"]:
+    arrow = pyarrow()
+    if file.suffix == PARQUET:
+        column = _parquet(file).read([label], use_threads=False)[label]
+    else:
+        column = arrow.chunked_array([batch[label] for batch in _record_batches(file)])
+    return np.asarray(column.cast(arrow.int64()).fill_null(-1).to_numpy(), np.int64)
+
+
+def _group_rows(file: Path) -> list[int]:
+    """The rows of every row group; ValueError if one is so large that it cannot be kept."""
+    about = _parquet(file).metadata
+    groups = [about.row_group(group) for group in range(about.num_row_groups)]
+    if (largest := max((group.total_byte_size for group in groups), default=0)) > LARGEST_GROUP:
+        megabytes = f"{largest // 10**6:,} MB in a row group, and {LARGEST_GROUP // 10**6} can be read in any order"
+        raise ValueError(f"{file} has {megabytes}: write it with fewer rows in each, such as row_group_size=100")
+    return [group.num_rows for group in groups]
+
+
+def _parquet(file: Path) -> Any:
+    pyarrow()
+    return importlib.import_module("pyarrow.parquet").ParquetFile(file, memory_map=True)
+
+
+@lru_cache(GROUPS_KEPT)
+def _row_group(file: Path, group: int, column: str) -> Any:
+    """The pictures of a row group. Without threads: processes that are forked have none of those of Arrow."""
+    return _parquet(file).read_row_group(group, [column], use_threads=False)[column].combine_chunks()
+
+
+def _record_batch(file: Path, part: int, column: str) -> Any:
+    return _record_batches(file)[part][column]
+
+
+@lru_cache(None)
+def _record_batches(file: Path) -> list[Any]:
+    """All of a file, which is mapped and not read: what `datasets` writes is a stream, others may be files."""
+    arrow = pyarrow()
+    ipc, mapped = arrow.ipc, arrow.memory_map(str(file))
+    try:
+        opened = ipc.open_file(mapped)
+        return [opened.get_batch(part) for part in range(opened.num_record_batches)]
+    except arrow.ArrowInvalid:
+        mapped.seek(0)
+        return list(ipc.open_stream(mapped))
+
+
+def pyarrow() -> ModuleType:
+    """The library, which is not among care's own dependencies."""
+    try:
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        how = "pip install 'care-ssl[arrow]'"
+        raise ValueError(f"Parquet and Arrow files are read by the package pyarrow: {how}") from None

@@ -1,0 +1,110 @@
+"""Pictures in tar archives, as WebDataset writes them: members whose names begin alike belong together.
+
+`0001.jpg` and `0001.cls` are a picture and its label, a number. Members of other kinds are left alone.
+"""
+
+import hashlib
+import os
+import tarfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from care.data.readers.files import ENDINGS
+from care.data.streamed.encoded import Names
+from care.data.streamed.indexes import Columns, kept_index
+
+LABEL = ".cls"
+MOST_CLASSES = 1 << 20
+
+
+@dataclass(frozen=True)
+class TarPictures:
+    """The pictures in tar archives, in their order; where each of them begins, and how many bytes it has."""
+
+    files: tuple[Path, ...]
+    names: Names
+    starts: Int64[np.ndarray, " n"]
+    sizes: Int64[np.ndarray, " n"]
+    shards: Int64[Tensor, " n"]
+    labels: Int64[Tensor, " n"]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Numbers: archives do not name their classes."""
+        return tuple(map(str, range(int(self.labels.max()) + 1)))
+
+    def read(self, index: int) -> BytesIO:
+        """Its bytes, whatever else is in the archive."""
+        with self.files[int(self.shards[index])].open("rb") as file:
+            file.seek(int(self.starts[index]))
+            return BytesIO(file.read(int(self.sizes[index])))
+
+    def name(self, index: int) -> str:
+        """The archive and the member."""
+        return f"{self.files[int(self.shards[index])]}: {self.names[index]}"
+
+    def digest(self) -> str:
+        """Of the names of members, their sizes, places and labels."""
+        found = hashlib.blake2b(self.names.text, digest_size=16)
+        for array in (self.starts, self.sizes, self.labels.numpy()):
+            found.update(array.tobytes())
+        return found.hexdigest()
+
+
+def open_tars(files: Sequence[Path], indexes: Path | None = None) -> TarPictures:
+    """The pictures in some archives. Where they are is found once, and kept in the folder `indexes`."""
+    found = kept_index(files, indexes, _indexed)
+    labels = torch.from_numpy(found["labels"])
+    if not len(labels):
+        raise ValueError(f"there is no picture in {files[0]} and {len(files) - 1} other archives")
+    if labels.max() >= MOST_CLASSES:
+        raise ValueError(f"{files[0].parent} has a label {labels.max()}: at most {MOST_CLASSES:,} classes are read")
+    names, shards = Names(found["names"].tobytes(), found["ends"]), torch.from_numpy(found["shards"])
+    return TarPictures(tuple(files), names, found["starts"], found["sizes"], shards, labels)
+
+
+def _indexed(files: Sequence[Path]) -> Columns:
+    """The index of all archives. Reading their headers is waiting for the disk, which threads can do together."""
+    with ThreadPoolExecutor(min(len(files), 4 * (os.cpu_count() or 1)), "care-indexes") as threads:
+        parts = list(threads.map(_members, files))
+    names = Names.of([name for part in parts for name, *_ in part])
+    columns = np.array([row for part in parts for _, *row in part], np.int64).reshape(-1, 3)
+    return {
+        "names": np.frombuffer(names.text, np.uint8),
+        "ends": names.ends,
+        "starts": columns[:, 0].copy(),
+        "sizes": columns[:, 1].copy(),
+        "labels": columns[:, 2].copy(),
+        "shards": np.repeat(np.arange(len(parts)), [len(part) for part in parts]).astype(np.int64),
+    }
+
+
+def _members(file: Path) -> list[tuple[str, int, int, int]]:
+    """(name, first byte, bytes, label) of every picture in an archive."""
+    pictures, labels = list[tuple[str, int, int]](), dict[str, int]()
+    try:
+        with tarfile.open(file, "r:") as archive:
+            for member in archive:
+                ending = os.path.splitext(member.name)[1].lower()
+                if member.isreg() and ending in ENDINGS:
+                    pictures.append((member.name, member.offset_data, member.size))
+                elif member.isreg() and ending == LABEL:
+                    opened = archive.extractfile(member)
+                    labels[_key(member.name)] = int(opened.read(32)) if opened else -1
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise ValueError(f"{file} cannot be read as a tar archive of pictures: {error}") from error
+    return [(name, start, size, labels.get(_key(name), -1)) for name, start, size in pictures]
+
+
+def _key(name: str) -> str:
+    """What the members of one sample have in common: all up to the first dot of the file's name."""
+    folder, _, file = name.rpartition("/")
+    return f"{folder}/{file.partition('.')[0]}"

@@ -1,0 +1,166 @@
+"""Training on pictures that are not prepared: every one once an epoch, whoever shares it and whatever is killed."""
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+import time
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import torch
+from small import same_state, small_config
+
+from care.cli.training import configuration
+from care.data import batches
+from care.train import Progress, distributed, loop, prepare, train
+from care.train.job import Saving, load_samples
+from care.whole_pictures import squares_and_aspects
+from data.on_disk import WRITERS, write_files, write_tars
+
+N, BATCH, EPOCHS = 36, 12, 3
+STEPS = N // BATCH
+KILLED_IN = 2 * STEPS - 1  # the step of the second epoch before its last
+
+pytestmark = [
+    # Processes are forked, and the test process has threads.
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads decode elsewhere"),
+]
+
+
+def numbers_in(batch):
+    """Which pictures a batch holds, by the gray of their middle."""
+    squares, _ = squares_and_aspects(batch)
+    middle = squares.shape[-1] // 2
+    return ((squares[:, 1, middle, middle].int() - 60) // 5).tolist()
+
+
+def config_for(write, folder, **settings):
+    write(folder, N)
+    write(folder, 20, split="test")
+    chosen = {"epochs": EPOCHS, "batch_size": BATCH, "evaluate_every": EPOCHS, "size": 16, **settings}
+    return small_config(str(folder), **chosen)
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_processes_share_the_batches_of_one_from_any_step_on(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
+    job = prepare(config_for(WRITERS[kind], tmp_path / "photos"), tmp_path / "run")
+    job.lock.release()
+
+    def read(rank, world, epoch, step):
+        process = dataclasses.replace(job, processes=distributed.Processes(rank, world, torch.device("cpu")))
+        order = loop._indices(process, epoch, step)
+        return [numbers_in(batch) for batch in batches(job.samples, order, "cpu", whole=True)]
+
+    alone = read(0, 1, 1, STEPS)
+    assert sorted(chain.from_iterable(alone)) == list(range(N))
+    for world in (2, 3):
+        shares = [read(rank, world, 1, STEPS) for rank in range(world)]
+        assert [list(chain.from_iterable(parts)) for parts in zip(*shares, strict=True)] == alone
+    assert read(0, 1, 1, STEPS + 2) == alone[2:]
+    assert alone != read(0, 1, 0, 0)
+
+
+class Seen(Progress):
+    """Notes the pictures of every step in a file, and stays in one of them for good."""
+
+    def __init__(self, file, monkeypatch, stay_in=None):
+        self.file, self.stay_in, self.batch = file, stay_in, None
+        monkeypatch.setattr(loop, "batches", self.watched)
+
+    def watched(self, *args, **kwargs):
+        for batch in batches(*args, **kwargs):
+            self.batch = numbers_in(batch)
+            yield batch
+
+    def step(self, epoch, done, *_):
+        with self.file.open("a") as file:
+            file.write(json.dumps([epoch, epoch * STEPS + done, self.batch]) + "\n")
+        if epoch * STEPS + done == self.stay_in:
+            time.sleep(600)
+
+
+def lines_of(file):
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def children_of(process):
+    return [int(number) for number in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def is_running(process):
+    try:
+        return "zombie" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_run_that_is_killed_within_an_epoch_sees_no_picture_twice(tmp_path, monkeypatch):
+    """Killed in a fork of this process, after a save within the epoch; nothing that decodes outlives it."""
+    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
+    config, file = config_for(write_tars, tmp_path / "photos"), tmp_path / "seen"
+    child = os.fork()
+    if child == 0:
+        try:
+            train(prepare(config, tmp_path / "run", saving=Saving(minutes=0.0)), Seen(file, monkeypatch, KILLED_IN))
+        finally:
+            os._exit(1)
+    wait_until(lambda: lines_of(file)[-1:] and lines_of(file)[-1][1] == KILLED_IN)
+    decoding = children_of(child)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert decoding
+    wait_until(lambda: not any(map(is_running, decoding)))
+    before = len(lines_of(file))
+    train(prepare(config, tmp_path / "run", resume=True), Seen(file, monkeypatch))
+    again = lines_of(file)[before:]
+    assert STEPS + 1 < again[0][1] <= KILLED_IN  # within the second epoch
+    steps = {step: (epoch, numbers) for epoch, step, numbers in lines_of(file)[: again[0][1] - 1] + again}
+    assert list(steps) == list(range(1, EPOCHS * STEPS + 1))
+    for epoch in range(EPOCHS):
+        assert sorted(n for e, numbers in steps.values() if e == epoch for n in numbers) == list(range(N))
+    monkeypatch.undo()
+    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
+    train(prepare(config, tmp_path / "at once"))
+    assert same_state(tmp_path / "run", tmp_path / "at once")
+
+
+@pytest.mark.parametrize(("equivariance", "whole"), [("care", True), ("steering", False)])
+def test_an_equivariance_that_is_told_the_crop_sees_center_squares(equivariance, whole, tmp_path, monkeypatch):
+    """One box for a chunk: of whole pictures, each would have its own."""
+    config = config_for(write_files, tmp_path / "photos", epochs=1, equivariance=equivariance)
+    shapes = []
+
+    def watched(*args, **kwargs):
+        for batch in batches(*args, **kwargs):
+            shapes.append(tuple(batch.shape))
+            yield batch
+
+    monkeypatch.setattr(loop, "batches", watched)
+    train(prepare(config, tmp_path / "run"))
+    assert shapes == STEPS * [(BATCH, 3 * 19 * 19 + 2) if whole else (BATCH, 3, 19, 19)]
+
+
+def test_samples_are_held_out_where_a_folder_has_no_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
+    folder = str(write_tars(tmp_path / "photos", N))
+    config = configuration({"data": folder, "batch_size": 8, "size": 16}, None, None, None, None)
+    assert config.validation == 9  # 20 in all would be 10 of each class, which has 18: half of it is the most
+    assert [len(samples) for samples in load_samples(config)] == [18, 18]
+    assert load_samples(config)[0].source == (19, 19)  # 8/7 of a view
+    assert load_samples(config.replace(pixels=24, validation=2))[1].source == (24, 24)
+    chosen = {"data": folder, "validation": 2, "batch_size": 8}
+    assert configuration(chosen, None, None, None, None).validation == 2
+    write_tars(tmp_path / "photos", 4, split="val")
+    assert configuration({"data": folder, "batch_size": 8}, None, None, None, None).validation == 0
