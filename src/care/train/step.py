@@ -122,7 +122,7 @@ class Step:
     @contextmanager
     def _synchronized(self, last: bool) -> Iterator[None]:
         """Gradients are averaged over processes once a step, with the last micro-batch."""
-        with nullcontext() if last or self.processes.world_size == 1 else self.parallel.no_sync():  # type: ignore[operator]
+        with nullcontext() if last or not self.processes.together else self.parallel.no_sync():  # type: ignore[operator]
             yield
 
 
