@@ -1,6 +1,6 @@
 """What every registered method keeps to, without a test of its own: the list comes from the registry.
 
-Two processes against one are in `tests/train/two_processes.py`, captured steps in `tests/train/test_graph.py`, for the
+Two processes against one are in `tests/train/several_processes.py`, captured steps in `tests/train/test_graph.py`, for the
 same list.
 """
 

@@ -10,10 +10,11 @@ import torch
 from watched import StopAfter, watch
 
 import care.cli
-from care.train import Config, Interrupted, Progress, distributed, prepare, train
+from care.train import Config, Interrupted, Progress, distributed, loop, prepare, train
 from care.train.state import build_state
 from care.train.step import Step
 
+loop.STEPS_BETWEEN_MESSAGES = 1  # epochs have three steps
 ENDS = (Interrupted, FloatingPointError, ValueError, OSError)
 
 
@@ -42,7 +43,7 @@ def run(config, folder, resume=False, progress=None):
 
 def stopped(config, folder, rank):
     """SIGTERM to one process within an epoch, Ctrl-C to the other at the end of an epoch, and to the end."""
-    ends = [ending(run, config, folder / "stopped", False, StopAfter(2, signal.SIGTERM) if rank == 1 else None)]
+    ends = [ending(run, config, folder / "stopped", False, StopAfter(1, signal.SIGTERM) if rank == 1 else None)]
     if rank == 0:
         shutil.copytree(folder / "stopped", folder / "two to one")
     distributed.any_rank(False)  # both have come here

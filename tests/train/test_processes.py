@@ -24,15 +24,13 @@ EPOCHS = 3
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
 
 
-def torchrun(*command, cwd):
-    done = subprocess.run([*TORCHRUN, *command], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_the_averaged_gradient_is_that_of_one_process(tmp_path):
-    """For every method, in float64: parameters to 1e-10, and BatchNorm's running statistics too."""
-    assert "vicreg" in torchrun(str(HERE / "two_processes.py"), cwd=tmp_path)
+    """For every method, in float64: parameters to 1e-10, and BatchNorm's running statistics too; of 2 and of 4."""
+    command = [sys.executable, str(HERE / "several_processes.py")]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 processes: vicreg" in done.stdout
+    assert "4 processes: in tiles" in done.stdout
 
 
 @pytest.fixture(scope="module")
