@@ -72,9 +72,9 @@ def spoiled_gradient(config, folder, rank):
 
 
 def kept(state):
-    """All that a step changes: parameters, momentum encoder, queue and the optimizer's momenta."""
-    optimizer = {f"momentum {i}": s["momentum_buffer"] for i, s in state.optimizer.state_dict()["state"].items()}
-    tensors = dict(state.objective.named_parameters()) | {"queue": state.objective.method.queue} | optimizer
+    """All that a step changes: parameters, and the optimizer's moments."""
+    moments = {f"{k} {i}": v for i, s in state.optimizer.state_dict()["state"].items() for k, v in s.items()}
+    tensors = dict(state.objective.named_parameters()) | moments
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 

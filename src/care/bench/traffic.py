@@ -33,7 +33,7 @@ def traffic(
     groups: int,
     embedding_width: int = FP32,
 ) -> Traffic:
-    """A step with a global batch of N = `batch`: of two views, N d numbers each are gathered, and their gradients summed.
+    """A step with a global batch of N = `batch`: two views of N d numbers each are gathered, their gradients summed.
 
     Gradients are P numbers. A BatchNorm of C channels sums 2 · groups · C numbers forward, and again backward.
     """

@@ -10,7 +10,6 @@ from torch.utils.checkpoint import checkpoint
 from care.geometry import Euclidean
 from care.losses.checks import check_views
 
-
 ALL = slice(None)
 
 

@@ -52,7 +52,7 @@ def start(device: str) -> Processes:
     A process group that is not destroyed makes NCCL warn at the end of the program. Leaving at exit covers every way in
     which a training ends: finished, stopped, or with an error.
 
-    On GPUs, tensors there travel by NCCL and those on the host by gloo: what the hosts tell each other waits for no GPU.
+    Tensors of GPUs travel by NCCL and those of the hosts by gloo: what hosts tell each other waits for no GPU.
     """
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     chosen = torch.device(resolve_device(device))

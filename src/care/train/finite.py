@@ -22,7 +22,8 @@ class FiniteCheck:
     def ask(self, sums: Mapping[str, Tensor], step: int) -> None:
         """FloatingPointError if a sum is not finite or, on a GPU, was not finite at the last call."""
         if self.device.type == "cpu":
-            return self.wait(sums, step)
+            self.wait(sums, step)
+            return
         bad = self._answer()
         if self.agreed(int(bool(bad))):
             raise _error(bad, step)
