@@ -13,11 +13,12 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore, HashStore
 
 from care.bench.clock import synchronize, time_calls
+from care.bench.limit import similarity_seconds
 from care.bench.phases import phase_seconds
 from care.bench.saying import Say, then_measuring
 from care.bench.scaling_links import fitted
 from care.bench.scaling_model import Workload, simulate
-from care.bench.scaling_simulated import similarity_seconds, workload
+from care.bench.scaling_simulated import workload
 from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.traffic import traffic_of
 from care.bench.training import build_step, building, warmup_calls
@@ -64,10 +65,12 @@ def _backend(settings: Settings) -> str:
 def _alone(settings: Settings, meeting: str, count: int, say: Say) -> tuple[Workload, float]:
     """What this process takes in a group of its own, while all others do the same; and for a sum of a few bytes there.
 
-    It is the same program, with the same share of the machine; what is missing is the others' answers.
+    It is the same program, with the same share of the machine; what is missing is the others' answers. On a GPU it
+    needs no group for that, and a sum of its own takes nothing.
     """
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if settings.on_gpu else torch.device("cpu")
-    dist.init_process_group(_backend(settings), store=HashStore(), rank=0, world_size=1)
+    if not settings.on_gpu:
+        dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     step = build_step(settings, Processes(0, 1, device), **CARE_SETTINGS)
     images = settings.random_images(settings.batch_size).to(device)
     step([images], 0)
@@ -76,9 +79,12 @@ def _alone(settings: Settings, meeting: str, count: int, say: Say) -> tuple[Work
     timing = time_calls(lambda: step([images], 0), device, settings.seconds, warmup_calls(step))
     phases = phase_seconds(step, images, timing.median, settings.seconds)
     similarity = similarity_seconds(device, step.config.embedding_dim, settings.seconds / 4)
-    found = workload(settings, step, timing.median, phases, similarity), _sum_seconds(FEW, settings, device)
+    work = workload(settings, step, timing.median, phases, similarity)
+    if settings.on_gpu:
+        return work, 0.0
+    few = _sum_seconds(FEW, settings, device)
     dist.destroy_process_group()
-    return found
+    return work, few
 
 
 def _meet(file: str, count: int) -> None:

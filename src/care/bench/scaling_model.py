@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from care.bench.scaling_links import Fabric
-from care.bench.traffic import FP32, GATHERED_VIEWS
+from care.bench.traffic import FP32, FP64, GATHERED_VIEWS
 
 # DistributedDataParallel's own: the first bucket is small, so that it leaves early.
 FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20
@@ -100,7 +100,9 @@ def simulate(work: Workload, fabric: Fabric, processes: int, normalized_over: in
         compute=work.seconds,
         contrast=work.similarity * _anchors(work) * (processes - 1) * _anchors(work),
         gather=_gathering(work, fabric, processes) if processes > 1 else 0.0,
-        batchnorm=2 * sum(_sum_seconds(work, fabric, layer, over) for layer in work.layers),
+        batchnorm=sum(
+            _sum_seconds(work, fabric, layer, over, width) for layer in work.layers for width in (FP64, FP32)
+        ),
         gradients=gradients,
     )
 
@@ -116,7 +118,7 @@ class _Backward:
     def pass_through(self, layer: Layer) -> None:
         """Compute, have BatchNorm's sums from all processes, and send a bucket of gradients if it is full."""
         self.time += self.work.backward / len(self.work.layers)
-        seconds = _sum_seconds(self.work, self.fabric, layer, self.over)
+        seconds = _sum_seconds(self.work, self.fabric, layer, self.over, FP32)
         if seconds:
             begun = max(self.time, self.free)
             self.waited += begun - self.time
@@ -145,6 +147,6 @@ def _gathering(work: Workload, fabric: Fabric, processes: int) -> float:
     return sum(fabric.all_gather(width * numbers, processes) for width in (work.embedding_width, FP32))
 
 
-def _sum_seconds(work: Workload, fabric: Fabric, layer: Layer, processes: int) -> float:
+def _sum_seconds(work: Workload, fabric: Fabric, layer: Layer, processes: int, width: int) -> float:
     """One sum of a BatchNorm: two numbers of every channel and group."""
-    return fabric.all_reduce(FP32 * 2 * work.groups * layer.channels, processes) if layer.channels else 0.0
+    return fabric.all_reduce(width * 2 * work.groups * layer.channels, processes) if layer.channels else 0.0

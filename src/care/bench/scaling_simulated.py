@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from care.bench.clock import time_calls
+from care.bench.limit import similarity_seconds
 from care.bench.phases import phase_seconds
 from care.bench.results import Report, Row, Table
 from care.bench.saying import Say, then_measuring
@@ -15,15 +16,12 @@ from care.bench.scaling_links import Fabric
 from care.bench.scaling_model import FORWARD_SHARE, Simulated, Workload, layers_of, simulate
 from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.training import build_step, building, warmup_calls
-from care.losses import info_nce
 from care.objective import Objective, build_encoder
 from care.train import distributed
 from care.train.arithmetic import cudnn_benchmark
 from care.train.state import precision
 from care.train.step import Step
 
-# Sizes of InfoNCE at which a similarity costs what it does in a large batch.
-IMAGES_ON_GPU, IMAGES_ON_CPU = 8192, 512
 # Seconds of a similarity on an H200 where it was not measured, by count: 6 d operations at 45 TFLOP/s, and 32 bytes.
 ASSUMED_SIMILARITY = 25e-12
 CARE_VIEWS = 4
@@ -106,17 +104,6 @@ def workload(settings: Settings, step: Step, whole: float, phases: dict[str, flo
 
 def _groups(objective: Objective) -> int:
     return 1 if objective.joint else len(objective.seen)
-
-
-def similarity_seconds(device: torch.device, dimension: int, seconds: float) -> float:
-    """Seconds that InfoNCE takes, forward and backward, for each cosine of an anchor with an embedding."""
-    images = IMAGES_ON_GPU if device.type == "cuda" else IMAGES_ON_CPU
-    z = torch.randn(2, images, dimension, device=device, requires_grad=True)
-
-    def differentiate() -> None:
-        torch.autograd.grad(info_nce(*z), z)
-
-    return time_calls(differentiate, device, seconds).median / (2 * images) ** 2
 
 
 def read_workload(file: Path) -> tuple[Workload, str]:

@@ -7,7 +7,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from care.objective import Objective
 
-FP32 = 4  # bytes of a gradient, of embeddings too, and of BatchNorm's sums
+FP32 = 4  # bytes of a gradient, of embeddings too
+FP64 = 8  # of BatchNorm's sums in the forward pass; in the backward pass they are in fp32
 GATHERED_VIEWS = 2
 
 
@@ -39,11 +40,11 @@ def traffic(
     """
     ring = (processes - 1) / processes
     gathered = GATHERED_VIEWS * batch * dimension
-    sums = FP32 * sum(2 * groups * c for c in channels)
+    sums = (FP64 + FP32) * sum(2 * groups * c for c in channels)
     return Traffic(
         embedding_bytes=round(ring * gathered * (embedding_width + FP32)),
         gradient_bytes=round(2 * ring * parameters * FP32),
-        batchnorm_bytes=round(2 * 2 * ring * sums),
+        batchnorm_bytes=round(2 * ring * sums),
     )
 
 

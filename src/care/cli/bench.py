@@ -85,7 +85,7 @@ def bench(
         write_atomically(out, report.to_json().encode())
         if imagined:
             write_atomically(out.with_suffix(".png"), drawn(report))
-    typer.echo(f"{report.text()}\n\n{out}")
+    typer.echo(f"{report.tables[0].text() if imagined else report.text()}\n\n{out}")
 
 
 def _with_seconds() -> Callable[[str], None]:

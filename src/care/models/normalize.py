@@ -48,13 +48,11 @@ class _NormalizeParts(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         parts, dims = _parts(x, groups)
         guess = 0.0 if shift is None else _along_channels(shift.to(parts.dtype), parts)
-        centered = parts - guess
-        sums = centered.sum(dims, keepdim=True), centered.square().sum(dims, keepdim=True)
-        first, second = _over_processes(*sums, reduce)
         count = processes * _share(parts)
+        first, second = _over_processes(*_sums(parts, dims, guess, reduce), reduce)
         offset = first / count
-        variance = (second / count - offset.square()).clamp_min(0)
-        mean, scale = offset + guess, (variance + eps).rsqrt()
+        variance = (second / count - offset.square()).clamp_min(0).to(parts.dtype)
+        mean, scale = offset.to(parts.dtype) + guess, (variance + eps).rsqrt()
         out = (parts - mean) * scale
         if weight is not None and bias is not None:
             out = out * _along_channels(weight, parts) + _along_channels(bias, parts)
@@ -89,6 +87,21 @@ def _parts(x: Tensor, groups: int) -> tuple[Tensor, list[int]]:
 
 def _along_channels(vector: Tensor, parts: Tensor) -> Tensor:
     return vector.view([1, 1, -1] + [1] * (parts.ndim - 3))
+
+
+def _sums(parts: Tensor, dims: list[int], guess: Tensor | float, reduce: Reduce | None) -> tuple[Tensor, Tensor]:
+    """Σ (x − s) and Σ (x − s)² of this process.
+
+    Of several processes they are in float64: in float32, σ² would lose as many digits as (μ − s)²/σ² has, and the first
+    steps of a run have a poor guess. Without a compiler a pass more, for σ² of our own, loses none before.
+    """
+    if reduce is not None and not torch.compiler.is_compiling():
+        variance, mean = torch.var_mean(parts, dims, correction=0, keepdim=True)
+        offset, n = (mean - guess).double(), _share(parts)
+        return n * offset, n * (variance.double() + offset.square())
+    centered = parts - guess
+    sums = centered.sum(dims, keepdim=True), centered.square().sum(dims, keepdim=True)
+    return sums if reduce is None else (sums[0].double(), sums[1].double())
 
 
 def _share(parts: Tensor) -> int:
