@@ -25,21 +25,21 @@ class Fabric:
     between: Link = Link(50e9, 5e-6)
     start: float = 10e-6
 
-    def all_reduce(self, message: float, processes: int) -> float:
+    def all_reduce(self, message: int, processes: int) -> float:
         """Seconds to sum `message` bytes over processes: 2 M (W − 1)/W over the slowest link, on a ring or a tree."""
         if processes == 1:
             return 0.0
         hops = 2 * min(self._around(processes), self._down(processes))
         return self.start + hops + 2 * self._sending(message, processes)
 
-    def all_gather(self, message: float, processes: int) -> float:
+    def all_gather(self, message: int, processes: int) -> float:
         """Seconds until all have the `message` bytes of which each has its share: M (W − 1)/W around a ring.
 
         A sum of which each gets its share takes as long.
         """
         return 0.0 if processes == 1 else self.start + self._around(processes) + self._sending(message, processes)
 
-    def _sending(self, message: float, processes: int) -> float:
+    def _sending(self, message: int, processes: int) -> float:
         link = self.inside if processes <= self.node else self.between
         return message * (processes - 1) / processes / link.rate
 
@@ -59,7 +59,7 @@ def _levels(n: int) -> int:
     return math.ceil(math.log2(n))
 
 
-def fitted(processes: int, small: float, large: float, message: float) -> Fabric:
+def fitted(processes: int, small: float, large: float, message: int) -> Fabric:
     """The fabric of processes on one machine, from the seconds of a sum of few bytes and of one of `message` bytes."""
     sent = 2 * message * (processes - 1) / processes
     return Fabric(processes, Link(sent / max(large - small, 1e-9), 0.0), Link(1.0, 0.0), small)

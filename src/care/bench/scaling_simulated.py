@@ -25,7 +25,7 @@ from care.train.step import Step
 # Seconds of a similarity on an H200 where it was not measured, by count: 6 d operations at 45 TFLOP/s, and 32 bytes.
 ASSUMED_SIMILARITY = 25e-12
 CARE_VIEWS = 4
-WITHIN = "BatchNorm within a node"
+WITHIN, QUEUE = "BatchNorm within a node", "a queue for negatives"
 LARGER = 4
 
 
@@ -43,11 +43,14 @@ def simulated_report(settings: Settings, work: Workload, fabric: Fabric, largest
 
 
 def _what_if(work: Workload, fabric: Fabric, largest: int) -> dict[str, Simulated]:
-    """Two changes, each by itself: statistics of fewer images, and a batch that hides more of what is sent."""
+    """Changes, each by itself: statistics of fewer images, a queue of fixed size for negatives, whose new keys alone are
+    gathered, without gradients, and a larger batch."""
     seconds = {name: LARGER * getattr(work, name) for name in ("draw", "forward", "backward")}
     larger = dataclasses.replace(work, batch=LARGER * work.batch, **seconds)
+    keys = fabric.all_gather(work.embedding_width * work.batch * largest * work.dimension, largest)
     return {
         WITHIN: simulate(work, fabric, largest, normalized_over=fabric.node),
+        QUEUE: dataclasses.replace(simulate(work, fabric, largest), contrast=0.0, gather=keys),
         f"CARE, {larger.batch} images each": simulate(larger, fabric, largest),
     }
 
