@@ -43,8 +43,8 @@ def simulated_report(settings: Settings, work: Workload, fabric: Fabric, largest
 
 
 def _what_if(work: Workload, fabric: Fabric, largest: int) -> dict[str, Simulated]:
-    """Changes, each by itself: statistics of fewer images, a queue of fixed size for negatives, whose new keys alone are
-    gathered, without gradients, and a larger batch."""
+    """Changes, each by itself: statistics of fewer images, a queue of fixed size for negatives, whose new keys are
+    gathered alone and without gradients, and a larger batch."""
     seconds = {name: LARGER * getattr(work, name) for name in ("draw", "forward", "backward")}
     larger = dataclasses.replace(work, batch=LARGER * work.batch, **seconds)
     keys = fabric.all_gather(work.embedding_width * work.batch * largest * work.dimension, largest)

@@ -18,7 +18,7 @@ PARTS = {
 
 
 def scaling_figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """A bar per row, as high as its step in ms, in parts; above it the part that is computing, the efficiency."""
+    """A bar per row, in parts: how many times as long as its compute the step takes. Above it, the efficiency."""
     figure = Figure(figsize=(max(4.6, 1.2 + 1.05 * len(rows)), 3.6), layout="constrained")
     ax = figure.add_subplot()
     tidy(ax, "y")
@@ -26,11 +26,12 @@ def scaling_figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
     for place, row in enumerate(rows):
         below = 0.0
         for part, name in PARTS.items():
-            ax.bar(place, row[part], 0.66, below, color=colors[name])
-            below += row[part]
+            height = row[part] / row["compute_ms"]
+            ax.bar(place, height, 0.66, below, color=colors[name])
+            below += height
         ax.text(place, below, f"{row['efficiency']:.0%}", ha="center", va="bottom", fontsize=SMALL, color=INK)
     labels = [f"{row['processes']}\n{wrapped(literal(str(row['name'])), 14)}" for row in rows]
     ax.set_xticks(range(len(rows)), labels, fontsize=SMALL)
-    ax.set_ylabel("ms a step", fontsize=LABEL, color=INK)
+    ax.set_ylabel("step ÷ compute of one", fontsize=LABEL, color=INK)
     key(figure, colors)
     return figure
