@@ -26,9 +26,9 @@ TINY = default_settings("cpu", batch_size=8, size=16, seconds=0.01, images=20)
 def test_bytes_by_hand():
     """4 processes send 3/4 of what is gathered and twice 3/4 of what is summed."""
     sent = traffic(4, batch=8, dimension=16, parameters=1000, channels=[3, 5], groups=2)
-    assert sent.embedding_bytes == 3 * 3 / 4 * (2 * 8 * 16 * 4)
+    assert sent.embedding_bytes == 2 * 3 / 4 * (2 * 8 * 16 * 4)
     assert sent.gradient_bytes == 2 * 3 / 4 * 4000
-    assert sent.batchnorm_bytes == 2 * (2 * 3 / 4 * 4 * ((2 * 2 * 3 + 1) + (2 * 2 * 5 + 1)))
+    assert sent.batchnorm_bytes == 2 * 3 / 4 * (8 + 4) * (2 * 2 * 3 + 2 * 2 * 5)
     assert set(vars(traffic(1, 8, 16, 1000, [3], 2)).values()) == {0}
 
 
@@ -37,10 +37,13 @@ def test_bytes_are_those_of_the_messages(monkeypatch):
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
     try:
         sent = []
-        reduce, gather = dist.all_reduce, dist.all_gather
+        reduce, gather, scatter = dist.all_reduce, dist.all_gather_into_tensor, dist.reduce_scatter_tensor
         monkeypatch.setattr(dist, "all_reduce", lambda x, *a, **k: (sent.append(2 * x.nbytes // 2), reduce(x, *a, **k)))
         monkeypatch.setattr(
-            dist, "all_gather", lambda parts, x: (sent.append(sum(p.nbytes for p in parts) // 2), gather(parts, x))
+            dist, "all_gather_into_tensor", lambda whole, x: (sent.append(whole.nbytes // 2), gather(whole, x))
+        )
+        monkeypatch.setattr(
+            dist, "reduce_scatter_tensor", lambda x, whole: (sent.append(whole.nbytes // 2), scatter(x, whole))
         )
         objective = build_step(TINY, distributed.Processes(0, 2, CPU), **CARE_SETTINGS).state.objective
         sent.clear()
@@ -56,11 +59,14 @@ def test_two_processes_measure_together():
     said = []
     row = scaling._together(TINY, number=2, threads=1, say=said.append)
     assert said[:2] == ["starting Python …", "building …"]
-    assert said[2].startswith("first step after ")
-    assert said[3].endswith("ms a step, measuring its communication")
-    assert len(said) == 4
+    assert said[2] == "measuring it alone"
+    assert said[3].startswith("first step after ")
+    assert said[4].endswith("ms a step, measuring its communication")
+    assert len(said) == 5
     assert row["samples_per_second"] == pytest.approx(2 * 8e3 / row["ms_per_step"])
     assert min(row["gather_ms"], row["average_ms"], row["batchnorm_bytes"]) > 0
+    assert row["predicted_ms"] >= row["alone_ms"] > 0
+    assert row["prediction_error"] == pytest.approx(row["predicted_ms"] / row["ms_per_step"] - 1)
 
 
 def test_one_process_sends_nothing(monkeypatch, capsys):

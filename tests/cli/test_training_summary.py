@@ -51,7 +51,7 @@ def test_a_split_embedding_of_clouds_on_two_processes():
     assert found["views"] == "4 of each sample: 2 of rotations for simclr, 2 of rotations for split"
     assert found["steps"].endswith("256 samples each, in 2 processes and 2 micro-batches")
     assert found["optimizer"].startswith("adam, learning rate 0.001, constant after 3 epochs of warmup")
-    assert found["computed"] == "on cuda:1 in float32, compiled, seed 0"
+    assert found["computed"] == "on cuda:1 in float32, compiled, as a CUDA graph, seed 0"
 
 
 def test_views_that_serve_both_are_counted_once():

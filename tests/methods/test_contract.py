@@ -1,7 +1,7 @@
 """What every registered method keeps to, without a test of its own: the list comes from the registry.
 
-Two processes against one are in `tests/train/two_processes.py`, captured steps in `tests/train/test_graph.py`, for the
-same list.
+Several processes against one are in `tests/train/several_processes.py`, captured steps in
+`tests/train/test_graph.py`, for the same list.
 """
 
 import dataclasses

@@ -10,10 +10,11 @@ import torch
 from watched import StopAfter, watch
 
 import care.cli
-from care.train import Config, Interrupted, Progress, distributed, prepare, train
+from care.train import Config, Interrupted, Progress, distributed, loop, prepare, train
 from care.train.state import build_state
 from care.train.step import Step
 
+loop.STEPS_BETWEEN_MESSAGES = 1  # epochs have three steps
 ENDS = (Interrupted, FloatingPointError, ValueError, OSError)
 
 
@@ -42,7 +43,7 @@ def run(config, folder, resume=False, progress=None):
 
 def stopped(config, folder, rank):
     """SIGTERM to one process within an epoch, Ctrl-C to the other at the end of an epoch, and to the end."""
-    ends = [ending(run, config, folder / "stopped", False, StopAfter(2, signal.SIGTERM) if rank == 1 else None)]
+    ends = [ending(run, config, folder / "stopped", False, StopAfter(1, signal.SIGTERM) if rank == 1 else None)]
     if rank == 0:
         shutil.copytree(folder / "stopped", folder / "two to one")
     distributed.any_rank(False)  # both have come here
@@ -71,9 +72,9 @@ def spoiled_gradient(config, folder, rank):
 
 
 def kept(state):
-    """All that a step changes: parameters, momentum encoder, queue and the optimizer's momenta."""
-    optimizer = {f"momentum {i}": s["momentum_buffer"] for i, s in state.optimizer.state_dict()["state"].items()}
-    tensors = dict(state.objective.named_parameters()) | {"queue": state.objective.method.queue} | optimizer
+    """All that a step changes: parameters, and the optimizer's moments."""
+    moments = {f"{k} {i}": v for i, s in state.optimizer.state_dict()["state"].items() for k, v in s.items()}
+    tensors = dict(state.objective.named_parameters()) | moments
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 

@@ -24,15 +24,13 @@ EPOCHS = 3
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parent)}
 
 
-def torchrun(*command, cwd):
-    done = subprocess.run([*TORCHRUN, *command], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_the_averaged_gradient_is_that_of_one_process(tmp_path):
-    """For every method, in float64: parameters to 1e-10, and BatchNorm's running statistics too."""
-    assert "vicreg" in torchrun(str(HERE / "two_processes.py"), cwd=tmp_path)
+    """For every method, in float64: parameters to 1e-10, and BatchNorm's running statistics too; of 2 and of 4."""
+    command = [sys.executable, str(HERE / "several_processes.py")]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 processes: vicreg" in done.stdout
+    assert "4 processes: in tiles" in done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +40,7 @@ def folder(tmp_path_factory):
     At the end each is a `care train` that gets signals: the second SIGTERM, then both whatever comes, until they end.
     """
     folder = tmp_path_factory.mktemp("two")
-    settings = {"method": "mocov2", "equivariance": "care", "care_weight": 1.0, "learning_rate": 0.001}
-    settings |= {"optimizer": "sgd"}
+    settings = {"equivariance": "care", "care_weight": 1.0, "optimizer": "sgd", "learning_rate": 1e-5}
     config = small_config(small_data(folder / "data"), epochs=EPOCHS, evaluate_every=EPOCHS, **settings)
     (folder / "config.toml").write_text(config.to_toml())
     train(prepare(config, folder / "one"))
@@ -101,12 +98,18 @@ def test_a_run_on_two_processes_is_the_run_on_one(folder, reports):
 
 
 def close(one, two):
-    """Over two epochs: after that, what the order of additions changed has grown."""
+    """Of every epoch, in fp32: the loss to 1e-5, and what it is made of.
+
+    With a larger learning rate a network as small as this one makes much of the order of additions: in a few steps
+    fp32 is as far from float64. Ten times this one changes the loss of the third epoch by 8e-3.
+    """
     ones, twos = Run(one).log(), Run(two).log()
     assert len(ones) == len(twos) == EPOCHS
-    for first, second in zip(ones[:2], twos[:2], strict=True):
-        for name in set(first) & {"loss", "info_nce", "equivariance", "displacement", "positive_cosine"}:
-            assert second[name] == pytest.approx(first[name], rel=1e-3), name
+    for first, second in zip(ones, twos, strict=True):
+        for name, within in {"loss": 1e-5, "info_nce": 1e-5, "equivariance": 1e-4, "gradient_norm": 1e-3}.items():
+            assert second[name] == pytest.approx(first[name], rel=within), (name, first["epoch"])
+    for name in ("displacement", "positive_cosine"):
+        assert twos[-1][name] == pytest.approx(ones[-1][name], rel=1e-3), name
 
 
 def test_signals_to_either_process_stop_both_and_lose_nothing(folder, reports):

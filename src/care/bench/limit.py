@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from care.bench.clock import time_calls
+from care.losses import info_nce
 from care.objective import build_encoder, view_plan, views_seen, views_taught
 from care.objective.registry import find
 from care.train import Config
@@ -12,6 +13,8 @@ from care.train import Config
 SIDE_ON_GPU, SIDE_ON_CPU = 8192, 2048
 # The backward pass of a product is two products of the same size.
 PASSES_OF_TRAINING = 3
+# Sizes of InfoNCE at which a similarity costs what it does in a large batch.
+IMAGES_ON_GPU, IMAGES_ON_CPU = 8192, 512
 
 
 def forward_flops(network: nn.Module, size: int) -> int:
@@ -39,3 +42,14 @@ def peak_flops(device: torch.device, seconds: float) -> float:
     a, b = torch.randn(2, side, side, dtype=dtype, device=device)
     out = torch.empty_like(a)
     return 2 * side**3 / time_calls(lambda: torch.mm(a, b, out=out), device, seconds).fastest
+
+
+def similarity_seconds(device: torch.device, dimension: int, seconds: float) -> float:
+    """Seconds that InfoNCE takes, forward and backward, for each cosine of an anchor with an embedding."""
+    images = IMAGES_ON_GPU if device.type == "cuda" else IMAGES_ON_CPU
+    z = torch.randn(2, images, dimension, device=device, requires_grad=True)
+
+    def differentiate() -> None:
+        torch.autograd.grad(info_nce(*z), z)
+
+    return time_calls(differentiate, device, seconds).median / (2 * images) ** 2

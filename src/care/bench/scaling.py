@@ -45,6 +45,8 @@ def _notes(settings: Settings, threads: int) -> tuple[str, ...]:
         shared,
         "Efficiency: samples/s ÷ (processes × samples/s of one). Gathering (two views, forward and backward) and"
         " averaging gradients are timed alone; in a step, averaging overlaps the backward pass.",
+        "Predicted by the model of docs/scale.md, from what each process takes while all of them compute and none talks"
+        " to another, and from the time of two messages.",
         "Bytes are what a process sends with ring algorithms, by formula: see docs/scale.md.",
     )
 

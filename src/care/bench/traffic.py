@@ -7,7 +7,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from care.objective import Objective
 
-FP32 = 4  # bytes of a gradient, and of BatchNorm's sums
+FP32 = 4  # bytes of a gradient, of embeddings too
+FP64 = 8  # of BatchNorm's sums in the forward pass; in the backward pass they are in fp32
 GATHERED_VIEWS = 2
 
 
@@ -15,7 +16,8 @@ GATHERED_VIEWS = 2
 class Traffic:
     """Bytes that each of W processes sends in a step, with ring algorithms.
 
-    A gather of M bytes (of all processes together) sends M (W − 1)/W, a sum over processes of M bytes twice as many.
+    A gather of M bytes (of all processes together) sends M (W − 1)/W, and so does a sum over processes of which each
+    gets its share; a sum that all get whole, twice as many.
     """
 
     embedding_bytes: int
@@ -32,17 +34,17 @@ def traffic(
     groups: int,
     embedding_width: int = FP32,
 ) -> Traffic:
-    """A step with a global batch of N = `batch`: each of two views gathers N d numbers and sums their gradients.
+    """A step with a global batch of N = `batch`: two views of N d numbers each are gathered, their gradients summed.
 
-    Gradients are P numbers. A BatchNorm of C channels sums 2 · groups · C + 1 numbers forward, and again backward.
+    Gradients are P numbers. A BatchNorm of C channels sums 2 · groups · C numbers forward, and again backward.
     """
     ring = (processes - 1) / processes
-    gathered = GATHERED_VIEWS * batch * dimension * embedding_width
-    sums = FP32 * sum(2 * groups * c + 1 for c in channels)
+    gathered = GATHERED_VIEWS * batch * dimension
+    sums = (FP64 + FP32) * sum(2 * groups * c for c in channels)
     return Traffic(
-        embedding_bytes=round((1 + 2) * ring * gathered),
+        embedding_bytes=round(ring * gathered * (embedding_width + FP32)),
         gradient_bytes=round(2 * ring * parameters * FP32),
-        batchnorm_bytes=round(2 * 2 * ring * sums),
+        batchnorm_bytes=round(2 * ring * sums),
     )
 
 

@@ -11,7 +11,7 @@ import torch
 
 from care.bench.baseline import MOST_WORKERS, Baseline
 from care.bench.clock import Timing, synchronize, time_calls
-from care.bench.limit import peak_flops, step_flops
+from care.bench.limit import peak_flops, similarity_seconds, step_flops
 from care.bench.phases import phase_seconds
 from care.bench.results import Row, Table
 from care.bench.saying import Say, then_measuring, under
@@ -20,7 +20,6 @@ from care.train import Config, distributed
 from care.train.arithmetic import cudnn_benchmark
 from care.train.compiling import forget_compiled
 from care.train.distributed import Processes
-from care.train.graph import CALLS_BEFORE_CAPTURE
 from care.train.state import build_state
 from care.train.step import Step
 
@@ -48,6 +47,7 @@ def measure_training(settings: Settings, say: Say) -> Table:
     with cudnn_benchmark():
         say("a large matrix product")
         peak = peak_flops(processes.device, min(settings.seconds, 1.0))
+        similarity = similarity_seconds(processes.device, settings.config().embedding_dim, min(settings.seconds, 1.0))
         for name, chosen in METHODS.items():
             about = under(say, f"{network}, {name}")
             rows[name] = {"name": name, **_ours(settings, processes, peak, chosen, about)}
@@ -55,6 +55,7 @@ def measure_training(settings: Settings, say: Say) -> Table:
             name = f"{name}, {AUTHORS}"
             about = under(say, f"{network}, {name}")
             rows[name] = {"name": name, **_theirs(settings, processes, peak, chosen, about)}
+    rows["CARE"]["similarity_ps"] = 1e12 * similarity  # of InfoNCE, for care bench scaling --simulate
     for ours, theirs in COMPARED_WITH.items():
         rates = (rows[name]["samples_per_second"] for name in (ours, f"{theirs}, {AUTHORS}"))
         rows[ours]["ratio"] = next(rates) / next(rates)
@@ -70,7 +71,7 @@ def build_step(settings: Settings, processes: Processes, **chosen: Any) -> Step:
 
 def warmup_calls(step: Step) -> int:
     """How many calls it takes until a step is compiled and, where it will be, captured."""
-    return CALLS_BEFORE_CAPTURE + 2 if step.graph else 2
+    return step.graph.few + 2 if step.graph else 2
 
 
 def building(settings: Settings) -> str:

@@ -10,6 +10,7 @@ import typer
 from care.atomic_files import make_folder, write_atomically
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_file
+from care.cli.simulation import drawn, simulation
 
 
 def bench(
@@ -34,6 +35,21 @@ def bench(
     compile: Annotated[
         bool | None, typer.Option("--compile/--no-compile", help="As care train --compile. Default: on a GPU only.")
     ] = None,
+    simulate: Annotated[
+        int | None,
+        typer.Option(help="With scaling: measure one process, simulate 8, 64 … up to so many GPUs.", min=2, max=65536),
+    ] = None,
+    measured: Annotated[
+        Path | None,
+        typer.Option(help="With --simulate: a JSON of care bench train, of any machine, in place of measuring here."),
+    ] = None,
+    node: Annotated[int, typer.Option(help="With --simulate: GPUs of a node.", min=1)] = 8,
+    inside: Annotated[
+        str, typer.Option(help="With --simulate: GB/s of a GPU inside of a node, and µs of a hop. An assumption.")
+    ] = "400,1.5",
+    between: Annotated[
+        str, typer.Option(help="With --simulate: GB/s of a GPU between nodes, and µs of a hop. An assumption.")
+    ] = "50,5",
     out: Annotated[Path, typer.Option(help="Where to write every number, as JSON.")] = Path("bench.json"),
 ) -> None:
     """Measure training, augmentations, loading, several processes and the start, on random images.
@@ -41,7 +57,8 @@ def bench(
     Training is compared with the limit of this machine, and with the same method as people write it: a DataLoader,
     torchvision on one picture at a time, one forward pass per view. What is being done is said on the error stream.
 
-    Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold]
+    Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold],
+    [bold]care bench scaling --simulate 512[/bold]
     """
     with users_input():
         from care.bench import chosen_parts, default_settings, measure_speed
@@ -57,13 +74,18 @@ def bench(
             images=images,
             compile=compile,
         )
+        if (simulate or measured) and (names != ["scaling"] or simulate is None):
+            raise ValueError("--simulate and --measured are for one part: care bench scaling --simulate 512")
         settings.check()
+        imagined = simulation(simulate, measured, node, inside, between) if simulate else None
         make_folder(out.absolute().parent)
         claim_file(out)
-    report = measure_speed(names, settings, _with_seconds())
+    report = imagined(settings, _with_seconds()) if imagined else measure_speed(names, settings, _with_seconds())
     with users_input():
         write_atomically(out, report.to_json().encode())
-    typer.echo(f"{report.text()}\n\n{out}")
+        if imagined:
+            write_atomically(out.with_suffix(".png"), drawn(report))
+    typer.echo(f"{report.tables[0].text() if imagined else report.text()}\n\n{out}")
 
 
 def _with_seconds() -> Callable[[str], None]:

@@ -138,8 +138,8 @@ def _optimizer(config: Config) -> str:
 
 
 def _computed(config: Config, facts: Facts) -> str:
-    one_gpu = facts.device.startswith("cuda") and facts.processes == 1
-    graph = config.graph and one_gpu and facts.precision != "float16" and not config.activation_checkpointing
+    on_gpu = facts.device.startswith("cuda")
+    graph = config.graph and on_gpu and facts.precision != "float16" and not config.activation_checkpointing
     ways = [word for word, used in (("compiled", facts.compiled), ("as a CUDA graph", graph)) if used]
     return ", ".join([f"on {facts.device} in {facts.precision}", *ways, f"seed {config.seed}"])
 

@@ -10,10 +10,12 @@ from torch.utils.checkpoint import checkpoint
 from care.geometry import Euclidean
 from care.losses.checks import check_views
 
+ALL = slice(None)
+
 
 def compare(
-    views: Sequence[Float[Tensor, "n d"]], scales: Sequence[float], tile: int | None = None
-) -> tuple[Float[Tensor, "v n v"], list[Float[Tensor, "v n v"]]]:
+    views: Sequence[Float[Tensor, "n d"]], scales: Sequence[float], tile: int | None = None, anchors: slice = ALL
+) -> tuple[Float[Tensor, "v m v"], list[Float[Tensor, "v m v"]]]:
     """(c_ab,ii at [a, i, b], for every scale log(Σ_{j≠i} e^{scale·c_aa,ij} + Σ_{j≠i} e^{scale·c_ab,ij}) there).
 
     c_ab,ij is the cosine of image i in view a, the anchor, and image j in view b: the negatives of an anchor and its
@@ -21,32 +23,34 @@ def compare(
 
     Every product of two views is computed once, whatever the number of pairs that it is a part of. With `tile`, anchors
     are handled that many at a time and recomputed in the backward pass: memory grows with tile·vn instead of (vn)².
+    Of all n images, the m of the slice `anchors` are anchors: a process compares its own with those of all processes.
     """
     check_views(*views)
     if tile is not None and tile < 1:
         raise ValueError(f"a tile needs at least one anchor, got {tile}")
     z = Euclidean().embed(torch.stack(list(views)))
-    return torch.einsum("aid,bid->aib", z, z), [_negatives(z, scale, tile) for scale in scales]
+    own = _rows(z, anchors)
+    return torch.einsum("aid,bid->aib", own, own), [_negatives(z, scale, tile, anchors) for scale in scales]
 
 
-def mean_over_positives(losses: Float[Tensor, "v n v"]) -> Float[Tensor, ""]:
+def mean_over_positives(losses: Float[Tensor, "v m v"]) -> Float[Tensor, ""]:
     """The mean over all anchors and their positives, which are in the other views."""
-    v, n, _ = losses.shape
+    v, m, _ = losses.shape
     other = 1 - torch.eye(v, dtype=losses.dtype, device=losses.device)
-    return (losses * other[:, None]).sum() / (v * n * (v - 1))
+    return (losses * other[:, None]).sum() / (v * m * (v - 1))
 
 
-def _negatives(z: Float[Tensor, "v n d"], scale: float, tile: int | None) -> Float[Tensor, "v n v"]:
+def _negatives(z: Float[Tensor, "v n d"], scale: float, tile: int | None, anchors: slice) -> Float[Tensor, "v m v"]:
     v, n, _ = z.shape
-    anchors, images = scale * z.flatten(0, 1), torch.arange(n, device=z.device)
+    own, images = scale * _rows(z, anchors).flatten(0, 1), torch.arange(n, device=z.device)[anchors].repeat(v)
     if tile is None:
-        found = other_images(anchors, z, images.repeat(v))
+        found = other_images(own, z, images)
     else:
-        tiles = zip(anchors.split(tile), images.repeat(v).split(tile), strict=True)
+        tiles = zip(own.split(tile), images.split(tile), strict=True)
         found = torch.cat([_recomputed(rows, z, image) for rows, image in tiles])
-    in_each = found.unflatten(0, (v, n))
-    own = in_each.diagonal(dim1=0, dim2=2).mT
-    return torch.logaddexp(own[:, :, None], in_each)
+    in_each = found.unflatten(0, (v, -1))
+    in_own = in_each.diagonal(dim1=0, dim2=2).mT
+    return torch.logaddexp(in_own[:, :, None], in_each)
 
 
 def other_images(
@@ -57,6 +61,11 @@ def other_images(
     itself = image[:, None] + n * torch.arange(v, device=z.device)
     similarity = (anchors @ z.flatten(0, 1).mT).scatter_(1, itself, -torch.inf)
     return similarity.unflatten(1, (v, n)).logsumexp(2)
+
+
+def _rows(z: Float[Tensor, "v n d"], anchors: slice) -> Float[Tensor, "v m d"]:
+    """z itself where all are anchors: a part of z would add up its gradients in another order."""
+    return z if anchors == ALL else z[:, anchors]
 
 
 def _recomputed(*args: Tensor) -> Tensor:

@@ -4,19 +4,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.losses.checks import check_temperature
-from care.losses.compare import compare, mean_over_positives
+from care.losses.compare import ALL, compare, mean_over_positives
 from care.losses.precision import full_precision
 
 
 @full_precision
-def dcl(*views: Float[Tensor, "n d"], temperature: float = 0.1, tile: int | None = None) -> Float[Tensor, ""]:
+def dcl(
+    *views: Float[Tensor, "n d"], temperature: float = 0.1, tile: int | None = None, anchors: slice = ALL
+) -> Float[Tensor, ""]:
     """L_DCL = E_i [−z_i·z_i⁺/τ + log Σ_{2N−2 negatives} e^{z_i·z⁻/τ}].
 
-    Positives, negatives, more than two views and `tile` are those of `info_nce`. Of an easy positive, InfoNCE has
-    hardly a gradient; this has all of it.
+    Positives, negatives, more than two views, `tile` and `anchors` are those of `info_nce`. Of an easy positive,
+    InfoNCE has hardly a gradient; this has all of it.
     """
     check_temperature(temperature)
-    cosine, (negatives,) = compare(views, [1 / temperature], tile)
+    cosine, (negatives,) = compare(views, [1 / temperature], tile, anchors)
     return mean_over_positives(negatives - cosine / temperature)
 
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.losses.checks import check_temperature
-from care.losses.compare import compare, mean_over_positives
+from care.losses.compare import ALL, compare, mean_over_positives
 from care.losses.precision import full_precision
 
 
@@ -18,6 +18,7 @@ def hard_negatives(
     class_prior: float = 0.1,
     concentration: float = 1.0,
     tile: int | None = None,
+    anchors: slice = ALL,
 ) -> Float[Tensor, ""]:
     """E_i [−log( e^{s_i⁺} / (e^{s_i⁺} + g_i) )], s = z·z'/τ, with an estimate g_i of what true negatives add up to:
 
@@ -27,7 +28,8 @@ def hard_negatives(
     larger the `concentration` β, the more the hard ones count: β = 0 is the debiased loss, and τ⁺ = 0 with it InfoNCE.
     """
     _check(temperature, class_prior, concentration)
-    cosine, (hard, weights) = compare(views, [(1 + concentration) / temperature, concentration / temperature], tile)
+    scales = [(1 + concentration) / temperature, concentration / temperature]
+    cosine, (hard, weights) = compare(views, scales, tile, anchors)
     N = 2 * len(views[0]) - 2
     positive, all_negatives = cosine / temperature, hard - weights + math.log(N)
     largest = torch.maximum(positive, all_negatives).detach()  # that no exponential overflows

@@ -5,12 +5,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.losses.checks import check_temperature
-from care.losses.compare import compare, mean_over_positives
+from care.losses.compare import ALL, compare, mean_over_positives
 from care.losses.precision import full_precision
 
 
 @full_precision
-def info_nce(*views: Float[Tensor, "n d"], temperature: float = 0.5, tile: int | None = None) -> Float[Tensor, ""]:
+def info_nce(
+    *views: Float[Tensor, "n d"], temperature: float = 0.5, tile: int | None = None, anchors: slice = ALL
+) -> Float[Tensor, ""]:
     """L_InfoNCE = E_i [−log( e^{z_i·z_i⁺/τ} / (e^{z_i·z_i⁺/τ} + Σ_{2N−2 negatives} e^{z_i·z⁻/τ}) )].
 
     z[i] is image i in every view. Each of two views is an anchor once, its other view is the positive and the
@@ -18,10 +20,11 @@ def info_nce(*views: Float[Tensor, "n d"], temperature: float = 0.5, tile: int |
     all pairs of them.
 
     With `tile`, anchors are handled that many at a time and recomputed in the backward pass: memory grows with
-    tile·2N instead of (2N)², values and gradients are the same.
+    tile·2N instead of (2N)², values and gradients are the same. With `anchors`, the images of this slice alone are
+    anchors, and all others their negatives: a process's part of the loss of all processes.
     """
     check_temperature(temperature)
-    cosine, (negatives,) = compare(views, [1 / temperature], tile)
+    cosine, (negatives,) = compare(views, [1 / temperature], tile, anchors)
     positive = cosine / temperature
     return mean_over_positives(torch.logaddexp(positive, negatives) - positive)
 

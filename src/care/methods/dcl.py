@@ -21,6 +21,6 @@ class DCL(SimCLR):
     Settings: ClassVar[type[DCLSettings]] = DCLSettings
 
     def terms(self, *views: EncodedView) -> Terms:
-        """The loss of all views, with the images of all processes as negatives."""
+        """The loss of all views of our own images, with those of all processes as negatives."""
         s, z = self.settings, [view.z for view in views]
-        return {"dcl": Term(dcl(*z, temperature=s.temperature, tile=s.tile))}
+        return {"dcl": Term(dcl(*z, temperature=s.temperature, tile=s.tile, anchors=self.rows))}

@@ -24,9 +24,8 @@ class HardNegatives(SimCLR):
     Settings: ClassVar[type[HardNegativesSettings]] = HardNegativesSettings
 
     def terms(self, *views: EncodedView) -> Terms:
-        """The loss of all views, with the images of all processes as negatives."""
+        """The loss of all views of our own images, with those of all processes as negatives."""
         s, z = self.settings, [view.z for view in views]
-        loss = hard_negatives(
-            *z, temperature=s.temperature, class_prior=s.class_prior, concentration=s.concentration, tile=s.tile
-        )
+        given = {"class_prior": s.class_prior, "concentration": s.concentration, "tile": s.tile, "anchors": self.rows}
+        loss = hard_negatives(*z, temperature=s.temperature, **given)
         return {"hard_negatives": Term(loss)}

@@ -31,6 +31,6 @@ class SimCLR(Method):
         return settings.views * (ViewSpec(policy, batch),)
 
     def terms(self, *views: EncodedView) -> Terms:
-        """InfoNCE of all views, with the images of all processes as negatives."""
+        """InfoNCE of all views of our own images, with those of all processes as negatives."""
         s, z = self.settings, [view.z for view in views]
-        return {"info_nce": Term(info_nce(*z, temperature=s.temperature, tile=s.tile))}
+        return {"info_nce": Term(info_nce(*z, temperature=s.temperature, tile=s.tile, anchors=self.rows))}

@@ -22,13 +22,15 @@ def normalize_parts(
     groups: int,
     eps: float,
     reduce: Reduce | None = None,
+    processes: int = 1,
 ) -> tuple[Float[Tensor, "n c *space"], Float[Tensor, "groups c"], Float[Tensor, "groups c"]]:
     """((x − μ) / √(σ² + ε) · weight + bias, μ, unbiased σ²) with μ and σ² of each of `groups` parts and each channel.
 
     σ² = E(x − s)² − (μ − s)² for a guess s of μ, `shift`, such as the running mean: one pass instead of two, and no
-    cancellation where the guess is good. `reduce` sums over all processes, which hold equal shares of every part.
+    cancellation where the guess is good. `reduce` sums over all `processes`, which hold equal shares of every part: how
+    many numbers a sum is of is known without asking the others, or the GPU.
     """
-    return _NormalizeParts.apply(x, weight, bias, shift, groups, eps, reduce)
+    return _NormalizeParts.apply(x, weight, bias, shift, groups, eps, reduce, processes)
 
 
 class _NormalizeParts(torch.autograd.Function):
@@ -42,21 +44,21 @@ class _NormalizeParts(torch.autograd.Function):
         groups: int,
         eps: float,
         reduce: Reduce | None,
+        processes: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
         parts, dims = _parts(x, groups)
         guess = 0.0 if shift is None else _along_channels(shift.to(parts.dtype), parts)
-        centered = parts - guess
-        sums = centered.sum(dims, keepdim=True), centered.square().sum(dims, keepdim=True)
-        first, second, count = _over_processes(*sums, parts, reduce)
+        count = processes * _share(parts)
+        first, second = _over_processes(*_sums(parts, dims, guess, reduce), reduce)
         offset = first / count
-        variance = (second / count - offset.square()).clamp_min(0)
-        mean, scale = offset + guess, (variance + eps).rsqrt()
+        variance = (second / count - offset.square()).clamp_min(0).to(parts.dtype)
+        mean, scale = offset.to(parts.dtype) + guess, (variance + eps).rsqrt()
         out = (parts - mean) * scale
         if weight is not None and bias is not None:
             out = out * _along_channels(weight, parts) + _along_channels(bias, parts)
         found = mean.flatten(1), (variance * count / (count - 1)).flatten(1)
         ctx.save_for_backward(x, weight, mean, scale)
-        ctx.groups, ctx.reduce = groups, reduce
+        ctx.groups, ctx.reduce, ctx.count = groups, reduce, count
         ctx.mark_non_differentiable(*found)
         # A copy, because activations that follow change their input in place, which autograd forbids for a view.
         return out.flatten(0, 1).to(x.dtype, copy=True), *found
@@ -68,13 +70,13 @@ class _NormalizeParts(torch.autograd.Function):
         parts, dims = _parts(x, ctx.groups)
         dy, normalized = _parts(gradients[0], ctx.groups)[0], (parts - mean) * scale
         d_bias, d_weight = dy.sum(dims, keepdim=True), (dy * normalized).sum(dims, keepdim=True)
-        first, second, count = _over_processes(d_bias, d_weight, parts, ctx.reduce)
-        dx = scale * (dy - (first + normalized * second) / count)
+        first, second = _over_processes(d_bias, d_weight, ctx.reduce)
+        dx = scale * (dy - (first + normalized * second) / ctx.count)
         if weight is None:
-            return dx.flatten(0, 1).to(x.dtype), *[None] * 6
+            return dx.flatten(0, 1).to(x.dtype), *[None] * 7
         dx = dx * _along_channels(weight, parts)
         own = (d_weight.flatten(1).sum(0).to(weight.dtype), d_bias.flatten(1).sum(0).to(weight.dtype))
-        return dx.flatten(0, 1).to(x.dtype), *own, *[None] * 4
+        return dx.flatten(0, 1).to(x.dtype), *own, *[None] * 5
 
 
 def _parts(x: Tensor, groups: int) -> tuple[Tensor, list[int]]:
@@ -87,14 +89,29 @@ def _along_channels(vector: Tensor, parts: Tensor) -> Tensor:
     return vector.view([1, 1, -1] + [1] * (parts.ndim - 3))
 
 
-def _over_processes(
-    first: Tensor, second: Tensor, parts: Tensor, reduce: Reduce | None
-) -> tuple[Tensor, Tensor, Tensor | int]:
-    """Two sums and the count of what they are over, of all processes, in one message."""
-    count = parts[0].numel() // parts.shape[2]
+def _sums(parts: Tensor, dims: list[int], guess: Tensor | float, reduce: Reduce | None) -> tuple[Tensor, Tensor]:
+    """Σ (x − s) and Σ (x − s)² of this process.
+
+    Of several processes they are in float64: in float32, σ² would lose as many digits as (μ − s)²/σ² has, and the first
+    steps of a run have a poor guess. Without a compiler a pass more, for σ² of our own, loses none before.
+    """
+    if reduce is not None and not torch.compiler.is_compiling():
+        variance, mean = torch.var_mean(parts, dims, correction=0, keepdim=True)
+        offset, n = (mean - guess).double(), _share(parts)
+        return n * offset, n * (variance.double() + offset.square())
+    centered = parts - guess
+    sums = centered.sum(dims, keepdim=True), centered.square().sum(dims, keepdim=True)
+    return sums if reduce is None else (sums[0].double(), sums[1].double())
+
+
+def _share(parts: Tensor) -> int:
+    """How many numbers of a part and a channel this process has."""
+    return parts[0].numel() // parts.shape[2]
+
+
+def _over_processes(first: Tensor, second: Tensor, reduce: Reduce | None) -> tuple[Tensor, Tensor]:
+    """Two sums, of all processes, in one message."""
     if reduce is None:
-        return first, second, count
-    message = torch.cat([first.flatten(), second.flatten(), first.new_tensor([count])])
-    total = reduce(message)
-    n = first.numel()
-    return total[:n].view_as(first), total[n : 2 * n].view_as(second), total[2 * n]
+        return first, second
+    a, b = reduce(torch.cat([first.flatten(), second.flatten()])).chunk(2)
+    return a.view_as(first), b.view_as(second)

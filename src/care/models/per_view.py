@@ -20,12 +20,13 @@ from care.models.normalize import Reduce, normalize_parts
 class PerView(_BatchNorm):
     """BatchNorm on each of `groups` equal parts of the batch, as if they went through one after the other.
 
-    With `reduce`, a sum over all processes, the statistics are those of the part on all processes, which
-    hold equal shares of it.
+    With `reduce`, a sum over all `processes`, the statistics are those of the part on all of them, which hold equal
+    shares of it.
     """
 
     groups: int = 1
     reduce: Reduce | None = None
+    processes: int = 1
     # Within `batchnorm_groups`, the means and variances of the parts; running statistics follow when the pass is over.
     pending: tuple[Tensor, Tensor] | None = None
     deferred: bool = False
@@ -69,7 +70,7 @@ class PerView(_BatchNorm):
     def _normalize(self, x: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
         """(normalized, means, variances) of all parts at once."""
         shift = None if self.running_mean is None else self.running_mean.detach().clone()  # it is about to change
-        return normalize_parts(x, self.weight, self.bias, shift, groups, self.eps, self.reduce)
+        return normalize_parts(x, self.weight, self.bias, shift, groups, self.eps, self.reduce, self.processes)
 
     def _activated(self, normalized: Tensor) -> Tensor:
         """Some of timm's BatchNorms include the activation that follows."""
@@ -104,13 +105,16 @@ def _follow(seen: list[tuple[PerView, Tensor, Tensor]], momentum: float | None) 
         torch._foreach_lerp_(running, list(part), weight)
 
 
-def split_batchnorm(network: nn.Module, reduce: Reduce | None = None) -> nn.Module:
-    """Make every BatchNorm of `network` a `PerView`, in place: weights, names and state dict stay the same."""
+def split_batchnorm(network: nn.Module, reduce: Reduce | None = None, processes: int = 1) -> nn.Module:
+    """Make every BatchNorm of `network` a `PerView`, in place: weights, names and state dict stay the same.
+
+    With `reduce`, a sum over that many `processes`, statistics are those of all of them.
+    """
     for module in network.modules():
         if isinstance(module, _BatchNorm) and not isinstance(module, PerView):
             module.__class__ = _per_view(type(module))  # type: ignore[arg-type]
         if isinstance(module, PerView):
-            module.reduce = reduce
+            module.reduce, module.processes = reduce, processes
     return network
 
 

@@ -18,6 +18,7 @@ from care.objective.settings import Settings
 from care.objective.views import EncodedView, Policy, ViewPlan, ViewSpec
 
 Gather = Callable[[Tensor], Tensor]
+EVERY_ROW = slice(None)
 
 
 class Term(NamedTuple):
@@ -74,7 +75,8 @@ class Method(nn.Module):
     """A self-supervised method. A subclass says what its loss is (`terms`) and, where they differ from the usual ones,
     its settings, the views that it wants, its own modules and buffers (in `__init__`), and what happens after a step.
 
-    `gathered`: its loss compares images with each other, so embeddings come from all processes, with gradients.
+    `gathered`: its loss compares images with each other, so embeddings come from all processes, with gradients; `rows`
+    of them are this process's own. The mean over processes of what each makes of it is the loss.
     `any_views`: its loss takes any number of views from two up, so that those of an equivariance can be among them.
     `depends_on_length`: whether what it does at a step depends on how long training will be.
     """
@@ -88,6 +90,7 @@ class Method(nn.Module):
         super().__init__()
         self.settings, self.context = settings, context
         self.gather: Gather = on_one_process
+        self.rows = EVERY_ROW
 
     @classmethod
     def check(cls, settings: Any, context: Context) -> None:
@@ -145,6 +148,7 @@ class Equivariance(nn.Module):
         super().__init__()
         self.settings, self.context = settings, context
         self.gather: Gather = on_one_process
+        self.rows = EVERY_ROW
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from care.models import Encoder, forward_views
-from care.objective.method import Equivariance, Gather, Method, Terms
+from care.objective.method import EVERY_ROW, Equivariance, Gather, Method, Terms, on_one_process
 from care.objective.views import EncodedView, View, ViewPlan, with_embedding
 
 
@@ -38,7 +38,7 @@ class Objective(nn.Module):
         encoded = self._encode(views)
         terms: Terms = {}
         if self.method is not None:
-            terms |= self.method.terms(*(self._for_method(encoded[i]) for i in self.plan.method))
+            terms |= self.method.terms(*self._for_method([encoded[i] for i in self.plan.method]))
         if self.equivariance is not None:
             terms |= self.equivariance.terms(*(self._for_equivariance(encoded[i]) for i in self.plan.equivariance))
         return terms
@@ -48,11 +48,11 @@ class Objective(nn.Module):
         if self.method is not None:
             self.method.after_step(self.encoder, progress)
 
-    def gather_by(self, gather: Gather) -> None:
-        """Concatenate over processes by `gather`, which carries gradients back."""
+    def gather_by(self, gather: Gather, rows: slice = EVERY_ROW) -> None:
+        """Concatenate over processes by `gather`, which carries gradients back; `rows` of the result are our own."""
         for part in (self.method, self.equivariance):
             if part is not None:
-                part.gather = gather
+                part.gather, part.rows = gather, rows
 
     def exported(self) -> dict[str, Tensor]:
         """What a finished run keeps beside the encoder."""
@@ -104,18 +104,32 @@ class Objective(nn.Module):
             embeddings = forward_views(self.encoder.head, [view.f for view in passing], self.joint)
         return views | {i: with_embedding(views[i], z) for i, z in zip(heads, embeddings, strict=True)}
 
-    def _for_method(self, view: EncodedView) -> EncodedView:
+    def _for_method(self, views: list[EncodedView]) -> list[EncodedView]:
         """With the invariant part of the embedding, of all processes if the method compares images."""
-        if view.embedding is None or self.method is None:
-            return view
-        c = view.z[:, : view.z.shape[1] - self.equivariant_dim]
-        return with_embedding(view, self.method.gather(c) if self.method.gathered else c)
+        embedded = [i for i, view in enumerate(views) if view.embedding is not None]
+        parts = {i: views[i].z[:, : views[i].z.shape[1] - self.equivariant_dim] for i in embedded}
+        if self.method is not None and self.method.gathered and self.method.gather is not on_one_process:
+            parts = gather_together(parts, self.method.gather)
+        return [with_embedding(view, parts[i]) if i in parts else view for i, view in enumerate(views)]
 
     def _for_equivariance(self, view: EncodedView) -> EncodedView:
         """With the equivariant part of the embedding, or all of it where it is not split."""
         if not self.equivariant_dim or (self.equivariance is not None and self.equivariance.whole):
             return view
         return with_embedding(view, view.z[:, view.z.shape[1] - self.equivariant_dim :])
+
+
+def gather_together(parts: Mapping[int, Tensor], gather: Gather) -> dict[int, Tensor]:
+    """Every part gathered, those with as many rows in one message: most of what a small message takes is its start."""
+    messages: dict[int, list[int]] = {}
+    for i, part in parts.items():
+        messages.setdefault(len(part), []).append(i)
+    found: dict[int, Tensor] = {}
+    for together in messages.values():
+        widths = [parts[i].shape[1] for i in together]
+        columns = gather(torch.cat([parts[i] for i in together], dim=1)).split(widths, dim=1)
+        found |= dict(zip(together, columns, strict=True))
+    return found
 
 
 def positions_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> list[int]:

@@ -82,7 +82,7 @@ class Config(ObjectiveSettings):
     activation_checkpointing: bool = setting(
         False, "Compute activations twice instead of keeping them: less memory, more time. Models of timm only."
     )
-    graph: bool = setting(True, "On one GPU, replay the whole step as a CUDA graph.")
+    graph: bool = setting(True, "On GPUs, replay the whole step as a CUDA graph, messages between processes included.")
     deterministic: bool = setting(False, "On a GPU, too, the same seed gives the same bits; slower.")
     evaluate_every: int | None = setting(
         None,

@@ -35,6 +35,11 @@ class Processes:
         """Whether this is the process that writes files and prints."""
         return self.rank == 0
 
+    @property
+    def together(self) -> bool:
+        """Whether there is a process group to talk to; it may be of one process."""
+        return dist.is_initialized()
+
     def rows(self, batch: int) -> slice:
         """The rows of a global batch that belong to this rank."""
         share = batch // self.world_size
@@ -46,6 +51,8 @@ def start(device: str) -> Processes:
 
     A process group that is not destroyed makes NCCL warn at the end of the program. Leaving at exit covers every way in
     which a training ends: finished, stopped, or with an error.
+
+    Tensors of GPUs travel by NCCL and those of the hosts by gloo: what hosts tell each other waits for no GPU.
     """
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     chosen = torch.device(resolve_device(device))
@@ -54,7 +61,7 @@ def start(device: str) -> Processes:
         torch.cuda.set_device(chosen)
     if world_size > 1:
         if not dist.is_initialized():
-            _join("nccl" if chosen.type == "cuda" else "gloo")
+            _join("cpu:gloo,cuda:nccl" if chosen.type == "cuda" else "gloo")
         atexit.register(_leave)
     return Processes(rank, world_size, chosen)
 
@@ -91,11 +98,11 @@ def resolve_device(device: str) -> str:
 
 
 def parallel(method: nn.Module, processes: Processes) -> nn.Module:
-    """The method in DistributedDataParallel, or itself on one process.
+    """The method in DistributedDataParallel, or itself where there is no process group.
 
     Buffers are not broadcast: every rank computes the same ones.
     """
-    if processes.world_size == 1:
+    if not processes.together:
         return method
     ids = [processes.device.index] if processes.device.type == "cuda" else None
     with warnings.catch_warnings(action="ignore", category=FutureWarning):  # newer versions of torch rename it
@@ -116,10 +123,41 @@ def all_reduce_max(value: int) -> int:
     """The maximum over all ranks, on every rank."""
     if not dist.is_initialized():
         return value
-    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-    values = torch.tensor(value, device=device)
+    values = torch.tensor(value)
     dist.all_reduce(values, op=dist.ReduceOp.MAX)
-    return int(values.item())
+    return int(values)
+
+
+class Agreement:
+    """The maximum over all ranks of a wish that stays until it is granted, and nobody waits for it in the meantime.
+
+    Every so many calls a message with the wishes is sent; its answer is read when the next one is due. A rank waits
+    only for one that is that many steps behind. Other calls return 0. Without other ranks, each call returns the wish.
+    """
+
+    def __init__(self, every: int) -> None:
+        self.every, self.calls = every, 0
+        self.message: tuple[Tensor, dist.Work] | None = None
+
+    def __call__(self, wish: int) -> int:
+        """What all ranks do now, the same on every rank."""
+        if not dist.is_initialized():
+            return wish
+        self.calls += 1
+        if self.calls % self.every:
+            return 0
+        granted = self._answer()
+        values = torch.tensor(0 if granted else wish)  # what is granted now need not be asked for again
+        work = dist.all_reduce(values, op=dist.ReduceOp.MAX, async_op=True)
+        self.message = (values, work)
+        return granted
+
+    def _answer(self) -> int:
+        if self.message is None:
+            return 0
+        values, work = self.message
+        work.wait()
+        return int(values)
 
 
 def any_rank(flag: bool) -> bool:
@@ -155,15 +193,20 @@ def on_rank_0(processes: Processes, work: Callable[..., T], *arguments: Any) -> 
 class _AllGather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]
-        dist.all_gather(parts, x.contiguous())
-        return torch.cat(parts)
+        rows = x.new_empty((dist.get_world_size() * len(x), *x.shape[1:]))
+        dist.all_gather_into_tensor(rows, x.contiguous())
+        return rows
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        gradient = gradient.clone(memory_format=torch.contiguous_format)  # autograd may share it with other nodes
-        dist.all_reduce(gradient)
-        return gradient.chunk(dist.get_world_size())[dist.get_rank()]
+        """The sum over all ranks of the gradient of our own rows: each rank is sent what is its own, and no more.
+
+        Of bf16 it is added up in fp32, or what hundreds of ranks add would be rounded as often.
+        """
+        exact = gradient.to(torch.promote_types(gradient.dtype, torch.float32)).contiguous()
+        own = exact.new_empty((len(exact) // dist.get_world_size(), *exact.shape[1:]))
+        dist.reduce_scatter_tensor(own, exact)
+        return own.to(gradient.dtype)
 
 
 class _AllReduce(torch.autograd.Function):

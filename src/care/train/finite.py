@@ -11,23 +11,29 @@ from care.train import distributed
 class FiniteCheck:
     """Checks running sums of the terms of the loss and of the gradient's norm: once not finite, they stay so.
 
-    On a GPU, `ask` starts a copy of the answer to the host, and the next `ask` reads it if the copy is done.
+    On a GPU, `ask` starts a copy of the answer to the host, and the next `ask` reads it if the copy is done; what the
+    hosts have read they tell each other with the one after that.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self.device = device
+        self.device, self.agreed = device, distributed.Agreement(every=1)
         self.asked: tuple[list[str], Tensor, torch.cuda.Event] | None = None
 
     def ask(self, sums: Mapping[str, Tensor], step: int) -> None:
         """FloatingPointError if a sum is not finite or, on a GPU, was not finite at the last call."""
-        bad = _not_finite(sums) if self.device.type == "cpu" else self._answer()
-        _raise(bad, step)
-        if self.device.type != "cpu":
-            self._ask(sums)
+        if self.device.type == "cpu":
+            self.wait(sums, step)
+            return
+        bad = self._answer()
+        if self.agreed(int(bool(bad))):
+            raise _error(bad, step)
+        self._ask(sums)
 
     def wait(self, sums: Mapping[str, Tensor], step: int) -> None:
-        """FloatingPointError if a sum is not finite now. Waits for the GPU; called before a checkpoint is written."""
-        _raise(_not_finite(sums), step)
+        """FloatingPointError if a sum is not finite now, on any rank. Waits for the GPU; called before a checkpoint."""
+        bad = _not_finite(sums)
+        if distributed.any_rank(bool(bad)):
+            raise _error(bad, step)
 
     def _ask(self, sums: Mapping[str, Tensor]) -> None:
         flags = torch.stack(list(sums.values())).isfinite()
@@ -48,8 +54,5 @@ def _not_finite(sums: Mapping[str, Tensor]) -> list[str]:
     return [name for name, value in sums.items() if not torch.isfinite(value)]
 
 
-def _raise(bad: list[str], step: int) -> None:
-    """FloatingPointError on every rank if any of them has found something."""
-    if distributed.any_rank(bool(bad)):
-        which = ", ".join(bad) or "a term on another process"
-        raise FloatingPointError(f"{which} is not finite at step {step}")
+def _error(bad: list[str], step: int) -> FloatingPointError:
+    return FloatingPointError(f"{', '.join(bad) or 'a term on another process'} is not finite at step {step}")

@@ -26,6 +26,8 @@ from care.train.writer import Writer
 
 # What a process may want after a step; the highest of all processes is done.
 GO_ON, SAVE, STOP = range(3)
+# How often processes tell each other what they want: done is what was wanted one time before, or at the epoch's end.
+STEPS_BETWEEN_MESSAGES = 4
 
 
 class Interrupted(Exception):
@@ -57,7 +59,7 @@ def _train(job: Job, progress: Progress) -> None:
     if step.compiled:
         progress.say("compiling the network and the augmentations: about a minute at the first start")
     samples, steps = place(job.samples, processes.device), job.steps_per_epoch
-    save_due = _clock(saving.minutes)
+    save_due, agreed = _clock(saving.minutes), distributed.Agreement(STEPS_BETWEEN_MESSAGES)
 
     arithmetic = deterministic_algorithms() if config.deterministic else cudnn_benchmark()
     with _signals() as stop_wanted, arithmetic, Writer() as writer:
@@ -70,7 +72,7 @@ def _train(job: Job, progress: Progress) -> None:
             while state.step < end:
                 step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
-                asked = distributed.all_reduce_max(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
+                asked = agreed(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
                 wanted = max(asked, SAVE if job.saves_after(state.step) else GO_ON)
                 if wanted != GO_ON or state.step == end:
                     step.finite.wait(state.sums, state.step)  # before anything is made of them; and the clock is right
@@ -185,7 +187,7 @@ def _clock(minutes: float) -> Callable[[], bool]:
 
 @contextmanager
 def _signals() -> Iterator[Callable[[], bool]]:
-    """While training, SIGTERM and Ctrl-C ask to stop after the step instead of stopping at once."""
+    """While training, SIGTERM and Ctrl-C ask to stop after a step instead of stopping at once."""
     wanted = False
 
     def ask(*_: object) -> None:

@@ -126,8 +126,9 @@ def build_state(config: Config, samples: Samples, processes: Processes, begins: 
     if config.activation_checkpointing:
         checkpoint_activations(encoder.backbone)
     objective = build_objective(config, encoder, config.batch_size // config.accumulate, processes.world_size)
-    objective.gather_by(distributed.all_gather)
-    split_batchnorm(objective, distributed.all_reduce if processes.world_size > 1 else None)
+    if processes.together:
+        objective.gather_by(distributed.all_gather, processes.rows(config.batch_size // config.accumulate))
+        split_batchnorm(objective, distributed.all_reduce, processes.world_size)
     objective = objective.to(processes.device)
     if len(samples.source) == 2:
         objective = objective.to(memory_format=encoder.memory_format)

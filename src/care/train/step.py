@@ -14,7 +14,7 @@ from care.train.compiling import compiles, keep_what_is_compiled
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.finite import FiniteCheck
-from care.train.graph import Graph
+from care.train.graph import CALLS_BEFORE_CAPTURE, CALLS_BEFORE_CAPTURE_TOGETHER, Graph
 from care.train.optimizers import set_learning_rate
 from care.train.schedule import learning_rate
 from care.train.state import State, kept_of, precise, precision
@@ -30,8 +30,9 @@ class Step:
     """Called with the micro-batches of a step, it trains on them.
 
     The host's part of a step is small: hand over the batch, the learning rate and the seeds. The rest (draw
-    augmentations, apply them, forward, backward, update) is the device's. On one GPU it is captured once as a CUDA
-    graph and replayed: launching its thousand kernels one by one takes the host longer than the GPU needs for them.
+    augmentations, apply them, forward, backward, update) is the device's. On GPUs it is captured once as a CUDA graph,
+    with the messages to other processes, and replayed: launching its thousand kernels one by one takes the host longer
+    than the GPU needs for them.
     """
 
     def __init__(self, state: State, config: Config, processes: Processes, steps_per_epoch: int) -> None:
@@ -41,10 +42,13 @@ class Step:
         if self.compiled:
             keep_what_is_compiled()
             state.objective.encoder.compile_encode()
-        self.parallel = distributed.parallel(state.objective, processes)
         self.make = torch.compile(make_view, dynamic=False) if self.compiled else make_view
         self.generators = [torch.Generator(processes.device) for _ in range(config.accumulate)]
-        self.graph = Graph(self._compute, self.generators) if _can_capture(state, config, processes) else None
+        few = CALLS_BEFORE_CAPTURE_TOGETHER if processes.together else CALLS_BEFORE_CAPTURE
+        self.graph = Graph(self._compute, self.generators, few) if _can_capture(state, config, processes) else None
+        # What sends gradients adds them up on the stream on which it was made: of another the graph would know nothing.
+        with self.graph.on_its_stream() if self.graph else nullcontext():
+            self.parallel = distributed.parallel(state.objective, processes)
         # In memory, where a graph reads what changes from step to step.
         self.progress = torch.zeros((), dtype=precise(processes.device), device=processes.device)
         self.finite = FiniteCheck(processes.device)
@@ -122,12 +126,12 @@ class Step:
     @contextmanager
     def _synchronized(self, last: bool) -> Iterator[None]:
         """Gradients are averaged over processes once a step, with the last micro-batch."""
-        with nullcontext() if last or self.processes.world_size == 1 else self.parallel.no_sync():  # type: ignore[operator]
+        with nullcontext() if last or not self.processes.together else self.parallel.no_sync():  # type: ignore[operator]
             yield
 
 
 def _can_capture(state: State, config: Config, processes: Processes) -> bool:
-    """On one GPU, unless the host has a part in every step: it looks whether a scaled loss overflowed, and keeps the
+    """On GPUs, unless the host has a part in every step: it looks whether a scaled loss overflowed, and keeps the
     random state of activations that are computed again."""
-    one_gpu = processes.device.type == "cuda" and processes.world_size == 1
-    return config.graph and one_gpu and not state.scaler.is_enabled() and not config.activation_checkpointing
+    on_gpu = processes.device.type == "cuda"
+    return config.graph and on_gpu and not state.scaler.is_enabled() and not config.activation_checkpointing

@@ -1,0 +1,99 @@
+"""Run by a test: gradients of two processes against one, in float64, for everything that is registered, and of four."""
+
+import torch
+from forked import together
+
+from care.models import split_batchnorm
+from care.objective import total
+from care.train import distributed
+from objective.small import REGISTERED_ONCE, build, drawn, noise
+
+BATCH = 8
+CASES = {
+    **REGISTERED_ONCE,
+    "care alone": {"method": "none", "equivariance": "care"},
+    "split queue": {"method": "mocov2", "equivariance": "split"},
+    "split prediction": {"method": "byol", "equivariance": "split"},
+    "another form": {"method": "invariance", "equivariance": "care", "form": "minkowski"},
+    "all views": {"method": "simclr", "equivariance": "split", "contrast": "all"},
+    "symmetric queue": {"method": "mocov2", "symmetric": True},
+    "half of each chunk": {"equivariance": "split", "chunks": 2, "equivariance_fraction": 0.5},
+    "in tiles": {"method": "simclr", "equivariance": "care", "tile": 3},
+    "shared views": {"method": "mocov2", "equivariance": "care", "equivariance_views": "shared"},
+}
+OF_FOUR = ("simclr", "in tiles", "all views", "vicreg", "split queue")
+
+
+def gradients(objective, wrapped, views):
+    total(wrapped(views)).backward()
+    objective.after_step(torch.tensor(0.3, dtype=torch.float64))
+    return {name: p.grad for name, p in objective.named_parameters() if p.grad is not None}, objective.state_dict()
+
+
+def check_a_sum_of_gathered_views(processes):
+    """∇ of Σ (x + y)², where the sum of two gathered tensors hands both the same gradient."""
+    x, y = (torch.full((2, 3), value, dtype=torch.float64, requires_grad=True) for value in (1.0, 2.0))
+    (distributed.all_gather(x) + distributed.all_gather(y)).square().sum().backward()
+    expected = torch.full(
+        (2, 3), 2 * (1.0 + 2.0) * processes.world_size, dtype=torch.float64
+    )  # of every process's loss
+    torch.testing.assert_close(x.grad, expected)
+    torch.testing.assert_close(y.grad, expected)
+
+
+def check_a_wish(processes):
+    """Of the last process alone, from the third step on: all grant it at one step, once, and not before."""
+    agreed, last = distributed.Agreement(every=4), processes.world_size - 1
+    granted, wished = [], 0
+    for step in range(1, 25):
+        wished = 2 if processes.rank == last and step >= 3 and not any(granted) else 0
+        granted.append(agreed(wished))
+    assert [step for step, value in enumerate(granted, 1) if value] == [8], granted
+    assert granted[7] == 2
+
+
+def check_half_precision(processes):
+    """bf16 travels as it is. Its gradient is added up in fp32 and rounded once: in bf16, 1 + 2⁻⁸ + 2⁻⁸ + … is 1."""
+    n = processes.world_size
+    x = torch.full((1, n), 1.5, dtype=torch.bfloat16, requires_grad=True)
+    of_all = distributed.all_gather(x)
+    assert of_all.dtype == torch.bfloat16
+    assert torch.equal(of_all, torch.full_like(of_all, 1.5))
+    added = torch.full((n,), 2.0**-8)
+    added[processes.rank] = 1.0  # so that in some coordinate, whoever begins, the large number comes first
+    (of_all * added.bfloat16()).sum().backward()
+    rounded_once = torch.tensor(1.0 + (n - 1) * 2.0**-8).bfloat16()
+    assert torch.equal(x.grad, rounded_once.expand(1, n)), x.grad
+
+
+def check_gradients(processes, name, settings):
+    images, rows = noise(BATCH), processes.rows(BATCH)
+    alone = build(**settings)
+    expected, state = gradients(alone, alone, drawn(alone, images))
+    shared = build(processes=processes.world_size, **settings)
+    shared.gather_by(distributed.all_gather, rows)
+    split_batchnorm(shared, distributed.all_reduce, processes.world_size)
+    mine = drawn(shared, images[rows], rows=rows)
+    found, shared_state = gradients(shared, distributed.parallel(shared, processes), mine)
+    worst = max((found[key] - expected[key]).abs().max().item() for key in expected)
+    buffers = [key for key in state if state[key].is_floating_point()]
+    drift = max((shared_state[key] - state[key]).abs().max().item() for key in buffers)
+    assert found.keys() == expected.keys()
+    if processes.is_rank_0:
+        print(f"{processes.world_size} processes: {name} {worst:.2e} {drift:.2e}", flush=True)
+    assert worst < 1e-10, (name, worst)
+    assert drift < 1e-10, (name, drift)
+
+
+def check(cases):
+    processes = distributed.start("cpu")
+    check_a_sum_of_gathered_views(processes)
+    check_a_wish(processes)
+    check_half_precision(processes)
+    for name, settings in cases.items():
+        check_gradients(processes, name, settings)
+
+
+if __name__ == "__main__":
+    together(2, check, CASES)
+    together(4, check, {name: CASES[name] for name in OF_FOUR})
