@@ -3,7 +3,7 @@
 It listens on the loopback address. Other users of the machine reach that, too: they do not know the token, a random
 number in the address of the page that is new at every start. A page from elsewhere that a browser on this machine shows
 could still send requests here: those for another host name (DNS rebinding) or from another origin are refused. No part
-of an address is used as the path of a file: there are nine addresses, and all that they serve is in memory.
+of an address is used as the path of a file: the addresses are a fixed list, and all that they serve is in memory.
 """
 
 import contextlib
