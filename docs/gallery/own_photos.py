@@ -46,7 +46,8 @@ encoder = care.pretrain(
 )
 
 # %%
-# The features of any picture, and its nearest neighbors by them, green where they are of its class.
+# The features of any picture, and its nearest neighbors by them, green where they are of its class. After eight epochs
+# of 540 pictures these are hardly more often than by chance: what neighbors share is still color and background.
 
 pictures = generate_shapes(1000, seed=1)
 views = care.augment.apply(pictures.images, care.augment.simclr(size=24).unchanged(1000, (32, 32)))
