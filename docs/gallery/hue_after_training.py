@@ -6,8 +6,8 @@ Can the hue of a picture be read off frozen features? A ridge regression from th
 its circle says so, on pictures that it was not fitted to. The answer of a trained network means something only beside
 that of the same network with random weights, because the hue is in the pixels, and any network passes much of it on.
 
-Name a network and the file of its weights in the environment, ``CARE_MODEL=timm/resnet50.a1_in1k@FILE``, and it is asked
-as well. Nothing is downloaded.
+Name a network and the file of its weights in the environment, ``CARE_MODEL=timm/resnet50.a1_in1k@FILE``, and it is
+asked as well. Nothing is downloaded.
 """
 
 import math
