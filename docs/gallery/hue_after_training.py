@@ -7,7 +7,7 @@ its circle says so, on pictures that it was not fitted to. The answer of a train
 that of the same network with random weights, because the hue is in the pixels, and any network passes much of it on.
 
 Name a network and the file of its weights in the environment, ``CARE_MODEL=timm/resnet50.a1_in1k@FILE``, and it is
-asked as well. Nothing is downloaded.
+asked as well. Nothing is downloaded. What a network with ImageNet weights knows of hue shifts: :doc:`/evaluation`.
 """
 
 import math

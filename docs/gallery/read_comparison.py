@@ -41,4 +41,4 @@ for name, difference, low, high, _, certain in rows:
 # pictures and augmentations, for one pretraining seed of each: for another seed, train several.
 
 shown = [row for row in rows if row[-1] or "logistic" in row[0]]
-figure = differences_figure(shown[:16], "CARE against SimCLR")
+figure = differences_figure(shown[:16], "CARE against SimCLR: what is certain, and the accuracy")
