@@ -98,6 +98,19 @@ def test_the_runs_of_a_folder_are_offered_and_the_first_two_embedded(folder):
     assert torch.equal(gallery.banks[3].F, gallery.banks[0].F)
 
 
+def test_a_run_that_cannot_be_read_is_left_out_and_the_code_of_a_method_is_not_run(folder, tmp_path, capfd):
+    for name in ("a", "b", "damaged"):
+        shutil.copytree(folder / "runs" / "a", tmp_path / "runs" / name)
+    (tmp_path / "runs" / "damaged" / "config.toml").write_text("data = ")
+    config = tmp_path / "runs" / "b" / "config.toml"
+    config.write_text(re.sub(r'(?s)(\[method\]\nname = )"simclr"', rf'\1"{tmp_path}/mine.py:Mine"', config.read_text()))
+    (tmp_path / "mine.py").write_text("raise RuntimeError('it was run')")
+    assert "mine.py" in config.read_text()
+    gallery = explored_gallery([str(tmp_path / "runs")], str(folder / "data"), None, images=20, k=3, device="cpu")
+    assert [model.name for model in gallery.models] == ["a", "b"]
+    assert re.search(r"care: \S+damaged is left out: \S+config.toml is not valid TOML", capfd.readouterr().err)
+
+
 def test_named_models_are_embedded_and_the_folder_beside_them_is_offered(folder, monkeypatch):
     monkeypatch.chdir(folder)
     given = ["timm/test_resnet@random", "runs"]

@@ -9,6 +9,7 @@ import torch
 
 from care import steer
 from care.augment import ImagePolicy
+from care.cli.mistakes import print_error
 from care.cli.offered import FoundRun, find_runs, runs_on
 from care.cli.progress import Watch, progress_bars
 from care.cli.studies import check_study, heldout_samples
@@ -48,7 +49,7 @@ def explored_gallery(
     cannot be shown.
     """
     here = torch.device(resolve_device(device))
-    named, found = find_runs(runs)
+    named, found = find_runs(runs, print_error)
     loaded = [_explored(run, here) for run in named]
     data = name or _only_data([one.config for one in loaded] + [run.config for run in found])
     found = runs_on(found, data)

@@ -1,15 +1,15 @@
 """The models that `care explore` may compare: those that are named, and the runs in folders that are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from care.augment import ImagePolicy
+from care.cli.mistakes import sentence_of
 from care.objective import policy_for
 from care.tables import visible
 from care.train import Config
 from care.train.checkpoint import STATE
-from care.train.runs import Run
 
 INSIDE = ("*/model.safetensors", "*/*/model.safetensors")
 
@@ -34,10 +34,10 @@ class FoundRun:
         return policy if isinstance(policy, ImagePolicy) else None
 
 
-def find_runs(given: Sequence[str]) -> tuple[list[str], list[FoundRun]]:
+def find_runs(given: Sequence[str], say: Callable[[str], None]) -> tuple[list[str], list[FoundRun]]:
     """The models that are named, and the finished runs in the folders among them, in the order of their paths.
 
-    ValueError if a folder has none.
+    ValueError if a folder has none. A run whose configuration cannot be read is left out, and `say` is told.
     """
     named, found = list[str](), list[FoundRun]()
     for what in given:
@@ -45,11 +45,21 @@ def find_runs(given: Sequence[str]) -> tuple[list[str], list[FoundRun]]:
             named.append(what)
             continue
         paths = sorted(file.parent for pattern in INSIDE for file in Path(what).glob(pattern))
-        runs = [FoundRun(path, Run(path).config()) for path in paths if (path / "config.toml").exists()]
+        runs = [run for run in (_found(path, say) for path in paths) if run is not None]
         if not runs:
             raise ValueError(f"there is no finished run in {what}: care train --out {what}/NAME makes one")
         found += runs
     return named, found
+
+
+def _found(path: Path, say: Callable[[str], None]) -> FoundRun | None:
+    """The run, without running the code of a method that is not care's: it is not needed to show its encoder."""
+    file = path / "config.toml"
+    try:
+        return FoundRun(path, Config.from_toml(file.read_text(encoding="utf-8"), str(file), unchecked=True))
+    except (ValueError, OSError) as error:
+        say(f"{path} is left out: {sentence_of(error)}")
+        return None
 
 
 def is_folder_of_runs(path: Path) -> bool:
