@@ -113,10 +113,10 @@ def test_a_run_that_cannot_be_read_is_left_out_and_the_code_of_a_method_is_not_r
 
 def test_named_models_are_embedded_and_the_folder_beside_them_is_offered(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    given = ["timm/test_resnet@random", "runs"]
-    gallery = explored_gallery(given, str(folder / "other"), None, images=20, k=3, device="cpu")
-    assert [model.name for model in gallery.models] == ["test_resnet@random", "elsewhere"]
-    assert set(gallery.banks) == {0}
+    given = ["timm/test_resnet@random", "runs/c", "runs"]
+    gallery = explored_gallery(given, str(folder / "data"), None, images=20, k=3, device="cpu")
+    assert [model.name for model in gallery.models] == ["test_resnet@random", "c", "runs/a", "b", "runs/sweep/a"]
+    assert set(gallery.banks) == {0, 1}
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ class FoundRun:
 
 
 def find_runs(given: Sequence[str], say: Callable[[str], None]) -> tuple[list[str], list[FoundRun]]:
-    """The models that are named, and the finished runs in the folders among them, in the order of their paths.
+    """The models that are named, and the other finished runs in the folders among them, in the order of their paths.
 
     ValueError if a folder has none. A run whose configuration cannot be read is left out, and `say` is told.
     """
@@ -49,7 +49,8 @@ def find_runs(given: Sequence[str], say: Callable[[str], None]) -> tuple[list[st
         if not runs:
             raise ValueError(f"there is no finished run in {what}: care train --out {what}/NAME makes one")
         found += runs
-    return named, found
+    already = {Path(run).resolve() for run in named}
+    return named, [run for run in found if run.path.resolve() not in already]
 
 
 def _found(path: Path, say: Callable[[str], None]) -> FoundRun | None:
