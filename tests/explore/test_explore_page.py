@@ -118,7 +118,7 @@ def test_an_address_brings_its_state_and_marks_are_on_those_of_the_class_and_on_
     truth = {n.image for n in found}
     assert 0 < len(truth & {n.image for n in predicted}) < 5
     marks = "[...document.querySelectorAll('article:first-child .{}')].map(e => Number(e.parentElement.dataset.image))"
-    assert window.value(marks.format("same")) == [n.image for n in (*before, *predicted, *found) if n.same]
+    assert window.value(marks.format("same")) == [n.image for n in (*before, *found, *predicted) if n.same]
     assert window.value(marks.format("shared")) == [n.image for n in (*before, *predicted) if n.image in truth]
 
 
