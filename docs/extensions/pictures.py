@@ -17,7 +17,7 @@ ORDER = [
     "steer_query",
     "own_method",
     "read_comparison",
-    "imagenet_hue",
+    "hue_after_training",
 ]
 LIMIT = 100_000  # bytes
 DOTS_PER_INCH = (120, 90, 70)

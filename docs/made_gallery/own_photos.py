@@ -46,13 +46,17 @@ encoder = care.pretrain(
 )
 
 # %%
-# The features of any picture, and its nearest neighbors by them, green where they are of its class.
+# The features of any picture, and its nearest neighbors by them, green where they are of its class. After eight epochs
+# of so few pictures that is little more often than by chance, 10 %: what neighbors share is still color and background.
 
 pictures = generate_shapes(1000, seed=1)
 views = care.augment.apply(pictures.images, care.augment.simclr(size=24).unchanged(1000, (32, 32)))
 with torch.no_grad():
     features = normalize(encoder.features(views))
 nearest = (features @ features.mT).fill_diagonal_(-1).topk(6).indices
+
+share = (pictures.labels[nearest] == pictures.labels[:, None]).float().mean()
+print(f"{share:.0%} of the neighbors are of the picture's class")
 
 rows = []
 for query in (3, 14, 15, 92):

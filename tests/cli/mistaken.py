@@ -196,7 +196,7 @@ MISTAKES = {
     "retrieve mine --make hue=0.1": "mine/steering/rotation.safetensors does not exist: run care steer mine first",
     "retrieve mine --make hue=0.1 --rotation theirs.safetensors": "theirs.safetensors is damaged, or was not written",
     "retrieve unfinished --make hue=0.1": "has the run finished?",
-    "explore": "Missing argument",
+    "explore": "runs does not exist; a model is a run folder, timm/NAME",
     "explore nowhere": "nowhere",
     "explore mine unfinished": "has the run finished?",
     "explore mine --k 0": "'--k'",

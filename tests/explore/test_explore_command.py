@@ -11,10 +11,12 @@ import sys
 import urllib.request
 
 import pytest
+import torch
 from exhibits import some_rotation
 from typer.testing import CliRunner
 
 from care.cli import app
+from care.cli.explored import explored_gallery
 from care.explore import ExploreServer
 from care.steer import save
 from cli.world import make_run
@@ -54,8 +56,8 @@ def test_the_command_serves_until_it_is_interrupted(world):
     process = subprocess.Popen(command, cwd=world, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         address = process.stdout.readline().split()[0]
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
-        with urllib.request.urlopen(f"{address}about", timeout=60) as response:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[0-9a-f]{32}", address)
+        with urllib.request.urlopen(address.replace("/?", "/about?"), timeout=60) as response:
             about = json.load(response)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -70,6 +72,64 @@ def test_the_command_serves_until_it_is_interrupted(world):
     assert out == ""
     assert "Traceback" not in err
     assert "embedding by plain: done" in err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Four runs on two data sets, one of them in a folder inside, and one that has not finished."""
+    folder = tmp_path_factory.mktemp("offered")
+    runs = folder / "runs"
+    make_run(runs / "a", small_data(folder / "data"))
+    for copy in ("b", "c", "sweep/a"):
+        shutil.copytree(runs / "a", runs / copy)
+    make_run(runs / "elsewhere", small_data(folder / "other"))
+    shutil.copytree(runs / "a", runs / "half", ignore=lambda *_: ["model.safetensors"])
+    return folder
+
+
+def test_the_runs_of_a_folder_are_offered_and_the_first_two_embedded(folder):
+    data = str(folder / "data")
+    gallery = explored_gallery([str(folder / "runs")], data, None, images=20, k=3, device="cpu")
+    names = [str(folder / "runs" / "a"), "b", "c", str(folder / "runs" / "sweep" / "a")]
+    assert [model.name for model in gallery.models] == names
+    assert set(gallery.banks) == {0, 1}
+    gallery.embed(3)
+    assert gallery.banks[3].name == names[3]
+    assert torch.equal(gallery.banks[3].F, gallery.banks[0].F)
+
+
+def test_a_run_that_cannot_be_read_is_left_out_and_the_code_of_a_method_is_not_run(folder, tmp_path, capfd):
+    for name in ("a", "b", "damaged"):
+        shutil.copytree(folder / "runs" / "a", tmp_path / "runs" / name)
+    (tmp_path / "runs" / "damaged" / "config.toml").write_text("data = ")
+    config = tmp_path / "runs" / "b" / "config.toml"
+    config.write_text(re.sub(r'(?s)(\[method\]\nname = )"simclr"', rf'\1"{tmp_path}/mine.py:Mine"', config.read_text()))
+    (tmp_path / "mine.py").write_text("raise RuntimeError('it was run')")
+    assert "mine.py" in config.read_text()
+    gallery = explored_gallery([str(tmp_path / "runs")], str(folder / "data"), None, images=20, k=3, device="cpu")
+    assert [model.name for model in gallery.models] == ["a", "b"]
+    assert re.search(r"care: \S+damaged is left out: \S+config.toml is not valid TOML", capfd.readouterr().err)
+
+
+def test_named_models_are_embedded_and_the_folder_beside_them_is_offered(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    given = ["timm/test_resnet@random", "runs/c", "runs"]
+    gallery = explored_gallery(given, str(folder / "data"), None, images=20, k=3, device="cpu")
+    assert [model.name for model in gallery.models] == ["test_resnet@random", "c", "runs/a", "b", "runs/sweep/a"]
+    assert set(gallery.banks) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("runs", "the runs were trained on .*data and on .*other: say which images to show, --data NAME"),
+        ("data", "there is no finished run in data: care train --out data/NAME makes one"),
+    ],
+)
+def test_a_folder_without_runs_or_with_runs_on_several_data_sets(folder, monkeypatch, given, words):
+    monkeypatch.chdir(folder)
+    with pytest.raises(ValueError, match=words):
+        explored_gallery([given], None, None, images=20, k=3, device="cpu")
 
 
 @pytest.mark.usefixtures("unchecked")

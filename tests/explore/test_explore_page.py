@@ -1,13 +1,18 @@
 """The page of `care explore` in a real browser, operated by keys and clicks."""
 
+import io
 import json
 import time
 
+import numpy as np
 import pytest
-from exhibits import noise, observer, serving, small_gallery, some_rotation
+from exhibits import PIXELS, noise, observer, serving, small_gallery, some_rotation
+from PIL import Image
 from window import BASH, CHROMIUM, Window
 
-from care.explore import ExploreServer, Gallery, fill_bank
+from care.augment import simclr
+from care.explore import ExploreServer, Gallery, Offer, fill_bank, read_photo
+from care.explore.answers import data_address
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None or BASH is None, reason="chromium is not installed")
 
@@ -25,9 +30,10 @@ class Listening(ExploreServer):
         super().__init__()
         self.questions = []
 
-    def answer(self, body):
-        self.questions.append(json.loads(body))
-        return super().answer(body)
+    def post(self, path, body):
+        if path == "/answer":
+            self.questions.append(json.loads(body))
+        return super().post(path, body)
 
 
 class Delay:
@@ -56,7 +62,8 @@ def window(gallery, profile):
 def neighbors(gallery, image, changes):
     """What should be shown, from the answer in Python."""
     models = gallery.answer(image, changes).models
-    around = [{"augmented": seen.augmented, "learned_rotation": seen.learned_rotation} for seen in models]
+    points = ("clean", "augmented", "learned_rotation")
+    around = [{point: getattr(seen, point) for point in points} for seen in models]
     return [{n: [x.image for x in a.neighbors] for n, a in places.items() if a} for places in around]
 
 
@@ -74,7 +81,7 @@ def test_moving_sliders_by_keys_changes_the_neighbors(window, gallery):
     assert window.value(SHOWN) == found
     assert found != neighbors(gallery, 3, {})
     assert window.value("document.getElementById('augmented').src") != before
-    assert window.value("location.hash") == "#image=3&hue=0.3&brightness=0.6"
+    assert window.value("location.hash") == "#image=3&hue=0.3&brightness=0.6&models=0-1"
     assert window.value("document.getElementById('slider-hue').getAttribute('aria-valuetext')") == "+0.30"
     assert window.complaints == []
 
@@ -99,20 +106,20 @@ def test_names_are_text_and_never_markup(window):
 def test_a_model_without_a_rotation_shows_the_truth_and_says_how_to_get_one(window):
     plain = "document.querySelectorAll('article')[1]"
     assert window.value(f"{plain}.querySelectorAll('.learned-rotation').length") == 0
-    assert window.value(f"{plain}.querySelector('.note').textContent") == "care steer makes one"
-    assert window.value("document.querySelector('article ol.learned-rotation').offsetParent !== null")
+    assert window.value(f"{plain}.querySelector('.about').textContent") == "care steer makes one"
+    assert window.value("document.querySelector('article .learned-rotation ol').offsetParent !== null")
 
 
 def test_an_address_brings_its_state_and_marks_are_on_those_of_the_class_and_on_those_in_both(window, gallery):
     window.value("location.hash = '#image=3&hue=0.05&nonsense=1'")
     window.wait(f"{IDLE} && document.getElementById('what').textContent === 'hue +0.050'")
     seen = gallery.answer(3, {"hue": 0.05}).models[0]
-    found, predicted = seen.augmented.neighbors, seen.learned_rotation.neighbors
-    both = {n.image for n in found} & {n.image for n in predicted}
-    assert 0 < len(both) < 5
+    before, predicted, found = (p.neighbors for p in (seen.clean, seen.learned_rotation, seen.augmented))
+    truth = {n.image for n in found}
+    assert 0 < len(truth & {n.image for n in predicted}) < 5
     marks = "[...document.querySelectorAll('article:first-child .{}')].map(e => Number(e.parentElement.dataset.image))"
-    assert window.value(marks.format("same")) == [n.image for n in (*found, *predicted) if n.same]
-    assert window.value(marks.format("shared")) == [n.image for n in (*found, *predicted) if n.image in both]
+    assert window.value(marks.format("same")) == [n.image for n in (*before, *found, *predicted) if n.same]
+    assert window.value(marks.format("shared")) == [n.image for n in (*before, *predicted) if n.image in truth]
 
 
 def test_reset_by_the_keyboard_and_another_picture_by_the_mouse(window, gallery):
@@ -120,19 +127,97 @@ def test_reset_by_the_keyboard_and_another_picture_by_the_mouse(window, gallery)
     window.press("Enter")
     window.wait(f"{IDLE} && document.getElementById('what').textContent === 'No augmentation.'")
     assert window.value(SHOWN) == neighbors(gallery, 3, {})
-    chosen = neighbors(gallery, 3, {})[0]["augmented"][1]
+    chosen = neighbors(gallery, 3, {})[0]["clean"][1]
     window.click("article .neighbors li:nth-child(2) button")
     window.wait(f"{IDLE} && image === {chosen}")
     assert window.value(SHOWN) == neighbors(gallery, chosen, {})
-    assert window.value("document.getElementById('clean').src").endswith(f"/image/{chosen}.png?{window.server.version}")
+    assert window.value("document.getElementById('clean').src").endswith(
+        f"/image/{chosen}.png?token={window.server.token}"
+    )
     window.click("#strip li:nth-child(1) button")
     window.wait(f"{IDLE} && image === {chosen // 24 * 24}")
     assert window.complaints == []
 
 
+def test_switches_are_boxes_to_check(window, gallery):
+    window.value("location.hash = '#image=3'")
+    window.wait(f"{IDLE} && image === 3 && document.getElementById('what').textContent === 'No augmentation.'")
+    window.click("#slider-flip")
+    window.click("#slider-gray")
+    window.wait(f"{IDLE} && document.getElementById('what').textContent === 'flip, gray'")
+    assert window.value(SHOWN) == neighbors(gallery, 3, {"flip": 1.0, "gray": 1.0})
+    assert window.value("location.hash") == "#image=3&flip=1&gray=1&models=0-1"
+    window.click("#slider-flip")
+    window.wait(f"{IDLE} && document.getElementById('what').textContent === 'gray'")
+
+
+def test_pictures_of_a_class_are_chosen_by_its_name(window, gallery):
+    names = window.value("[...document.getElementById('class').options].map(o => o.textContent)")
+    assert names == ["any", *gallery.samples.classes]
+    window.value("(s => (s.value = '1', s.dispatchEvent(new Event('change'))))(document.getElementById('class'))")
+    window.wait(f"{IDLE} && image === 1")
+    strip = "[...document.querySelectorAll('#strip li:not([hidden]) button')]"
+    shown = [n for n in range(40) if gallery.kind(n) == "green & blue"]
+    assert window.value(f"{strip}.map(b => Number(b.dataset.image))") == shown
+    assert window.value(f"{strip}[1].title") == "picture 4, green & blue"
+    assert window.value("document.getElementById('kind').textContent") == "green & blue"
+    window.value("choose(0)")  # of another class: all are shown again
+    window.wait(f"{IDLE} && image === 0 && document.getElementById('class').value === ''")
+
+
+def test_a_photo_of_ones_own_gets_neighbors(window, gallery, tmp_path):
+    pixels = np.random.default_rng(5).integers(256, size=(20, 30, 3), dtype=np.uint8)
+    file = tmp_path / "mine.png"
+    Image.fromarray(pixels).save(file)
+    window.value("location.hash = '#image=3&hue=0.3'")
+    window.wait(f"{IDLE} && image === 3")
+    window.choose_file("#photo", file)
+    window.wait(f"{IDLE} && image === null && document.getElementById('kind').textContent === 'your photo'")
+    photo = read_photo(file.read_bytes(), PIXELS)
+    assert window.value(SHOWN) == neighbors(gallery, photo, {"hue": 0.3})
+    assert window.value("document.getElementById('clean').src") == data_address(gallery.view(photo, {}))
+    assert window.value("document.getElementById('augmented').src") == data_address(gallery.view(photo, {"hue": 0.3}))
+    window.click("article .neighbors li:nth-child(1) button")
+    window.wait(f"{IDLE} && image === {neighbors(gallery, photo, {'hue': 0.3})[0]['clean'][0]}")
+
+
+def test_a_photo_that_is_dropped_is_taken_and_one_that_is_none_is_reported(window, gallery):
+    drop = """(async bytes => {{
+      const data = new DataTransfer();
+      data.items.add(new File([new Uint8Array(bytes)], "dropped.png"));
+      document.body.dispatchEvent(new DragEvent("drop", {{ bubbles: true, cancelable: true, dataTransfer: data }}));
+    }})({})"""
+    file = io.BytesIO()
+    Image.new("RGB", (9, 9), (200, 30, 30)).save(file, "PNG")
+    window.value(drop.format(list(file.getvalue())))
+    window.wait(f"{IDLE} && image === null")
+    photo = read_photo(file.getvalue(), PIXELS)
+    window.wait(f"{IDLE} && document.getElementById('clean').src === '{data_address(gallery.view(photo, {}))}'")
+    assert window.complaints == []
+    window.value(drop.format(list(b"nothing")))
+    window.wait("document.getElementById('wrong').textContent.includes('cannot be read as a picture')")
+    window.complaints.clear()  # Chromium reports the 400, too
+    window.value("choose(3)")
+    window.wait(f"{IDLE} && document.getElementById('wrong').textContent === ''")
+
+
+def test_models_are_hidden_and_shown_again(window, gallery):
+    window.value("location.hash = '#image=3&models=0-1'")
+    window.wait(f"{IDLE} && image === 3")
+    visible = "[...document.querySelectorAll('article')].map(a => a.offsetParent !== null)"
+    window.click("#compare label:nth-of-type(1) input")
+    window.wait(f"{IDLE} && location.hash === '#image=3&models=1'")
+    assert window.value(visible) == [False, True]
+    assert window.server.questions[-1]["models"] == [1]
+    window.click("#compare label:nth-of-type(1) input")
+    window.wait(f"{IDLE} && location.hash === '#image=3&models=0-1'")
+    assert window.value(visible) == [True, True]
+    assert window.value(SHOWN) == neighbors(gallery, 3, {})
+
+
 def test_every_control_has_a_name_and_every_picture_a_text(window):
     named = "e => e.labels?.length || e.textContent.trim() || e.querySelector('img')?.alt"
-    controls = "[...document.querySelectorAll('input, button')]"
+    controls = "[...document.querySelectorAll('input, button, select')]"
     assert window.value(f"{controls}.length") > 40
     assert window.value(f"{controls}.filter(e => !({named})(e)).map(e => e.outerHTML)") == []
     assert window.value("[...document.images].filter(i => i.offsetParent && !i.alt).length") == 0
@@ -147,6 +232,39 @@ def test_it_fits_and_is_readable(window, width, scheme):
     ink, paper = window.value("(s => [s.color, s.backgroundColor])(getComputedStyle(document.body))")
     light = [sum(map(int, color[4:-1].split(","))) for color in (ink, paper)]
     assert (light[1] > light[0] + 400) if scheme == "light" else (light[0] > light[1] + 400)
+
+
+def test_a_run_that_is_offered_is_embedded_when_it_is_chosen(tmp_path):
+    samples = noise()
+
+    def fill(watch):
+        return fill_bank("later", observer(samples, size=8, seed=1), watch=watch)
+
+    def broken(_):
+        raise ValueError("its weights are gone")
+
+    first = fill_bank("first", observer(samples))
+    gallery = Gallery([first, Offer("later", simclr(8), fill), Offer("broken", simclr(8), broken)], 5)
+    with serving(gallery) as server, Window(tmp_path / "profile", server.address) as window:
+        window.wait(IDLE)
+        assert window.value("[...document.querySelectorAll('#compare input')].map(i => i.checked)") == [
+            True,
+            False,
+            False,
+        ]
+        assert window.value(SHOWN) == neighbors(gallery, 0, {})
+        window.click("#compare label:nth-of-type(2) input")
+        window.wait(f"{IDLE} && document.querySelectorAll('article').length === 2")
+        window.wait(f"{IDLE} && location.hash === '#image=0&models=0-1'")
+        assert set(gallery.banks) == {0, 1}
+        assert window.value(SHOWN) == neighbors(gallery, 0, {})
+        window.click("#compare label:nth-of-type(3) input")
+        window.wait("document.getElementById('wrong').textContent.includes('its weights are gone')")
+        assert window.value("[...document.querySelectorAll('#compare input')].map(i => i.checked)") == [
+            True,
+            True,
+            False,
+        ]
 
 
 def test_only_the_newest_position_is_asked_for_and_a_failure_is_reported(tmp_path):

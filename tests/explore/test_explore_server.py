@@ -15,8 +15,10 @@ from PIL import Image
 
 from care.explore import Gallery, fill_bank
 
-QUESTION = {"image": 3, "changes": {"hue": 0.2, "zoom": 0.6}}
+QUESTION = {"image": 3, "changes": {"hue": 0.2, "zoom": 0.6}, "models": [0, 1]}
+JS = "text/javascript"
 JSON = {"Content-Type": "application/json"}
+BYTES = {"Content-Type": "application/octet-stream"}
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +33,10 @@ def server(gallery):
 
 
 def ask(server, method, path, body=None, headers=None):
-    """(status, headers, body) of one request."""
+    """(status, headers, body) of one request with the token."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
     try:
-        connection.request(method, path, body, headers or {})
+        connection.request(method, f"{path}?token={server.token}", body, headers or {})
         response = connection.getresponse()
         return response.status, response.headers, response.read()
     finally:
@@ -51,12 +53,17 @@ def send(server, text):
     return int(status[1]) if status else None, received
 
 
+def request(server, path):
+    return f"GET {path}?token={server.token} HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode()
+
+
 def is_one_sentence(data):
     return 0 < len(data) < 300 and data.count(b"\n") == 1 and b"Traceback" not in data and b"<" not in data
 
 
 @pytest.mark.parametrize(
-    ("path", "kind"), [("/", "text/html"), ("/app.js", "text/javascript"), ("/style.css", "text/css")]
+    ("path", "kind"),
+    [("/", "text/html"), ("/asking.js", JS), ("/showing.js", JS), ("/app.js", JS), ("/style.css", "text/css")],
 )
 def test_the_page_and_its_parts_come_with_a_policy(server, path, kind):
     status, headers, body = ask(server, "GET", path)
@@ -73,12 +80,20 @@ def test_about_names_models_and_sliders(server):
     about = json.loads(ask(server, "GET", "/about")[2])
     assert (about["data"], about["images"], about["k"]) == ("noise", 40, 5)
     assert [(m["name"], m["learned_rotation"]) for m in about["models"]] == [("steered", True), ("<i>plain</i>", False)]
-    assert {slider["name"] for slider in about["sliders"]} >= {"hue", "brightness", "zoom", "x", "y"}
+    assert [m["embedded"] for m in about["models"]] == [True, True]
+    assert {slider["name"] for slider in about["sliders"]} >= {"hue", "zoom", "x", "y", "flip", "gray", "blur"}
+    assert {slider["name"] for slider in about["sliders"] if slider["switch"]} == {"flip", "gray"}
+
+
+def test_about_names_the_class_of_every_picture(server, gallery):
+    about = json.loads(ask(server, "GET", "/about")[2])
+    assert [about["classes"][label] for label in about["labels"]] == [gallery.kind(n) for n in range(40)]
+    assert about["classes"][0] == "<b>red</b>"
 
 
 @pytest.mark.parametrize("image", [0, 39])
 def test_an_image_is_the_image(server, gallery, image):
-    status, headers, body = ask(server, "GET", f"/image/{image}.png?anything")
+    status, headers, body = ask(server, "GET", f"/image/{image}.png")
     assert (status, headers.get_content_type()) == (200, "image/png")
     pixels = np.asarray(Image.open(io.BytesIO(body)))
     np.testing.assert_array_equal(pixels, gallery.samples.inputs[image].permute(1, 2, 0).numpy())
@@ -87,7 +102,7 @@ def test_an_image_is_the_image(server, gallery, image):
 def test_an_answer_over_http_is_the_answer(server, gallery):
     status, headers, body = ask(server, "POST", "/answer", json.dumps(QUESTION), JSON)
     assert (status, headers.get_content_type(), headers["Cache-Control"]) == (200, "application/json", "no-store")
-    assert json.loads(body) == json.loads(json.dumps(gallery.answer(**QUESTION).to_json()))
+    assert json.loads(body) == json.loads(json.dumps(gallery.answer(3, QUESTION["changes"]).to_json()))
 
 
 def test_many_ask_at_once_on_connections_that_stay_open(server, gallery):
@@ -97,7 +112,8 @@ def test_many_ask_at_once_on_connections_that_stay_open(server, gallery):
     def one(image):
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
         for _ in range(3):
-            connection.request("POST", "/answer", json.dumps({"image": image, "changes": {"hue": 0.1}}), JSON)
+            question = {"image": image, "changes": {"hue": 0.1}, "models": [0, 1]}
+            connection.request("POST", f"/answer?token={server.token}", json.dumps(question), JSON)
             if json.loads(connection.getresponse().read()) != json.loads(json.dumps(wanted[image])):
                 wrong.append(image)
         connection.close()
@@ -114,9 +130,10 @@ def test_many_ask_at_once_on_connections_that_stay_open(server, gallery):
     ("body", "headers"),
     [
         (b"{", JSON),
-        (b'{"image": 99, "changes": {}}', JSON),
-        (b'{"image": 3, "changes": {"hue": 7}}', JSON),
-        (b'{"image": 3, "changes": {"<script>": 7}}', JSON),
+        (b'{"image": 99, "changes": {}, "models": [0]}', JSON),
+        (b'{"image": 3, "changes": {"hue": 7}, "models": [0]}', JSON),
+        (b'{"image": 3, "changes": {"<script>": 7}, "models": [0]}', JSON),
+        (b'{"photo": 0, "changes": {}, "models": [0]}', JSON),
         (json.dumps(QUESTION), {"Content-Type": "text/plain"}),  # what another page may send without asking
         (json.dumps(QUESTION), {}),
         (json.dumps(QUESTION) + " " * 5000, JSON),
@@ -125,7 +142,7 @@ def test_many_ask_at_once_on_connections_that_stay_open(server, gallery):
         (json.dumps(QUESTION), {**JSON, "Content-Length": "9999999999999"}),
         (iter([json.dumps(QUESTION).encode()]), JSON),  # in chunks, without a length
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_nonsense_is_refused_in_one_sentence(server, body, headers):
     status, _, answer = ask(server, "POST", "/answer", body, headers)
@@ -158,7 +175,9 @@ def test_nonsense_is_refused_in_one_sentence(server, body, headers):
     ],
 )
 def test_no_address_leads_to_a_file(server, path):
-    status, received = send(server, f"GET {path} HTTP/1.1\nHost: 127.0.0.1:{server.server_port}\n\n")
+    status, received = send(
+        server, f"GET {path}?token={server.token} HTTP/1.1\nHost: 127.0.0.1:{server.server_port}\n\n"
+    )
     assert status == 404
     assert b"root:" not in received
     assert received.endswith(b"\r\n\r\nthere is nothing at this address\n")
@@ -175,20 +194,30 @@ def test_other_methods_are_not_known(server, method):
     "lines",
     ["", "Host: evil.example", "Host: evil.example:{port}", "Host: 127.0.0.1", "Host: 127.0.0.1:1",
      "Host: 127.0.0.1:{port}\nHost: evil.example", "Host: 127.0.0.1.evil.example:{port}", "Host: [::1]:{port}",
-     "Host: 127.0.0.1:{port}\nOrigin: http://evil.example", "Host: 127.0.0.1:{port}\nOrigin: null"],
+     "Host: 127.0.0.1:{port}\nOrigin: http://evil.example", "Host: 127.0.0.1:{port}\nOrigin: null",
+     "Host: 127.0.0.1:{port}\nSec-Fetch-Site: cross-site\nSec-Fetch-Mode: no-cors",
+     "Host: 127.0.0.1:{port}\nSec-Fetch-Site: same-site",
+     "Host: 127.0.0.1:{port}\nSec-Fetch-Site: cross-site\nSec-Fetch-Mode: navigate\nSec-Fetch-Dest: iframe"],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/", "/image/0.png", "/about"])
 def test_other_names_and_other_pages_are_refused(server, lines, path):
     """DNS rebinding: a page of evil.example whose name leads to 127.0.0.1 a moment later."""
-    status, received = send(server, f"GET {path} HTTP/1.1\n{lines.format(port=server.server_port)}\n\n")
+    status, received = send(
+        server, f"GET {path}?token={server.token} HTTP/1.1\n{lines.format(port=server.server_port)}\n\n"
+    )
     assert status == 403
     assert is_one_sentence(received.partition(b"\r\n\r\n")[2])
 
 
-@pytest.mark.parametrize("lines", ["", "\nOrigin: http://127.0.0.1:{port}", "\nOrigin: http://localhost:{port}"])
+@pytest.mark.parametrize(
+    "lines",
+    ["", "\nOrigin: http://127.0.0.1:{port}", "\nOrigin: http://localhost:{port}", "\nSec-Fetch-Site: same-origin",
+     "\nSec-Fetch-Site: cross-site\nSec-Fetch-Mode: navigate\nSec-Fetch-Dest: document"],  # a link on another page
+)  # fmt: skip
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST"])
 def test_its_own_names_are_not_refused(server, name, lines):
-    text = f"GET /about HTTP/1.1\nHost: {name}:{server.server_port}{lines.format(port=server.server_port)}\n\n"
+    host = f"{name}:{server.server_port}{lines.format(port=server.server_port)}"
+    text = f"GET /about?token={server.token} HTTP/1.1\nHost: {host}\n\n"
     assert send(server, text)[0] == 200
 
 
@@ -208,8 +237,8 @@ def test_what_is_no_request_ends_nothing(server, text):
 
 
 def test_who_goes_away_in_the_middle_ends_nothing(server, capfd):
-    head = f"POST /answer HTTP/1.1\nHost: 127.0.0.1:{server.server_port}\nContent-Type: application/json\n"
-    send(server, f'{head}Content-Length: 1000\n\n{{"image"')
+    head = f"POST /answer?token={server.token} HTTP/1.1\nHost: 127.0.0.1:{server.server_port}\n"
+    send(server, f'{head}Content-Type: application/json\nContent-Length: 1000\n\n{{"image"')
     with socket.create_connection(("127.0.0.1", server.server_port)) as connection:
         connection.sendall(b"GET / HT")
     assert ask(server, "GET", "/about")[0] == 200
@@ -232,7 +261,7 @@ def test_our_mistakes_are_printed_on_the_terminal_and_not_to_the_browser(capfd):
 
     with serving(Gallery([fill_bank("a", observer(samples, embed=embed))])) as server:
         broken.append(True)
-        status, _, answer = ask(server, "POST", "/answer", json.dumps(QUESTION), JSON)
+        status, _, answer = ask(server, "POST", "/answer", json.dumps({**QUESTION, "models": [0]}), JSON)
     assert status == 500
     assert is_one_sentence(answer)
     assert b"secret" not in answer
@@ -243,7 +272,7 @@ def test_no_thread_is_left_when_it_ends():
     """Also where a browser keeps its connection open: a thread in a process that ends may bring it down."""
     before = set(threading.enumerate())
     with serving(small_gallery()) as server, socket.create_connection(("127.0.0.1", server.server_port)) as browser:
-        browser.sendall(f"GET /about HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n\r\n".encode())
+        browser.sendall(request(server, "/about"))
         assert browser.recv(12) == b"HTTP/1.1 200"
         server.shutdown()
         assert wait_for(lambda: set(threading.enumerate()) - before == set())

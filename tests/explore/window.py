@@ -23,6 +23,8 @@ class Window:
         theirs_in, self.outgoing = os.pipe()
         self.incoming, theirs_out = os.pipe()
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
+        options += ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync"]
+        options += ["--disable-component-update"]
         line = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         command = [BASH, "-c", line, "bash", CHROMIUM, *options, f"--user-data-dir={profile}"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -94,6 +96,12 @@ class Window:
         where = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, **where)
+
+    def choose_file(self, selector, file):
+        """Choose a file in an input, as a person does in the dialog it opens."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=[str(file)])
 
     def picture(self, file):
         """Save a screenshot of the whole page."""

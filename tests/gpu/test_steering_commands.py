@@ -34,8 +34,9 @@ def test_retrieve(steered, gpu):
 
 def ask(address, question):
     """The answer of the explorer to a question of its page."""
-    headers = {"Content-Type": "application/json", "Origin": address.rstrip("/")}
-    request = urllib.request.Request(f"{address}answer", json.dumps(question).encode(), headers)
+    origin, _, token = address.partition("/?")
+    headers = {"Content-Type": "application/json", "Origin": origin}
+    request = urllib.request.Request(f"{origin}/answer?{token}", json.dumps(question).encode(), headers)
     with urllib.request.urlopen(request, timeout=60) as response:
         return json.load(response)
 
@@ -46,7 +47,7 @@ def test_explore_answers_until_it_is_interrupted(steered, gpu):
             line = process.stdout.readline()
             assert line.startswith("http://127.0.0.1:"), process.stderr.read()
             address = line.split()[0]
-            answer = ask(address, {"image": 3, "changes": {"hue": 0.2}})
+            answer = ask(address, {"image": 3, "changes": {"hue": 0.2}, "models": [0, 1]})
             process.send_signal(signal.SIGINT)
             _, err = process.communicate(timeout=60)
         finally:

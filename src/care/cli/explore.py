@@ -1,4 +1,4 @@
-"""`care explore`: a page on which an image is augmented by hand, with its nearest neighbors by every model."""
+"""`care explore`: a page on which a picture is augmented by hand, with its nearest neighbors by every model."""
 
 import signal
 import webbrowser
@@ -12,9 +12,13 @@ from care.cli.options import Device
 
 def explore(
     runs: Annotated[
-        list[str],
-        typer.Argument(help="Run folders, or any models that [bold]care measure[/bold] takes, on one data set."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            help="Run folders, or any models that [bold]care measure[/bold] takes, on one data set; or a folder of "
+            "runs, to choose from on the page. Default: the folder runs.",
+            show_default=False,
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option("--data", help="A data set. Default: what the runs were trained on.")
     ] = None,
@@ -25,11 +29,12 @@ def explore(
     device: Device = "auto",
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Serve a page for this machine: pick an image, move sliders, and see the nearest neighbors of f(a(x)) change.
+    """Serve a page for this machine: pick a picture, move sliders, and see the nearest neighbors of f(a(x)) change.
 
-    Runs that [bold]care steer[/bold] was run on also show the neighbors of the prediction R(θ) f(x). Ctrl-C ends it.
+    A photo of your own can be dropped into the page. Runs that [bold]care steer[/bold] was run on also show the
+    neighbors of the prediction R(θ) f(x). The address has a token: only who sees it can open the page. Ctrl-C ends it.
 
-    Example: [bold]care explore runs/simclr runs/mine[/bold]
+    Examples: [bold]care explore[/bold], [bold]care explore runs/simclr runs/mine[/bold]
     """
     from care.cli.explored import explored_gallery
     from care.explore import ExploreServer
@@ -41,7 +46,7 @@ def explore(
             server = ExploreServer(port)
         with server:
             with users_input():
-                gallery = explored_gallery(runs, name, split, images, k, device)
+                gallery = explored_gallery(runs or ["runs"], name, split, images, k, device)
             typer.echo(f"{server.address}   (Ctrl-C ends it)")
             if open_page:
                 webbrowser.open(server.address)

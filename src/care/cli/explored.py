@@ -8,11 +8,14 @@ from pathlib import Path
 import torch
 
 from care import steer
-from care.cli.progress import progress_bars
+from care.augment import ImagePolicy
+from care.cli.mistakes import print_error
+from care.cli.offered import FoundRun, find_runs, runs_on
+from care.cli.progress import Watch, progress_bars
 from care.cli.studies import check_study, heldout_samples
 from care.data import Samples, place
 from care.evaluate import Observer
-from care.explore import Gallery, check_k, check_rotation, fill_bank
+from care.explore import Bank, Gallery, Offer, check_k, check_rotation, fill_bank
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, load_pretrained
 from care.steer import LearnedRotation
@@ -22,13 +25,15 @@ from care.train.distributed import resolve_device
 from care.train.runs import load_trained
 
 OTHER_POLICY = "simclr"  # the policy whose un-augmented views models of others get
+AT_FIRST = 2  # runs of a folder that are embedded at the start, where no model is named; the others when chosen
 
 
 @dataclass(frozen=True, eq=False)
 class _Explored:
-    """A model, the configuration if it is a run, and its learned rotation, or a note where it has none."""
+    """A model, what named it, the configuration of a run, and its learned rotation, or a note where it has none."""
 
     name: str
+    run: str
     model: PretrainedModel
     config: Config | None
     rotation: LearnedRotation | None
@@ -38,53 +43,83 @@ class _Explored:
 def explored_gallery(
     runs: Sequence[str], name: str | None, split: str | None, images: int, k: int, device: str
 ) -> Gallery:
-    """The embeddings of the images by every model; ValueError, before any is computed, if they cannot be shown."""
+    """The embeddings of the images by every model that is named, and offers of the runs in folders that are.
+
+    Without a named model, the first runs of the folders are embedded. ValueError, before any picture is, if they
+    cannot be shown.
+    """
     here = torch.device(resolve_device(device))
-    models = _with_distinct_names([_explored(run, here) for run in runs], runs)
-    samples = _samples([one.config for one in models], name, split)
-    if len(samples.source) == 1:
-        raise ValueError(f"care explore shows images, and {samples.name} holds point clouds: care steer measures these")
+    named, found = find_runs(runs, print_error)
+    loaded = [_explored(run, here) for run in named]
+    data = name or _only_data([one.config for one in loaded] + [run.config for run in found])
+    found = runs_on(found, data)
+    if not loaded:
+        loaded, found = [_explored(str(run.path), here) for run in found[:AT_FIRST]], found[AT_FIRST:]
+    samples = _samples([one.config for one in loaded] + [run.config for run in found], data, split)
+    if not loaded:
+        raise ValueError("all runs that were found are of point clouds, which care explore does not show")
     samples = place(samples.limit(min(images, len(samples))), here)
     check_k(k, len(samples))
-    observers = [_observer(one, samples, here) for one in models]
+    loaded, found_names = _with_distinct_names(loaded, found)
+    observers = [_observer(one, samples, here) for one in loaded]
     with progress_bars() as watch:
-        banks = [
-            fill_bank(one.name, observer, one.rotation, one.note, watch)
-            for one, observer in zip(models, observers, strict=True)
-        ]
-    return Gallery(banks, k)
+        banks = [_bank(one, observer, watch) for one, observer in zip(loaded, observers, strict=True)]
+    offers = [_offer(run, called, samples, here) for run, called in zip(found, found_names, strict=True)]
+    return Gallery([*banks, *offers], k)
+
+
+def _offer(run: FoundRun, name: str, samples: Samples, device: torch.device) -> Offer:
+    """A run that is loaded and embeds the images when it is chosen; a ValueError then says why it cannot."""
+
+    def fill(watch: Watch | None) -> Bank:
+        one = dataclasses.replace(_explored(str(run.path), device), name=name)
+        return _bank(one, _observer(one, samples, device), watch)
+
+    assert isinstance(run.policy, ImagePolicy)
+    return Offer(name, run.policy, fill)
+
+
+def _bank(one: _Explored, observer: Observer, watch: Watch | None) -> Bank:
+    return fill_bank(one.name, observer, one.rotation, one.note, watch)
 
 
 def _explored(run: str, device: torch.device) -> _Explored:
     model, path = load_pretrained(run).to(device), Path(run)
     if not path.is_dir():
-        return _Explored(model.name, model, None, None, "Only runs have a learned rotation R(θ).")
+        return _Explored(model.name, run, model, None, None, "Only runs have a learned rotation R(θ).")
     file = path / "steering" / "rotation.safetensors"
     if not file.exists():
         note = f"{path} has no learned rotation R(θ): care steer {path} fits one, which is then shown here."
-        return _Explored(model.name, model, load_trained(path).config, None, note)
-    return _Explored(model.name, model, load_trained(path).config, steer.load(file), "")
+        return _Explored(model.name, run, model, load_trained(path).config, None, note)
+    return _Explored(model.name, run, model, load_trained(path).config, steer.load(file), "")
 
 
-def _with_distinct_names(models: Sequence[_Explored], runs: Sequence[str]) -> list[_Explored]:
+def _with_distinct_names(loaded: Sequence[_Explored], found: Sequence[FoundRun]) -> tuple[list[_Explored], list[str]]:
     """Runs of the same name, in different folders, are called by the path that the user gave."""
-    names = [one.name for one in models]
-    return [
-        one if names.count(one.name) == 1 else dataclasses.replace(one, name=visible(run))
-        for one, run in zip(models, runs, strict=True)
-    ]
+    names = [one.name for one in loaded] + [run.name for run in found]
+    paths = [one.run for one in loaded] + [str(run.path) for run in found]
+    called = [name if names.count(name) == 1 else visible(path) for name, path in zip(names, paths, strict=True)]
+    renamed = [dataclasses.replace(one, name=name) for one, name in zip(loaded, called, strict=False)]
+    return renamed, called[len(loaded) :]
 
 
-def _samples(configs: Sequence[Config | None], name: str | None, split: str | None) -> Samples:
-    """The images that the runs held out, if these are the same for all, or those of `name` and `split`."""
-    known = [config for config in configs if config is not None]
-    trained_on = sorted({config.data for config in known})
-    if name is None and len(trained_on) != 1:
+def _only_data(configs: Sequence[Config | None]) -> str:
+    """The data set that all runs were trained on."""
+    trained_on = sorted({config.data for config in configs if config is not None})
+    if len(trained_on) != 1:
         what = f"the runs were trained on {' and on '.join(trained_on)}" if trained_on else "these are no runs"
         raise ValueError(f"{what}: say which images to show, --data NAME")
-    chosen = name or trained_on[0]
-    cuts = {(config.split, config.validation): config for config in known if config.data == chosen}
-    return heldout_samples(next(iter(cuts.values())) if len(cuts) == 1 else None, chosen, split)[0]
+    return trained_on[0]
+
+
+def _samples(configs: Sequence[Config | None], data: str, split: str | None) -> Samples:
+    """The images of a data set that the runs held out, if these are the same for all, or those of `split`."""
+    known = [config for config in configs if config is not None]
+    cuts = {(config.split, config.validation): config for config in known if config.data == data}
+    samples = heldout_samples(next(iter(cuts.values())) if len(cuts) == 1 else None, data, split)[0]
+    if len(samples.source) == 1:
+        raise ValueError(f"care explore shows images, and {samples.name} holds point clouds: care steer measures these")
+    return samples
 
 
 def _observer(one: _Explored, samples: Samples, device: torch.device) -> Observer:

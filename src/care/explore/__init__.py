@@ -1,12 +1,13 @@
-"""A local page on which an image is augmented by hand, with the nearest neighbors of f(a(x)) and of R(θ) f(x).
+"""A local page on which a picture is augmented by hand, with the nearest neighbors of f(x), f(a(x)) and R(θ) f(x).
 
 gallery = Gallery([fill_bank("mine", observer, rotation)], k=8)
-gallery.answer(3, {"hue": 0.2})     # the neighbors of f(a(x)) and of R(θ) f(x)
+gallery.answer(3, {"hue": 0.2})     # the neighbors of f(x), f(a(x)) and R(θ) f(x)
 ExploreServer().serve(gallery)      # the same for a browser, until Ctrl-C
 """
 
-from care.explore.bank import Bank, check_rotation, fill_bank
+from care.explore.bank import Bank, Offer, check_rotation, fill_bank
 from care.explore.gallery import Gallery, check_k
+from care.explore.photos import read_photo
 from care.explore.question import SLIDERS, Question, read_question
 from care.explore.server import ExploreServer
 
@@ -15,9 +16,11 @@ __all__ = [
     "Bank",
     "ExploreServer",
     "Gallery",
+    "Offer",
     "Question",
     "check_k",
     "check_rotation",
     "fill_bank",
+    "read_photo",
     "read_question",
 ]

@@ -1,213 +1,142 @@
 "use strict";
 
-// Everything is set as text: no name of a class or of a run can become markup.
-const $ = (id) => document.getElementById(id);
-const copy = (id) => $(id).content.firstElementChild.cloneNode(true);
+// What the reader may do: choose a picture or a photo, move sliders, choose the models to compare.
 
-const STRIP = 24; // pictures to choose from at once
-const MEASURES = [
-  ["Cosine with f(a(x))", (point) => point.cosine.toFixed(3)],
-  ["Neighbors shared with f(a(x))", (point) => `${point.shared} of ${point.neighbors.length}`],
-  ["Neighbors of the class", (point) => (point.same === null ? "–" : `${point.same} of ${point.neighbors.length}`)],
-  ["Hue distance to a(x)", (point) => decimals(point.hue_distance)],
-];
-
-let about; // the data, the models and the sliders, from the server
-let image = 0;
-const sliders = new Map(); // by the name of the change: {about, input, value}
-const models = []; // {cells, places}, in the order of the server's
-
-const decimals = (number) => (number === null ? "–" : number.toFixed(2));
-const address = (number) => `/image/${number}.png?${about.version}`;
-
-// ---- asking: one question at a time, then the newest; positions in between are skipped
-
-let wanted = false;
-let asking = false;
-
-async function ask() {
-  wanted = true;
-  if (asking) return;
-  asking = true;
-  while (wanted) {
-    wanted = false;
-    const question = { image, changes: changes() };
-    try {
-      const started = performance.now();
-      const answer = await posted("/answer", question);
-      // An answer for a picture that is no longer chosen is dropped. While a slider moves, every answer is shown.
-      if (question.image === image) show(answer, Math.round(performance.now() - started));
-    } catch (error) {
-      $("wrong").textContent = error.message;
-    }
-  }
-  asking = false;
-}
-
-async function posted(path, value) {
-  const request = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(value) };
-  return received(fetch(path, request));
-}
-
-async function received(request) {
-  const response = await request.catch(() => {
-    throw new Error("care explore does not answer: is it still running in its terminal?");
-  });
-  if (!response.ok) throw new Error(await response.text());
-  return response.json();
-}
-
-function changes() {
-  const found = {};
-  for (const [name, { about, input }] of sliders) {
-    if (Number(input.value) !== about.start) found[name] = Number(input.value);
-  }
-  return found;
-}
-
-// ---- showing
-
-function show(answer, milliseconds) {
-  $("kind").textContent = answer.kind ?? "";
-  $("augmented").src = answer.view;
-  $("what").textContent = answer.what === "identity" ? "No augmentation." : answer.what;
-  answer.models.forEach((model, i) => showModel(models[i], model));
-  $("time").textContent = `answered in ${milliseconds} ms`;
-  $("wrong").textContent = "";
-}
-
-function showModel({ cells, places }, model) {
-  const predicted = model.learned_rotation && new Set(model.learned_rotation.neighbors.map((n) => n.image));
-  const both = new Set(model.augmented.neighbors.map((n) => n.image).filter((n) => predicted?.has(n)));
-  for (const [name, row] of cells) {
-    if (model[name]) MEASURES.forEach(([, measure], i) => (row[i].textContent = measure(model[name])));
-  }
-  for (const [name, tiles] of places) {
-    model[name]?.neighbors.forEach((neighbor, i) => showNeighbor(tiles[i], neighbor, both.has(neighbor.image)));
-  }
-}
-
-function showNeighbor(tile, neighbor, both) {
-  const [picture, kind] = tile.children;
-  if (tile.dataset.image !== String(neighbor.image)) picture.src = address(neighbor.image);
-  tile.dataset.image = neighbor.image;
-  kind.textContent = (neighbor.same ? "✓ " : "") + (neighbor.kind ?? `${neighbor.image}`);
-  kind.classList.toggle("same", neighbor.same === true);
-  kind.classList.toggle("shared", both);
-  const words = [`picture ${neighbor.image}`, neighbor.kind, `cosine ${neighbor.cosine.toFixed(3)}`];
-  if (neighbor.hue_distance !== null) words.push(`hue distance ${decimals(neighbor.hue_distance)}`);
-  tile.title = words.filter(Boolean).join(", ");
-  picture.alt = tile.title;
-}
-
-function showStrip() {
-  const first = Math.floor(image / STRIP) * STRIP;
-  [...$("strip").children].forEach((item, i) => {
-    const [button] = item.children;
-    const [picture] = button.children;
-    const number = first + i;
-    item.hidden = number >= about.images;
-    if (!item.hidden && button.dataset.image !== String(number)) picture.src = address(number);
-    button.dataset.image = number;
-    picture.alt = `picture ${number}`;
-    if (number === image) button.setAttribute("aria-current", "true");
-    else button.removeAttribute("aria-current");
-  });
-}
-
-// ---- changing
+const ofClass = () => {
+  const label = $("class").value;
+  const all = Array.from({ length: about.images }, (_, number) => number);
+  return label === "" ? all : all.filter((number) => about.labels[number] === Number(label));
+};
 
 function choose(number) {
   image = Math.min(Math.max(Math.round(number) || 0, 0), about.images - 1);
+  photo = null;
+  if (about.labels[image] !== Number($("class").value)) $("class").value = "";
   $("number").value = image;
   $("clean").src = address(image);
-  showStrip();
+  chosen();
+}
+
+function chosen() {
+  const numbers = ofClass();
+  showStrip(numbers, Math.max(numbers.indexOf(image), 0));
   changed();
 }
 
-function changed() {
-  for (const { about, input, value } of sliders.values()) {
-    const signed = about.start === 0 && input.value > 0 ? "+" : "";
-    value.textContent = (signed + Number(input.value).toFixed(2)).replace("-", "−");
-    input.setAttribute("aria-valuetext", value.textContent);
+// A picture further on, among those of the class, by whole strips.
+function leaf(strips) {
+  const numbers = ofClass();
+  const place = Math.max(numbers.indexOf(image), 0) + strips * STRIP;
+  choose(numbers[Math.min(Math.max(place, 0), numbers.length - 1)]);
+}
+
+async function take(file) {
+  try {
+    const most = about.largest_photo;
+    if (file.size > most) throw new Error(`a photo may have ${Math.floor(most / 1e6)} MB: make it smaller`);
+    photo = await sent("/photo", "application/octet-stream", file);
+    image = null;
+    $("clean").src = photo.view;
+    $("number").value = "";
+    chosen();
+  } catch (error) {
+    $("wrong").textContent = error.message;
   }
-  // The address holds the state, so that it can be bookmarked and shared.
-  const state = new URLSearchParams({ image, ...changes() });
+}
+
+function changed() {
+  sliders.forEach(showPosition);
+  // The address holds the state: what follows # leads to the same picture at the next start, too.
+  const state = new URLSearchParams({ ...(image === null ? {} : { image }), ...changes() });
+  if (about.models.length > 1) state.set("models", [...compared].sort((a, b) => a - b).join("-"));
   history.replaceState(null, "", `#${state}`);
   ask();
 }
 
 function reset() {
-  for (const { about, input } of sliders.values()) input.value = about.start;
+  for (const slider of sliders.values()) move(slider, slider.about.start);
   changed();
+}
+
+const box = (number) => $("compare").querySelectorAll("input")[number];
+
+async function compare(number, shown) {
+  const choice = box(number).closest("label");
+  box(number).checked = shown;
+  try {
+    if (shown && !about.models[number].embedded) {
+      await embed(number, (words) => (choice.querySelector(".progress").textContent = words));
+    }
+    if (box(number).checked) {
+      if (!models.has(number)) buildModel(number, about.models[number]);
+      compared.add(number);
+    } else compared.delete(number);
+    if (models.has(number)) models.get(number).article.hidden = !compared.has(number);
+    changed();
+  } catch (error) {
+    box(number).checked = false;
+    $("wrong").textContent = error.message;
+  }
 }
 
 function fromAddress() {
   const state = new URLSearchParams(location.hash.slice(1));
-  for (const [name, { about, input }] of sliders) input.value = state.get(name) ?? about.start;
+  for (const [name, slider] of sliders) move(slider, state.get(name) ?? slider.about.start);
+  const numbers = about.models.map((_, number) => number);
+  const named = state.has("models") ? state.get("models").split("-").map(Number) : null;
+  const asked = named?.filter((number) => numbers.includes(number)) ?? numbers.filter((n) => about.models[n].embedded);
   choose(Number(state.get("image")));
+  for (const number of numbers) {
+    if (asked.includes(number) !== compared.has(number)) compare(number, asked.includes(number));
+  }
 }
 
 // ---- building, once
 
-function buildSlider(about) {
-  const slider = copy("slider");
-  const input = slider.querySelector("input");
-  const value = slider.querySelector(".value");
-  slider.querySelector(".label").textContent = about.label;
-  Object.assign(input, { id: `slider-${about.name}`, min: about.low, max: about.high, step: about.step });
-  input.value = about.start;
-  input.addEventListener("input", changed);
-  sliders.set(about.name, { about, input, value });
-  $("sliders").append(slider);
+function buildChoice({ name }, number) {
+  const choice = copy("choice");
+  choice.querySelector(".name").textContent = name;
+  const input = choice.querySelector("input");
+  input.addEventListener("change", () => compare(number, input.checked));
+  $("compare").append(choice);
 }
 
-function buildModel({ name, learned_rotation, note }) {
-  const model = copy("model");
-  model.querySelector("h2").textContent = name;
-  model.querySelector(".note").textContent = note;
-  const cells = new Map(["clean", "learned_rotation", "augmented"].map((point) => [point, []]));
-  for (const [title] of MEASURES) {
-    const row = model.querySelector("tbody").insertRow();
-    const head = document.createElement("th");
-    head.scope = "row";
-    head.textContent = title;
-    row.append(head);
-    for (const [point, column] of cells) {
-      column.push(row.insertCell());
-      column.at(-1).classList.toggle("learned-rotation", point === "learned_rotation");
-    }
-  }
-  const places = new Map();
-  for (const list of model.querySelectorAll(".neighbors")) {
-    places.set(list.dataset.point, Array.from({ length: about.k }, () => buildTile(list)));
-  }
-  if (!learned_rotation) model.querySelectorAll(".learned-rotation").forEach((part) => part.remove());
-  models.push({ cells, places });
-  $("models").append(model);
-}
-
-function buildTile(list) {
-  const item = copy("neighbor");
-  const tile = item.firstElementChild;
-  tile.addEventListener("click", () => choose(Number(tile.dataset.image)));
-  list.append(item);
-  return tile;
+function acceptPhotos() {
+  $("photo").addEventListener("change", () => {
+    if ($("photo").files.length) take($("photo").files[0]);
+    $("photo").value = ""; // the same file may be chosen again
+  });
+  const dragging = (event, inside) => {
+    event.preventDefault(); // or else the browser would open the file
+    document.body.classList.toggle("dragging", inside);
+  };
+  document.addEventListener("dragover", (event) => dragging(event, true));
+  document.addEventListener("dragleave", (event) => dragging(event, false));
+  document.addEventListener("drop", (event) => {
+    dragging(event, false);
+    const [file] = event.dataTransfer.files;
+    if (file) take(file);
+  });
 }
 
 async function begin() {
-  about = await received(fetch("/about"));
+  about = await received(fetch(at("/about")));
   document.title = `${about.data} – care explore`;
   $("about").textContent = `${about.images.toLocaleString("en")} pictures of ${about.data}`;
-  about.sliders.forEach(buildSlider);
-  about.models.forEach(buildModel);
+  about.sliders.forEach((slider) => buildSlider(slider, changed));
+  about.models.forEach(buildChoice);
+  $("compare").hidden = about.models.length < 2;
   for (let i = 0; i < STRIP; i++) buildTile($("strip")).querySelector(".kind").remove();
+  about.classes.forEach((name, label) => $("class").add(new Option(name, label)));
+  $("of-class").hidden = about.classes.length < 2;
+  $("class").addEventListener("change", () => choose(ofClass()[0] ?? 0));
   $("number").max = about.images - 1;
   $("number").addEventListener("change", () => choose(Number($("number").value)));
-  $("earlier").addEventListener("click", () => choose(image - STRIP));
-  $("later").addEventListener("click", () => choose(image + STRIP));
-  $("random").addEventListener("click", () => choose(Math.floor(Math.random() * about.images)));
+  $("earlier").addEventListener("click", () => leaf(-1));
+  $("later").addEventListener("click", () => leaf(1));
+  $("random").addEventListener("click", () => choose(ofClass()[Math.floor(Math.random() * ofClass().length)]));
   $("reset").addEventListener("click", reset);
+  acceptPhotos();
   window.addEventListener("hashchange", fromAddress);
   fromAddress();
 }

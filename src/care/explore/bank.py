@@ -1,15 +1,14 @@
 """The embeddings of all images by one model, computed once."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, apply
-from care.augment.changes import changed
 from care.data import batches
 from care.evaluate.effects.families import Watch
 from care.evaluate.observer import Observer
@@ -34,26 +33,36 @@ class Bank:
     rotation: LearnedRotation | None = None
     note: str = ""
 
-    def augmentation(self, changes: Mapping[str, float]) -> ImageParameters:
-        """The augmentation with these changes of the un-augmented view."""
-        return changed(self.policy.unchanged(1, self.source), changes)
-
-    @property
-    def source(self) -> tuple[int, int]:
-        """Height and width of the images."""
-        height, width = self.observer.samples.source
-        return height, width
-
     @torch.no_grad()
-    def points(self, image: int, a: ImageParameters) -> tuple[dict[str, Float[Tensor, " d"]], Hues]:
-        """f(x), R(θ) f(x) if there is a learned rotation, and f(a(x)), on the unit sphere, and the hue of a(x)."""
-        here, z = self.observer.device, self.F[image]
-        view = apply(self.observer.samples.take(torch.tensor([image])).inputs.to(here), a.to(here))
-        found = {"clean": z}
+    def points(
+        self, pixels: UInt8[Tensor, "1 3 h w"], number: int | None, a: ImageParameters
+    ) -> tuple[dict[str, Float[Tensor, " d"]], Hues]:
+        """f(x), R(θ) f(x) if there is a learned rotation, and f(a(x)), on the unit sphere, and the hue of a(x).
+
+        x is the image of that `number`, whose f(x) is known, or a photo, which has none.
+        """
+        here = self.observer.device
+        x = pixels.to(here)
+        z = self._embedded_clean(x) if number is None else self.F[number]
+        view, found = apply(x, a.to(here)), {"clean": z}
         if self.rotation is not None:
             found["learned_rotation"] = Euclidean().embed(self.rotation.rotate(z[None], a))[0]
         found["augmented"] = _embedded(self.observer, view)[0]
         return found, mean_hue(view)
+
+    def _embedded_clean(self, x: UInt8[Tensor, "1 3 h w"]) -> Float[Tensor, " d"]:
+        height, width = x.shape[-2:]
+        return _embedded(self.observer, apply(x, self.policy.unchanged(1, (height, width)).to(x.device)))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """A model that may be chosen later: its name, policy and note are those of its bank, which `fill` computes."""
+
+    name: str
+    policy: ImagePolicy
+    fill: Callable[[Watch | None], Bank]
+    note: str = ""
 
 
 @torch.no_grad()

@@ -1,146 +1,123 @@
-"""The nearest neighbors of f(x), R(θ) f(x) and f(a(x)), by every model, for one image and one augmentation."""
+"""The nearest neighbors of f(x), R(θ) f(x) and f(a(x)), by every model, for one picture and one augmentation."""
 
-import base64
 import dataclasses
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int, UInt8
-from PIL import Image
 from torch import Tensor
 
-from care.augment import apply
+from care.augment import ImageParameters, ImagePolicy, apply
+from care.augment.changes import changed
+from care.evaluate.effects.families import Watch
 from care.evaluate.retrieval.hue import Hues, hue_distance
-from care.explore.bank import Bank
+from care.explore.answers import Answer, ModelAnswer, Neighbor, Neighborhood
+from care.explore.bank import Bank, Offer
+from care.steer import notes_on
 from care.tables import visible
 
 LARGEST_SHOWN = 256  # pixels; larger pictures are reduced, because every move of a slider sends one
 
-
-@dataclass(frozen=True)
-class Neighbor:
-    """A nearest neighbor of a point: its number, its cosine with the point, its class, and its hue distance to a(x).
-
-    `kind` is its class, None without one. `same` says whether it is that of the query, None without two classes to
-    compare. `hue_distance` is None where one of the two images is gray.
-    """
-
-    image: int
-    cosine: float
-    kind: str | None
-    same: bool | None
-    hue_distance: float | None
-
-
-@dataclass(frozen=True)
-class Neighborhood:
-    """A point on the sphere: its cosine with f(a(x)), its k nearest `neighbors`, and how many f(a(x)) shares with it.
-
-    `hue_distance` is the mean over neighbors with weight strength(a(x)) · strength(neighbor), as in retrieval; `same`
-    counts the neighbors of the query's class.
-    """
-
-    cosine: float
-    neighbors: tuple[Neighbor, ...]
-    shared: int
-    same: int | None
-    hue_distance: float | None
-
-
-@dataclass(frozen=True)
-class ModelAnswer:
-    """By one model: the neighborhoods of f(x), of R(θ) f(x) if there is a learned rotation, and of f(a(x))."""
-
-    name: str
-    clean: Neighborhood
-    learned_rotation: Neighborhood | None
-    augmented: Neighborhood
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """The augmented image as a picture and in words, and the answers of the models."""
-
-    image: int
-    kind: str | None
-    what: str
-    view: UInt8[Tensor, "3 side side"]
-    models: tuple[ModelAnswer, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; the view as a `data:` address of a PNG."""
-        view = "data:image/png;base64," + base64.b64encode(png(self.view)).decode()
-        shown = {"image": self.image, "kind": self.kind, "what": self.what, "view": view}
-        return shown | {"models": [dataclasses.asdict(model) for model in self.models]}
+Changes = Mapping[str, float]
+Photo = UInt8[Tensor, "3 h w"]
 
 
 class Gallery:
     """Images and their embeddings by several models. Neighborhoods hold the k nearest images without the query.
 
-    Every model gets the un-augmented view of its own policy, or what a change makes of it. The picture that is shown is
-    that of the model that sees most of it.
+    Every model gets the un-augmented view of its own policy, or what a change makes of it; the σ of a blur is in pixels
+    of the view that is shown, which is that of the model that sees most of a picture. `banks` has the models that have
+    embedded the images, by their number among `models`; `embed` makes a bank of one that is only offered.
     """
 
-    def __init__(self, banks: Sequence[Bank], k: int = 8) -> None:
-        first = banks[0]
-        for other in banks[1:]:
-            if other.observer.samples is not first.observer.samples:
-                raise ValueError(f"{first.name} and {other.name} were given different images: embed the same ones")
-        check_k(k, len(first.F))
-        self.shown = max(banks, key=lambda bank: bank.policy.center)
-        self.banks, self.k, self.samples = tuple(banks), k, first.observer.samples
+    def __init__(self, models: Sequence[Bank | Offer], k: int = 8) -> None:
+        self.banks = {number: model for number, model in enumerate(models) if isinstance(model, Bank)}
+        if not self.banks:
+            raise ValueError("none of the models has embedded the images: fill the bank of one")
+        self.models, self.k = tuple(models), k
+        self.samples = next(iter(self.banks.values())).observer.samples
+        for bank in self.banks.values():
+            self._check_images(bank)
+        check_k(k, len(self.samples))
+        self.shown = max(models, key=lambda model: model.policy.center).policy
         self._labels = self.samples.labels.tolist()
-        self._side = min(LARGEST_SHOWN, *first.source)
+        self._side = min(LARGEST_SHOWN, *self.samples.source)
 
     def __len__(self) -> int:
         return len(self.samples)
+
+    def embed(self, model: int, watch: Watch | None = None) -> None:
+        """Embed the images by a model that is offered; ValueError if it cannot. Of one that has, nothing is done."""
+        offer = self.models[model]
+        if model not in self.banks and isinstance(offer, Offer):
+            bank = offer.fill(watch)
+            self._check_images(bank)
+            self.banks[model] = bank
 
     def kind(self, image: int) -> str | None:
         """The class of an image."""
         label = self._labels[image]
         return visible(self.samples.classes[label]) if label >= 0 else None
 
-    def note(self, bank: Bank) -> str:
+    def note(self, model: Bank | Offer) -> str:
         """What the reader should know of a model: also that it sees less of the picture than is shown."""
-        center = bank.policy.center
-        less = f"This model sees the central {center:g} of a picture." if center < self.shown.policy.center else ""
-        return " ".join(sentence for sentence in (bank.note, less) if sentence)
+        center = model.policy.center
+        less = f"This model sees the central {center:g} of a picture." if center < self.shown.center else ""
+        return " ".join(sentence for sentence in (model.note, less) if sentence)
 
-    def view(self, image: int, changes: Mapping[str, float]) -> UInt8[Tensor, "3 side side"]:
-        """The augmented image at its own resolution; a model may get it at another."""
-        a = dataclasses.replace(self.shown.augmentation(changes), size=self._side)
-        pixels = apply(self.samples.take(torch.tensor([image])).inputs.cpu(), a)[0]
+    def view(self, query: int | Photo, changes: Changes) -> UInt8[Tensor, "3 side side"]:
+        """The augmented picture at its own resolution; a model may get it at another."""
+        x = self._pixels(query).cpu()
+        pixels = apply(x, self._augmentation(self.shown, x, changes, self._side))[0]
         return (255 * pixels).round().clamp(0, 255).to(torch.uint8)
 
-    def answer(self, image: int, changes: Mapping[str, float]) -> Answer:
-        """The answers of all models for an image and changes of it; ValueError if there is no such image or change."""
-        if not 0 <= image < len(self):
-            raise ValueError(f"there are images 0 to {len(self) - 1}, got {image}")
-        what = self.shown.augmentation(changes).describe(0) if changes else "identity"
-        models = tuple(self._model_answer(bank, image, changes) for bank in self.banks)
-        return Answer(image, self.kind(image), what, self.view(image, changes), models)
+    def answer(self, query: int | Photo, changes: Changes, models: Sequence[int] | None = None) -> Answer:
+        """The answers of all models that have embedded the images, or of some, to changes of an image or a photo.
 
-    def _model_answer(self, bank: Bank, image: int, changes: Mapping[str, float]) -> ModelAnswer:
+        ValueError if there is no such image or change.
+        """
+        x, number = self._pixels(query), query if isinstance(query, int) else None
+        what = self._augmentation(self.shown, x, changes, self.shown.size).describe(0) if changes else "identity"
+        chosen = [self.banks[model] for model in (self.banks if models is None else models)]
+        answers = tuple(self._model_answer(bank, x, number, changes) for bank in chosen)
+        kind = None if number is None else self.kind(number)
+        return Answer(number, kind, what, self.view(query, changes), answers)
+
+    def _pixels(self, query: int | Photo) -> UInt8[Tensor, "1 3 h w"]:
+        if not isinstance(query, int):
+            return query[None]
+        if not 0 <= query < len(self):
+            raise ValueError(f"there are images 0 to {len(self) - 1}, got {query}")
+        return self.samples.take(torch.tensor([query])).inputs
+
+    def _augmentation(self, policy: ImagePolicy, x: Tensor, changes: Changes, size: int) -> ImageParameters:
+        """The augmentation with these changes of the un-augmented view, at `size` pixels, with a blur as wide in it."""
+        wide = {"blur": changes["blur"] * size / self.shown.size} if "blur" in changes else {}
+        height, width = x.shape[-2:]
+        unchanged = dataclasses.replace(policy.unchanged(1, (height, width)), size=size)
+        return changed(unchanged, {**changes, **wide})
+
+    def _model_answer(self, bank: Bank, x: Tensor, number: int | None, changes: Changes) -> ModelAnswer:
         """All points are on the unit sphere, so cosines are inner products."""
-        points, hue = bank.points(image, bank.augmentation(changes))
+        a = self._augmentation(bank.policy, x, changes, bank.policy.size)
+        points, hue = bank.points(x, number, a)
         Z = torch.stack(list(points.values()))
         cosine = Z @ bank.F.mT
-        cosine[:, image] = -torch.inf
+        if number is not None:
+            cosine[:, number] = -torch.inf
         nearest = cosine.topk(self.k)
         neighborhoods = [
-            self._neighborhood(bank, image, hue, *found, nearest.indices[-1])
+            self._neighborhood(bank, number, hue, *found, nearest.indices[-1])
             for found in zip((Z @ Z[-1]).tolist(), nearest.values, nearest.indices, strict=True)
         ]
-        by_point = dict(zip(points, neighborhoods, strict=True))
-        return ModelAnswer(bank.name, by_point["clean"], by_point.get("learned_rotation"), by_point["augmented"])
+        found = dict(zip(points, neighborhoods, strict=True))
+        caveats = tuple(notes_on(bank.rotation, bank.policy, a, split="")) if bank.rotation is not None else ()
+        return ModelAnswer(bank.name, found["clean"], found.get("learned_rotation"), found["augmented"], caveats)
 
     def _neighborhood(
         self,
         bank: Bank,
-        image: int,
+        number: int | None,
         hue: Hues,
         cosine: float,
         cosines: Float[Tensor, " k"],
@@ -150,7 +127,7 @@ class Gallery:
         weight = hue.strength * bank.hues.strength[rows]
         distance = torch.where(weight > 0, hue_distance(hue.angle, bank.hues.angle[rows]), torch.nan)
         columns = (column.tolist() for column in (rows, cosines, distance))
-        found = tuple(self._neighbor(image, *row) for row in zip(*columns, strict=True))
+        found = tuple(self._neighbor(number, *row) for row in zip(*columns, strict=True))
         same = [neighbor.same for neighbor in found if neighbor.same is not None]
         return Neighborhood(
             cosine=cosine,
@@ -160,23 +137,21 @@ class Gallery:
             hue_distance=_finite(float((weight * distance).nansum() / weight.sum())),
         )
 
-    def _neighbor(self, query: int, image: int, cosine: float, distance: float) -> Neighbor:
-        label, wanted = self._labels[image], self._labels[query]
+    def _neighbor(self, query: int | None, image: int, cosine: float, distance: float) -> Neighbor:
+        label, wanted = self._labels[image], -1 if query is None else self._labels[query]
         same = label == wanted if label >= 0 and wanted >= 0 else None
         return Neighbor(image, cosine, self.kind(image), same, _finite(distance))
+
+    def _check_images(self, bank: Bank) -> None:
+        if bank.observer.samples is not self.samples:
+            first = next(iter(self.banks.values()))
+            raise ValueError(f"{first.name} and {bank.name} were given different images: embed the same ones")
 
 
 def check_k(k: int, images: int) -> None:
     """ValueError unless there are k other images than the query."""
     if not 1 <= k < images:
         raise ValueError(f"k must be between 1 and the {images - 1} other images there are, got {k}")
-
-
-def png(image: UInt8[Tensor, "3 h w"]) -> bytes:
-    """The picture as a PNG file, compressed fast rather than well: it does not leave this machine."""
-    file = io.BytesIO()
-    Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()).save(file, "PNG", compress_level=1)
-    return file.getvalue()
 
 
 def _finite(value: float) -> float | None:

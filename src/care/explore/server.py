@@ -1,8 +1,9 @@
 """The server of `care explore`, for browsers on this machine only.
 
-It listens on the loopback address. A page from elsewhere that a browser on this machine shows could still send requests
-here: those for another host name (DNS rebinding) or from another origin are refused. No part of an address is used as
-the path of a file: there are six addresses, and all that they serve is in memory.
+It listens on the loopback address. Other users of the machine reach that, too: they do not know the token, a random
+number in the address of the page that is new at every start. A page from elsewhere that a browser on this machine shows
+could still send requests here: those for another host name (DNS rebinding) or from another origin are refused. No part
+of an address is used as the path of a file: the addresses are a fixed list, and all that they serve is in memory.
 """
 
 import contextlib
@@ -14,55 +15,36 @@ import socket
 import socketserver
 import sys
 import threading
-import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
-from email.message import Message
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
 
-from care.explore.gallery import Gallery, png
-from care.explore.question import SLIDERS, read_question
+from care.explore.answers import data_address, png
+from care.explore.gallery import Gallery
+from care.explore.photos import Photos
+from care.explore.question import SLIDERS, read_model, read_question
+from care.explore.requests import LARGEST_PHOTO, Handler, Refused, Response
+from care.tables import visible
 
 LOOPBACK = "127.0.0.1"
-LARGEST_BODY = 4096  # bytes; a question has a few hundred
-LARGEST_LEFTOVER = 1 << 20  # bytes that a refused request may still send
-SECONDS_OF_SILENCE = 60  # before a connection is closed
+MOST_CONNECTIONS = 32  # a browser opens six
+FULL = f"care explore has {MOST_CONNECTIONS} connections open, and takes no more: close a page of it\n".encode()
+TURNED_AWAY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(FULL), FULL)
+)
 
+SCRIPT = "text/javascript; charset=utf-8"
 PAGES = {
     "/": ("page.html", "text/html; charset=utf-8"),
-    "/app.js": ("app.js", "text/javascript; charset=utf-8"),
+    "/asking.js": ("asking.js", SCRIPT),
+    "/showing.js": ("showing.js", SCRIPT),
+    "/app.js": ("app.js", SCRIPT),
     "/style.css": ("style.css", "text/css; charset=utf-8"),
 }
 IMAGE = re.compile(r"/image/([0-9]{1,9})\.png")
-
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-
-
-@dataclass(frozen=True)
-class Response:
-    """What is sent back. The browser may cache it for good where `kept`."""
-
-    data: bytes
-    kind: str = "text/plain; charset=utf-8"
-    status: HTTPStatus = HTTPStatus.OK
-    kept: bool = False
-
-
-class Refused(Exception):
-    """A request that is refused, with the reason as a sentence."""
-
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status = status
 
 
 class ExploreServer(ThreadingHTTPServer):
@@ -73,14 +55,14 @@ class ExploreServer(ThreadingHTTPServer):
     def __init__(self, port: int = 0) -> None:
         self.connections: set[Any] = set()
         try:
-            super().__init__((LOOPBACK, port), _Handler)
+            super().__init__((LOOPBACK, port), Handler)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise ValueError(f"port {port} cannot be used ({reason}): choose another --port, or 0 for any") from error
-        self.pages = {path: Response(_file(name), kind) for path, (name, kind) in PAGES.items()}
-        self.version = secrets.token_hex(4)  # in the addresses of images, which differ from run to run
-        self.one_at_a_time = threading.Lock()
-        self.gallery: Gallery | None = None
+        self.token = secrets.token_hex(16)
+        self.pages = {path: Response(self._file(name), kind) for path, (name, kind) in PAGES.items()}
+        self.one_at_a_time, self.one_embedding = threading.Lock(), threading.Lock()
+        self.progress: tuple[str, int, int] | None = None
 
     def server_bind(self) -> None:
         """Without the standard library's lookup of this machine's name."""
@@ -95,21 +77,33 @@ class ExploreServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The address of the page."""
-        return f"http://{LOOPBACK}:{self.server_port}/"
+        """The address of the page, with the token that it needs."""
+        return f"http://{LOOPBACK}:{self.server_port}/?token={self.token}"
 
     def serve(self, gallery: Gallery) -> None:
         """Answer until `shutdown` or an interrupt. Requests that came before wait until then."""
-        self.gallery = gallery
+        self.gallery, self.photos = gallery, Photos(min(gallery.samples.source))
         try:
             self.serve_forever()
         finally:
             self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection, in a thread, and know that it is open."""
+        """Answer a connection, in a thread, and know that it is open; one too many is turned away."""
+        if len(self.connections) >= MOST_CONNECTIONS:
+            self._turn_away(request)
+            return
         self.connections.add(request)
         super().process_request(request, client_address)
+
+    def _turn_away(self, request: Any) -> None:
+        """Say so and hang up, after a look at the question: closed with it unread, the sentence would be lost."""
+        with contextlib.suppress(OSError):
+            request.settimeout(0.1)
+            request.sendall(TURNED_AWAY)
+            request.shutdown(socket.SHUT_WR)
+            request.recv(1 << 16)
+        self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
         """The connection is done with."""
@@ -129,122 +123,84 @@ class ExploreServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
     def get(self, path: str) -> Response:
-        """The page, its parts, what it is about, and the images by their numbers."""
-        assert self.gallery is not None
+        """The page, its parts, what it is about, how far an embedding is, and the images by their numbers."""
         if path in self.pages:
             return self.pages[path]
         if path == "/about":
-            return _json(self._about(self.gallery))
+            return _json(self._about())
+        if path == "/progress":
+            return _json({"progress": self.progress})
         if (found := IMAGE.fullmatch(path)) and (image := int(found[1])) < len(self.gallery):
             return Response(png(self.gallery.view(image, {})), "image/png", kept=True)
         raise Refused(HTTPStatus.NOT_FOUND, "there is nothing at this address")
 
-    def answer(self, body: bytes) -> Response:
-        """The answer to a question."""
-        assert self.gallery is not None
-        try:
-            question = read_question(body, len(self.gallery))
-        except ValueError as error:
-            raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from error
+    def post(self, path: str, body: bytes) -> Response:
+        """The answer to a question, a photo that is kept, or a model that has embedded the images."""
+        answers: dict[str, Callable[[bytes], dict[str, Any]]] = {
+            "/answer": self._answer,
+            "/photo": self._photo,
+            "/embed": self._embed,
+        }
+        return _json(answers[path](body))
+
+    def _answer(self, body: bytes) -> dict[str, Any]:
+        with _users_mistakes():
+            question = read_question(body, len(self.gallery), self.gallery.banks)
+            query = self.photos[question.number] if question.is_photo else question.number
         with self.one_at_a_time:  # two networks at once would both be slower
-            return _json(self.gallery.answer(question.image, question.changes).to_json())
+            return self.gallery.answer(query, question.changes, question.models).to_json()
 
-    def _about(self, gallery: Gallery) -> dict[str, Any]:
-        models = [
-            {"name": b.name, "learned_rotation": b.rotation is not None, "note": gallery.note(b)} for b in gallery.banks
-        ]
-        sliders = [dataclasses.asdict(slider) for slider in SLIDERS]
-        about = {"data": gallery.samples.name, "images": len(gallery), "k": gallery.k, "version": self.version}
-        return {**about, "models": models, "sliders": sliders}
+    def _photo(self, body: bytes) -> dict[str, Any]:
+        with _users_mistakes(), self.one_at_a_time:
+            number = self.photos.add(body)
+        return {"photo": number, "view": data_address(self.gallery.view(self.photos[number], {}))}
 
+    def _embed(self, body: bytes) -> dict[str, Any]:
+        """Questions to the other models are answered meanwhile."""
+        with _users_mistakes():
+            model = read_model(body, len(self.gallery.models))
+        with _users_mistakes(), self.one_embedding:
+            try:
+                self.gallery.embed(model, self._watch)
+            finally:
+                self.progress = None
+        return self._model(model)
 
-class _Handler(BaseHTTPRequestHandler):
-    server: ExploreServer
-    protocol_version = "HTTP/1.1"
-    server_version, sys_version = "care", ""
-    timeout = SECONDS_OF_SILENCE
-    disable_nagle_algorithm = True  # or else the body waits 40 ms for the browser to confirm the headers
+    def _watch(self, stage: str, done: int, total: int) -> None:
+        self.progress = (stage, done, total)
 
-    def do_GET(self) -> None:
-        """Something to show."""
-        self._respond(lambda: self.server.get(self.path.partition("?")[0]))
+    def _about(self) -> dict[str, Any]:
+        gallery, samples = self.gallery, self.gallery.samples
+        return {
+            "data": samples.name,
+            "images": len(gallery),
+            "classes": [visible(name) for name in samples.classes],
+            "labels": samples.labels.tolist(),
+            "k": gallery.k,
+            "largest_photo": LARGEST_PHOTO,
+            "models": [self._model(number) for number in range(len(gallery.models))],
+            "sliders": [{**dataclasses.asdict(slider), "switch": slider.switch} for slider in SLIDERS],
+        }
 
-    def do_POST(self) -> None:
-        """A question."""
-        self._respond(lambda: self.server.answer(self._body()))
+    def _model(self, number: int) -> dict[str, Any]:
+        model, bank = self.gallery.models[number], self.gallery.banks.get(number)
+        rotated = bank is not None and bank.rotation is not None
+        note = self.gallery.note(bank or model)
+        return {"name": model.name, "embedded": bank is not None, "learned_rotation": rotated, "note": note}
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library refuses, in our form: a sentence, and nothing of the request in it."""
-        self.close_connection = True
-        self._send(Response(f"{HTTPStatus(code).phrase.lower()}\n".encode(), status=HTTPStatus(code)))
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: the terminal is for the reader."""
-
-    def _respond(self, work: Callable[[], Response]) -> None:
-        try:
-            check_origin(self.headers, self.server.hosts)
-            response = work()
-        except Refused as refused:
-            response = Response(f"{refused}\n".encode(), status=refused.status)
-        except (ConnectionError, TimeoutError):
-            raise
-        except Exception:
-            traceback.print_exc()
-            sentence = b"care could not answer this: the terminal it was started in says why\n"
-            response = Response(sentence, status=HTTPStatus.INTERNAL_SERVER_ERROR)
-        self.close_connection = self.close_connection or response.status != HTTPStatus.OK
-        self._send(response)
-        if response.status != HTTPStatus.OK:
-            self._discard()
-
-    def _discard(self) -> None:
-        """Read on for a moment what a refused request still sends: a connection cut off would take the sentence along.
-
-        It must not be taken for the next request either.
-        """
-        with contextlib.suppress(OSError):  # it may have gone away already, or stay silent
-            self.connection.shutdown(socket.SHUT_WR)
-            self.connection.settimeout(1)
-            for _ in range(LARGEST_LEFTOVER // 4096):
-                if not self.connection.recv(4096):
-                    return
-
-    def _body(self) -> bytes:
-        if self.path != "/answer":
-            raise Refused(HTTPStatus.NOT_FOUND, "questions go to /answer")
-        if self.headers.get_content_type() != "application/json":
-            raise Refused(HTTPStatus.BAD_REQUEST, "a question is sent as application/json")
-        length = self.headers.get("Content-Length", "")
-        if not re.fullmatch(r"[0-9]{1,9}", length) or int(length) > LARGEST_BODY:
-            raise Refused(HTTPStatus.BAD_REQUEST, f"a question has a Content-Length of at most {LARGEST_BODY}")
-        return self.rfile.read(int(length))
-
-    def _send(self, response: Response) -> None:
-        self.send_response(response.status)
-        self.send_header("Content-Type", response.kind)
-        self.send_header("Content-Length", str(len(response.data)))
-        self.send_header("Cache-Control", "private, max-age=31536000, immutable" if response.kept else "no-store")
-        for name, value in HEADERS.items():
-            self.send_header(name, value)
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(response.data)
+    def _file(self, name: str) -> bytes:
+        """A part of the page, with the token in the addresses that it loads."""
+        return files("care.explore").joinpath(name).read_bytes().replace(b"{{token}}", self.token.encode())
 
 
-def check_origin(headers: Message, hosts: set[str]) -> None:
-    """`Refused` unless the request calls this server by its own name, and comes from its own page or from no page."""
-    if len(named := headers.get_all("Host", [])) != 1 or named[0].lower() not in hosts:
-        raise Refused(HTTPStatus.FORBIDDEN, f"this server is called {sorted(hosts)[0]}, and answers to no other name")
-    if not {origin.lower() for origin in headers.get_all("Origin", [])} <= {f"http://{host}" for host in hosts}:
-        raise Refused(HTTPStatus.FORBIDDEN, "other pages may not ask this server anything")
+@contextlib.contextmanager
+def _users_mistakes() -> Iterator[None]:
+    """What is wrong with a request is told to who sent it."""
+    try:
+        yield
+    except ValueError as error:
+        raise Refused(HTTPStatus.BAD_REQUEST, " ".join(str(error).split())) from error
 
 
 def _json(value: dict[str, Any]) -> Response:
     return Response(json.dumps(value, allow_nan=False).encode(), "application/json")
-
-
-def _file(name: str) -> bytes:
-    return files("care.explore").joinpath(name).read_bytes()
