@@ -46,6 +46,7 @@ MAY_IMPORT = {
         "tables",
         "geometry",
         "augment",
+        "data",
         "objective",
         "evaluate",
         "report",
