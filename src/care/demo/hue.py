@@ -44,16 +44,14 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class HueDemo:
-    """Encoders by name, the share of the pictures they learned from, and how many test pictures they were measured on."""
+    """Encoders by name, the share of the pictures they learned from, and how many others they were measured on."""
 
     encoders: Mapping[str, Kept]
     share: float
     tested: int
 
 
-def demonstrate_hue(
-    out: Path, seed: int = 0, lesson: Lesson = HUE, watch: Watch = lambda *words: None
-) -> HueDemo:
+def demonstrate_hue(out: Path, seed: int = 0, lesson: Lesson = HUE, watch: Watch = lambda *words: None) -> HueDemo:
     """Train and measure both encoders, in a run folder each below `out`, on as many pictures as there is time for."""
     jobs = _prepared(lesson, out, seed)
     watch("timing a few steps", 0, 1)

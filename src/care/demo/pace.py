@@ -1,10 +1,11 @@
 """How much this computer can train while someone waits: a few steps are timed before all of them are done."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterable
 from statistics import median
 
-from care.train import Job
+from care.train.job import Job
 from care.train.state import build_state
 from care.train.step import Step
 
@@ -23,7 +24,7 @@ def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter) -> floa
         step([batch], epoch=0)
         at.append(clock())
     # The first step also loads and plans, once.
-    return job.total_steps * median(after - before for before, after in zip(at[1:], at[2:], strict=False))
+    return job.total_steps * median(after - before for before, after in itertools.pairwise(at[1:]))
 
 
 def affordable(seconds: float, shares: Iterable[float] = SHARES) -> float:
