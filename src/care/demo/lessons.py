@@ -39,8 +39,8 @@ PICTURES = {
     "warmup_epochs": 1,  # without it CARE's probe is anywhere from 41 to 51 %, by seed and number of samples
 }  # fmt: skip
 
-# The short demo: `care train --keep hue --equivariant-layer blocks.0 --equivariance-fraction 0.25`. From the first block,
-# the equivariant part leaves the features of later ones alone, which classes are read off.
+# The short demo: `care train --keep hue --equivariant-layer blocks.0 --equivariance-fraction 0.25`. Made from the first
+# block, the equivariant part leaves the later ones alone, whose features classes are read off.
 HUE = Lesson(
     "shapes",
     PICTURES,
