@@ -47,6 +47,7 @@ MAY_IMPORT = {
         "tables",
         "geometry",
         "augment",
+        "data",
         "objective",
         "evaluate",
         "report",

@@ -1,4 +1,4 @@
-"""One small demo for all tests of it: `care demo` as a user runs it, on little data."""
+"""Small demos for all tests of them: `care demo` as a user runs it, on little data."""
 
 import dataclasses
 from contextlib import contextmanager
@@ -15,6 +15,11 @@ SMALL = {
     "shapes": {"limit": 128, "epochs": 2, "batch_size": 64, "chunks": 8, "evaluate_every": 2},
     "chains": {"limit": 256, "epochs": 10, "batch_size": 64, "chunks": 8, "evaluate_every": 5},
 }
+TERMINAL = {"NO_COLOR": "1", "COLUMNS": "80"}
+
+
+def made_small(lesson):
+    return dataclasses.replace(lesson, settings={**lesson.settings, **SMALL[lesson.data]})
 
 
 @contextmanager
@@ -23,7 +28,8 @@ def everything_small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "GENERATED_SPLITS", {"train": (256, 1), "test": (120, 2)})
         patch.setattr(demo, "MEASURES", Settings(images=100, augmentations=2, probe="none"))
-        lessons = {x.data: dataclasses.replace(x, settings={**x.settings, **SMALL[x.data]}) for x in demo.LESSONS}
+        patch.setattr(demo, "HUE", made_small(demo.HUE))
+        lessons = {lesson.data: made_small(lesson) for lesson in demo.LESSONS}
         patch.setattr(demo, "LESSONS", list(lessons.values()))
         yield lessons
 
@@ -34,11 +40,20 @@ def small():
         yield lessons
 
 
+def _run(out, *options):
+    with everything_small():
+        done = CliRunner().invoke(app, ["demo", "--out", str(out), *options], env=TERMINAL)
+    assert done.exit_code == 0, done.output
+    return out, done.stdout
+
+
 @pytest.fixture(scope="session")
 def shown(tmp_path_factory):
-    """(the folder of a finished demo, what it printed)."""
-    out = tmp_path_factory.mktemp("demo") / "here" / "and" / "now"
-    with everything_small():
-        done = CliRunner().invoke(app, ["demo", "--out", str(out)], env={"NO_COLOR": "1", "COLUMNS": "300"})
-    assert done.exit_code == 0, done.output
-    return out, done.output
+    """(the folder of a finished full demo, what it printed)."""
+    return _run(tmp_path_factory.mktemp("demo") / "here" / "and" / "now", "--full")
+
+
+@pytest.fixture(scope="session")
+def short(tmp_path_factory):
+    """(the folder of a finished short demo, what it printed)."""
+    return _run(tmp_path_factory.mktemp("short"))

@@ -1,25 +1,42 @@
-"""The results of `care demo` on a terminal."""
+"""The results of `care demo` on a terminal, in at most 80 columns."""
 
-from rich import box
+from collections.abc import Iterable, Sequence
+from textwrap import fill
+
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from care.demo import Verdict
 from care.report import page
+from care.tables import text_table
+
+WIDTH = 80
 
 
-def print_results(table: page.Table, verdicts: list[Verdict]) -> None:
-    """Print the table, what its columns mean, and what follows from them."""
-    console = Console()
-    drawn = Table(title=table.caption, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, column in enumerate(table.header):
-        drawn.add_column(Text(column), justify="right" if i else "left")
-    for row in table.rows:
-        drawn.add_row(*map(Text, row))
-    console.print(drawn)
-    for column, sentence in table.notes.items():
-        console.print(Text.assemble((column, "bold"), f"  {sentence}"))
+def print_story(headline: str, sentences: Iterable[str], shortened: str) -> None:
+    """Print the story in a sentence, its numbers in words, and what was left out."""
+    console = _console()
+    console.print(Text(fill(headline, WIDTH), style="bold"), end="\n\n")
+    for sentence in sentences:
+        console.print(_point("•", sentence))
+    if shortened:
+        console.print(Text("\n" + fill(shortened, WIDTH)))
+
+
+def print_claims(tables: Sequence[page.Table], verdicts: Iterable[Verdict]) -> None:
+    """Print a table per data set, and which claims are seen in it."""
+    console = _console()
+    for table in tables:
+        console.print(Text(text_table("", table.header, table.rows)))
     console.print()
     for verdict in verdicts:
-        console.print(Text(f"{verdict.mark} {verdict.sentence}"))
+        console.print(_point(verdict.mark, verdict.claim.words))
+    console.print(Text("✓ seen, ✗ not seen, ? not significant; one seed, intervals over samples"))
+
+
+def _console() -> Console:
+    return Console(width=WIDTH)  # narrower ones wrap by themselves
+
+
+def _point(mark: str, words: str) -> Text:
+    return Text(fill(words, WIDTH, initial_indent=f"{mark} ", subsequent_indent="  "))

@@ -1,25 +1,36 @@
-"""`care demo`: the paper's claim without data and without a GPU.
+"""`care demo`: what equivariance is good for, seen without data and without a GPU.
 
-Encoders are trained with SimCLR and with CARE, on pictures and on 3-D point clouds that are generated, by the same
-functions as `care train`, and measured by those of `care evaluate`. What is then said about them follows from the
-numbers.
+Encoders are trained on generated data by the same functions as `care train`, and measured by those of `care evaluate`.
+What is then said about them follows from the numbers. The short demo (`demonstrate_hue`) trains two encoders of
+pictures, the full one (`demonstrate`) six, of pictures and of 3-D point clouds, and looks for the paper's claims.
 """
 
 from care.demo.claims import Claim, Verdict, judge
-from care.demo.lessons import LESSONS, MEASURES
-from care.demo.numbers import COLUMNS, table
+from care.demo.hue import HueDemo, Kept, demonstrate_hue
+from care.demo.hue_story import headline, hue_page, sentences, shortened
+from care.demo.lessons import HUE, LESSONS, MEASURES
+from care.demo.numbers import COLUMNS, table, tall_tables
 from care.demo.running import demonstrate
 from care.demo.story import story, verdicts
 
 __all__ = [
     "COLUMNS",
+    "HUE",
     "LESSONS",
     "MEASURES",
     "Claim",
+    "HueDemo",
+    "Kept",
     "Verdict",
     "demonstrate",
+    "demonstrate_hue",
+    "headline",
+    "hue_page",
     "judge",
+    "sentences",
+    "shortened",
     "story",
     "table",
+    "tall_tables",
     "verdicts",
 ]

@@ -101,6 +101,17 @@ def table(found: Found) -> Table:
     return Table(["trained with", *(c.title for c in COLUMNS)], rows, caption, {c.title: c.meaning for c in COLUMNS})
 
 
+def tall_tables(found: Found) -> list[Table]:
+    """The same as a narrow table per data set: encoders side by side, a line per measure."""
+    return [
+        Table(
+            [data, *(named(name, shown) for name, shown in encoders.items())],
+            [[column.title, *(_cell(value(shown, column)) for shown in encoders.values())] for column in COLUMNS],
+        )
+        for data, encoders in found.items()
+    ]
+
+
 def _cell(quantity: Quantity | None) -> str:
     if quantity is None or quantity.value is None:
         return "–"

@@ -1,5 +1,6 @@
 """Train and measure: the run folders of the demo are like all others."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ from care.evaluate import Evaluation, Settings, evaluate_model
 from care.evaluate.effects.families import Watch
 from care.evaluate.effects.orbits import orbits
 from care.pretrained import run_study
-from care.train import CallbackProgress, Config, Run, prepare, train
+from care.train import CallbackProgress, Config, prepare, train
+from care.train.job import Job
 
 BANK = 5000  # training samples that classes are learned from
 CLOUDS = 6  # whose orbits are drawn: each is rotated through 360°
@@ -43,28 +45,33 @@ def demonstrate(
     watch: Watch = lambda *words: None,
 ) -> Found:
     """Train and measure every encoder, in a run folder each below `out`; what an earlier demo left is replaced."""
-    found: Found = {}
-    for lesson in lessons:
-        found[lesson.data], configs = {}, lesson.configs(seed)
-        for name, config in configs.items():
-            run = Run(out / f"{lesson.data}-{name.lower().replace(',', '').replace(' ', '-')}")
-            found[lesson.data][name] = _show(config, run, measures, f"{name} on {lesson.data}", watch)
-    return found
+    return {
+        lesson.data: {
+            name: _show(fresh(config, out, lesson.data, name), measures, f"{name} on {lesson.data}", watch)
+            for name, config in lesson.configs(seed).items()
+        }
+        for lesson in lessons
+    }
 
 
-def _show(config: Config, run: Run, measures: Settings, words: str, watch: Watch) -> Shown:
-    if (run.folder / "config.toml").exists():
-        remove_folder(run.folder)
-    job = prepare(config, run.folder)
+def fresh(config: Config, out: Path, data: str, name: str) -> Job:
+    """What is to be trained, in a new run folder below `out`; a run of that name is removed."""
+    folder = out / f"{data}-{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}"
+    if (folder / "config.toml").exists():
+        remove_folder(folder)
+    return prepare(config, folder)
+
+
+def _show(job: Job, measures: Settings, words: str, watch: Watch) -> Shown:
     train(job, CallbackProgress(f"training {words}", watch))
-    study = run_study(run.folder, config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
+    study = run_study(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
 
     def measuring(stage: str, done: int, total: int) -> None:
         if stage == "augmentations":  # which takes nearly all of the time
             watch(f"measuring {words}", done, total)
 
     evaluation = evaluate_model(study, measures, measuring)
-    evaluation.save(run.folder / "evaluation")
+    evaluation.save(job.run.folder / "evaluation")
     are_clouds = isinstance(study.policy, PointPolicy)
     drawn = orbits(study.embed, study.test.inputs[:CLOUDS]) if are_clouds else None
-    return Shown(config, run.log(), evaluation, drawn)
+    return Shown(job.config, job.run.log(), evaluation, drawn)

@@ -137,7 +137,7 @@ def _training(found: Found) -> Section:
         )
         for data, encoders in found.items()
     ]
-    return Section("How training went", pictures)
+    return Section("How training went", pictures, folded=True)
 
 
 def _trained(found: Found) -> str:

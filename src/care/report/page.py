@@ -70,10 +70,11 @@ Part = str | Table | Picture | Points  # a text is a paragraph
 
 @dataclass(frozen=True)
 class Section:
-    """A title and what stands below it, from top to bottom."""
+    """A title and what stands below it, from top to bottom; a `folded` one shows its title until it is opened."""
 
     title: str
     parts: Sequence[Part]
+    folded: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ class Page:
     lead: str
     sections: Sequence[Section]
     footer: str = ""
+
+    @property
+    def open_sections(self) -> list[tuple[int, Section]]:
+        """Those that are not folded, each with its number."""
+        return [(i, section) for i, section in enumerate(self.sections, start=1) if not section.folded]
 
     def html(self) -> str:
         """The page. Whatever text it was given is shown as it is: no text becomes markup."""

@@ -1,0 +1,123 @@
+"""The short demo: what does an encoder keep of the hue, and at what price? Two are trained and measured."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from care.augment.presets import hue_only
+from care.data import Samples
+from care.demo.lessons import HUE, Lesson
+from care.demo.pace import affordable, seconds_of
+from care.demo.running import BANK, fresh
+from care.evaluate import Observer, Study, knn_predict, tuned_logistic
+from care.evaluate.comparison.quantities import Quantity
+from care.evaluate.decoding.r2 import r2_units
+from care.evaluate.decoding.ridge import ridge_predictions
+from care.evaluate.decoding.targets import factor_targets
+from care.evaluate.effects.families import Watch
+from care.evaluate.observer import BACKBONE, EMBEDDING, Embeddings, frozen
+from care.evaluate.retrieval.color_jitter import evaluate_retrieval
+from care.pretrained import run_study
+from care.train import CallbackProgress, Config, train
+from care.train.job import Job
+
+SHOWN = 4  # recolored pictures whose neighbors are drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What was measured of the features of an encoder, by name, and the pictures it finds for recolored ones.
+
+    `chance` is the hue distance of random neighbors.
+    """
+
+    config: Config
+    log: Sequence[Mapping[str, Any]]
+    numbers: Mapping[str, Quantity]
+    chance: float
+    pictures: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class HueDemo:
+    """Encoders by name, the share of the pictures they learned from, and how many others they were measured on."""
+
+    encoders: Mapping[str, Kept]
+    share: float
+    tested: int
+
+
+def demonstrate_hue(out: Path, seed: int = 0, lesson: Lesson = HUE, watch: Watch = lambda *words: None) -> HueDemo:
+    """Train and measure both encoders, in a run folder each below `out`, on as many pictures as there is time for."""
+    jobs = _prepared(lesson, out, seed)
+    watch("timing a few steps", 0, 1)
+    share = affordable(sum(seconds_of(job) for job in jobs.values()))
+    watch("timing a few steps", 1, 1)
+    if share < 1:
+        jobs = _prepared(lesson.with_share(share), out, seed)
+    encoders = {name: _show(name, job, watch) for name, job in jobs.items()}
+    return HueDemo(encoders, share, len(next(iter(jobs.values())).heldout))
+
+
+def _prepared(lesson: Lesson, out: Path, seed: int) -> dict[str, Job]:
+    return {name: fresh(config, out, lesson.data, name) for name, config in lesson.configs(seed).items()}
+
+
+def _show(name: str, job: Job, watch: Watch) -> Kept:
+    train(job, CallbackProgress(f"training {name}", watch))
+    study = run_study(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
+    numbers, chance, pictures = measure_hue(study, watch=lambda *_: watch(f"measuring {name}", 0, 1))
+    watch(f"measuring {name}", 1, 1)
+    return Kept(job.config, job.run.log(), numbers, chance, pictures)
+
+
+def measure_hue(study: Study, watch: Watch) -> tuple[dict[str, Quantity], float, dict[str, Tensor]]:
+    """The class, read off the features as everywhere; the hue, read off the embedding, where the losses act; neighbors
+    of recolored pictures there; the hue distance of random ones; and some of these pictures."""
+    assert study.train is not None
+    bank, test = study.observer(study.train), study.observer(study.test)
+    with frozen(study.module):
+        B, T = bank.clean(), test.clean()
+        retrieval, arrays = _retrieve(test, T, watch)
+    labels, wanted = study.train.labels, study.test.labels
+    tuned = tuned_logistic(B[BACKBONE], labels, tick=lambda *_: watch("logistic regression", 0, 1))
+    nearest = knn_predict(B[BACKBONE], labels, T[BACKBONE])
+    quantities = (
+        _quantity("class", (tuned.predict(T[BACKBONE]) == wanted).double(), "higher", percent=True),
+        _quantity("hue", _hue_units(B[EMBEDDING], study.train, T[EMBEDDING], study.test), "higher"),
+        _distance(retrieval, arrays),
+        _quantity("hue, features", _hue_units(B[BACKBONE], study.train, T[BACKBONE], study.test), "higher"),
+        _quantity("kNN, features", (nearest == wanted).double(), "higher", percent=True),
+        _quantity("class of neighbors", arrays[f"retrieval/{EMBEDDING}/class_precision"].double(), "higher", True),
+    )
+    drawn = {name.removeprefix("pictures/"): some[:SHOWN] for name, some in arrays.items() if "pictures/" in name}
+    return {q.name: q for q in quantities}, retrieval["hue_distance_chance"], drawn
+
+
+def _retrieve(test: Observer, clean: Embeddings, watch: Watch) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """The neighbors, in the embedding, of pictures whose hue is shifted uniformly."""
+    recolored = dataclasses.replace(test, policy=hue_only(test.policy.size))  # type: ignore[union-attr]
+    found, arrays = evaluate_retrieval(recolored, {EMBEDDING: clean[EMBEDDING]}, 0, watch)
+    return found["retrieval"][EMBEDDING], arrays
+
+
+def _hue_units(B: Tensor, fitted: Samples, T: Tensor, tested: Samples) -> Tensor:
+    """Per test picture, the numbers whose mean is the R² of the hue, decoded by a ridge regression of others."""
+    hues, truth = (factor_targets(samples)["hue"] for samples in (fitted, tested))
+    predicted = ridge_predictions(B, hues.values.double(), hues.known[:, None].expand_as(hues.values), T)
+    return r2_units(truth.values, predicted)
+
+
+def _quantity(name: str, units: Tensor, better: Any, percent: bool = False) -> Quantity:
+    return Quantity("", name, units.nanmean().item(), better, units, percent)
+
+
+def _distance(retrieval: Mapping[str, float], arrays: Mapping[str, Tensor]) -> Quantity:
+    """The hue distance of neighbors, whose queries weigh as much as they have color."""
+    mean = retrieval["hue_distance"]
+    values, weight = (arrays[f"retrieval/{EMBEDDING}/hue_distance{end}"].double() for end in ("", "_weight"))
+    return Quantity("", "hue of neighbors", mean, "lower", mean + weight * (values - mean) / weight.mean())
