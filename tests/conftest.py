@@ -17,10 +17,11 @@ if sys.dont_write_bytecode:
 import jaxtyping
 import pytest
 import torch
+from shape_checks import check_shapes
 
 # Must run before anything of care is imported. torch.compile cannot look through the checks: tests of compiled code
 # start a process of their own, which this file does not reach.
-jaxtyping.install_import_hook("care", "beartype.beartype")
+check_shapes("care")
 
 # Two threads that share a core with another process wait for each other most of the time; the tests are small, and so
 # are the processes that they start.
