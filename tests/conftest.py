@@ -1,4 +1,4 @@
-"""Shared by all tests: annotated shapes are checked on every call, and random numbers come from a named seed."""
+"""Shared by all tests: annotated shapes are checked, and random numbers come from a named seed."""
 
 import contextlib
 import os
@@ -17,7 +17,8 @@ if sys.dont_write_bytecode:
 import jaxtyping
 import pytest
 import torch
-from shape_checks import check_shapes
+
+from shape_checks import begin_test, check_shapes
 
 # Must run before anything of care is imported. torch.compile cannot look through the checks: tests of compiled code
 # start a process of their own, which this file does not reach.
@@ -38,6 +39,23 @@ def narrow_network():
     from care.evaluate.decoding import network
 
     network.WIDTH = 128
+
+
+@pytest.fixture(scope="module")
+def coarse_pictures():
+    """For tests of commands: figures are drawn, but not laid out, and of few dots, in half of the time.
+
+    How each of them looks is tested in tests/report.
+    """
+    from care.report import drawing
+
+    def coarse(canvas):
+        return lambda figure: (figure.set_layout_engine("none"), figure.set_dpi(40), canvas(figure))[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("FigureCanvasAgg", "FigureCanvasSVG"):
+            patch.setattr(drawing, name, coarse(getattr(drawing, name)))
+        yield
 
 
 @pytest.fixture
@@ -105,6 +123,11 @@ def pytest_collection_modifyitems(items, config):
         tried = config.option.on_cpu and "gpu" in item.fixturenames
         if item.get_closest_marker("gpu") and not tried:
             item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    begin_test()
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,23 +1,51 @@
-"""Annotated shapes are checked on every call, in the process of the tests."""
+"""Annotated shapes are checked in the process of the tests, in the first calls of every function in each test."""
 
+import functools
+from collections import Counter
 from typing import get_args
 
 import jaxtyping
+from beartype import beartype
+
+JAXTYPED = jaxtyping.jaxtyped
+CALLS = 10  # of each function in each test: what a loop does a thousand times, it does with the same shapes
+_calls: Counter = Counter()
 
 
 def check_shapes(package: str) -> None:
-    """jaxtyping's import hook for the functions and dataclasses that state a shape, before `package` is imported.
+    """jaxtyping's import hook, for functions and dataclasses that state a shape, before `package` is imported.
 
-    By itself it wraps every function, also those within functions, each time the outer one is called: most of the time
-    of an import, and much of that of a test, would go to annotations that mypy checks already.
+    By itself the hook wraps every function, also those within functions, each time the outer one is called, and checks
+    arguments twice: most of the time of an import, and a third of that of a test, would go into it.
     """
-    jaxtyped = jaxtyping.jaxtyped
-
-    def if_shaped(*, typechecker):
-        return lambda made: jaxtyped(made, typechecker=typechecker) if states_a_shape(made) else made
-
-    jaxtyping.jaxtyped = if_shaped
+    jaxtyping.jaxtyped = lambda *, typechecker: _check_if_shaped
     jaxtyping.install_import_hook(package, "beartype.beartype")
+
+
+def begin_test() -> None:
+    """From here on, the first calls of every function are checked again."""
+    _calls.clear()
+
+
+def _check_if_shaped(made):
+    if not states_a_shape(made):
+        return made
+    if not isinstance(made, type):
+        return _checked(made)
+    made.__init__ = _checked(made.__init__)
+    return made
+
+
+def _checked(function):
+    checked = functools.cache(lambda: JAXTYPED(beartype(function), typechecker=None))
+
+    @functools.wraps(function)
+    def call(*args, **keywords):
+        _calls[function.__code__] += 1
+        unchecked = _calls[function.__code__] > CALLS or jaxtyping.config.jaxtyping_disable
+        return (function if unchecked else checked())(*args, **keywords)
+
+    return call
 
 
 def states_a_shape(made) -> bool:

@@ -2,21 +2,27 @@
 
 import dataclasses
 
-import jaxtyping
 import pytest
 import torch
+from beartype.roar import BeartypeCallHintViolation
 from jaxtyping import Float
-from shape_checks import states_a_shape
 from torch import Tensor
 
 from care.geometry.collapse import alignment
 from care.train.config import Config
+from shape_checks import CALLS, begin_test, states_a_shape
 
 Matrix = Float[Tensor, "n d"]
 
 
 def test_a_wrong_shape_is_an_error_in_every_test():
-    with pytest.raises(jaxtyping.TypeCheckError):
+    for _ in range(CALLS):
+        with pytest.raises(BeartypeCallHintViolation):
+            alignment(torch.zeros(3, 4), torch.zeros(2, 4))
+    with pytest.raises(RuntimeError, match="must match the size"):  # torch's own words
+        alignment(torch.zeros(3, 4), torch.zeros(2, 4))
+    begin_test()
+    with pytest.raises(BeartypeCallHintViolation):
         alignment(torch.zeros(3, 4), torch.zeros(2, 4))
 
 
