@@ -1,6 +1,7 @@
 """Annotated shapes are checked in the process of the tests, in the first calls of every function in each test."""
 
 import functools
+import inspect
 from collections import Counter
 from typing import get_args
 
@@ -37,7 +38,10 @@ def _check_if_shaped(made):
 
 
 def _checked(function):
-    checked = functools.cache(lambda: JAXTYPED(beartype(function), typechecker=None))
+    if inspect.isgeneratorfunction(function):  # its body begins when its call has ended: arguments are checked apart
+        checked = functools.cache(lambda: JAXTYPED(function, typechecker=beartype))
+    else:
+        checked = functools.cache(lambda: JAXTYPED(beartype(function), typechecker=None))
 
     @functools.wraps(function)
     def call(*args, **keywords):

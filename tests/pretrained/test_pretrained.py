@@ -32,7 +32,7 @@ class ChannelMeans(nn.Module):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pretrained")
-    train(prepare(small_config(small_data(folder / "data"), epochs=1), folder / "mine"))
+    train(prepare(small_config(small_data(folder / "data"), model="test_resnet", epochs=1), folder / "mine"))
     return folder / "mine"
 
 
