@@ -87,12 +87,12 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-# Files that take a minute or more. Whole files go to a process: begun last, one of them would keep one core waiting.
+# Files that take longest. Whole files go to a process: begun last, one of them would keep one core waiting.
 LONG = (
-    "test_processes.py", "test_evaluate_commands.py", "test_loop.py", "test_trials.py", "test_contract.py",
-    "test_demo.py", "test_bench_processes.py", "test_steer_command.py", "test_security.py", "test_fused.py",
-    "test_per_view.py", "test_compiled_bench.py", "test_compiled_commands.py", "test_train_commands.py",
-    "test_study_commands.py", "test_steering_commands.py", "test_bench_commands.py", "test_reproduce_commands.py",
+    "test_demo.py", "test_processes.py", "test_contract.py", "test_trials.py", "test_train_command.py", "test_loop.py",
+    "test_evaluate_commands.py", "test_fused.py", "test_initial.py", "test_docs.py", "test_compiled.py",
+    "test_zoo.py", "test_mistakes.py", "test_epoch_end.py", "test_bench_processes.py", "test_measure.py",
+    "test_presenting.py", "test_fitting.py", "test_steer_command.py",
 )  # fmt: skip
 STARTED = pytest.StashKey[float]()
 
