@@ -1,4 +1,4 @@
-"""Shared by all tests: annotated shapes are checked on every call, and random numbers come from a named seed."""
+"""Shared by all tests: annotated shapes are checked, and random numbers come from a named seed."""
 
 import contextlib
 import os
@@ -18,9 +18,11 @@ import jaxtyping
 import pytest
 import torch
 
+from shape_checks import begin_test, check_shapes
+
 # Must run before anything of care is imported. torch.compile cannot look through the checks: tests of compiled code
 # start a process of their own, which this file does not reach.
-jaxtyping.install_import_hook("care", "beartype.beartype")
+check_shapes("care")
 
 # Two threads that share a core with another process wait for each other most of the time; the tests are small, and so
 # are the processes that they start.
@@ -37,6 +39,23 @@ def narrow_network():
     from care.evaluate.decoding import network
 
     network.WIDTH = 128
+
+
+@pytest.fixture(scope="module")
+def coarse_pictures():
+    """For tests of commands: figures are drawn, but not laid out, and of few dots, in half of the time.
+
+    How each of them looks is tested in tests/report.
+    """
+    from care.report import drawing
+
+    def coarse(canvas):
+        return lambda figure: (figure.set_layout_engine("none"), figure.set_dpi(40), canvas(figure))[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("FigureCanvasAgg", "FigureCanvasSVG"):
+            patch.setattr(drawing, name, coarse(getattr(drawing, name)))
+        yield
 
 
 @pytest.fixture
@@ -68,12 +87,12 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-# Files that take a minute or more. Whole files go to a process: begun last, one of them would keep one core waiting.
+# Files that take longest. Whole files go to a process: begun last, one of them would keep one core waiting.
 LONG = (
-    "test_processes.py", "test_evaluate_commands.py", "test_loop.py", "test_trials.py", "test_contract.py",
-    "test_demo.py", "test_bench_processes.py", "test_steer_command.py", "test_security.py", "test_fused.py",
-    "test_per_view.py", "test_compiled_bench.py", "test_compiled_commands.py", "test_train_commands.py",
-    "test_study_commands.py", "test_steering_commands.py", "test_bench_commands.py", "test_reproduce_commands.py",
+    "test_demo.py", "test_processes.py", "test_contract.py", "test_trials.py", "test_train_command.py", "test_loop.py",
+    "test_evaluate_commands.py", "test_fused.py", "test_initial.py", "test_docs.py", "test_compiled.py",
+    "test_zoo.py", "test_mistakes.py", "test_epoch_end.py", "test_bench_processes.py", "test_measure.py",
+    "test_presenting.py", "test_fitting.py", "test_steer_command.py",
 )  # fmt: skip
 STARTED = pytest.StashKey[float]()
 
@@ -104,6 +123,11 @@ def pytest_collection_modifyitems(items, config):
         tried = config.option.on_cpu and "gpu" in item.fixturenames
         if item.get_closest_marker("gpu") and not tried:
             item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup():
+    begin_test()
 
 
 @pytest.hookimpl(trylast=True)

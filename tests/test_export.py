@@ -22,11 +22,13 @@ from care.train import Run, prepare, train
 from care.train.runs import load_trained
 from train.small import small_config, small_data
 
+TIMM = {"model": "test_resnet", "size": 32}
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("export")
-    train(prepare(small_config(small_data(folder / "data"), epochs=1, equivariance="care"), folder / "run"))
+    train(prepare(small_config(small_data(folder / "data"), **TIMM, epochs=1, equivariance="care"), folder / "run"))
     return folder / "run"
 
 

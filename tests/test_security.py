@@ -4,9 +4,8 @@ import ast
 import io
 import os
 import pickle
+import socket
 import stat
-import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -205,39 +204,34 @@ def test_names_of_data_sets_cannot_escape(monkeypatch, tmp_path):
     assert not (tmp_path / "root").exists()
 
 
-NO_NETWORK = """
-import socket, sys
-def refuse(*_, **__):
-    print("NETWORK", file=sys.stderr, flush=True)
-    raise SystemExit(99)
-socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = socket.create_connection = refuse
-from care.cli import app
-import care.cli.demo
-for line in sys.argv[1:]:
-    print(line.split()[0], file=sys.stderr, flush=True)
-    app(line.split(), standalone_mode=False)
-"""
+@pytest.mark.usefixtures("coarse_pictures")
+def test_nothing_uses_the_network_unless_asked_to(world, monkeypatch):
+    """Training, measuring, evaluating and listing; and a download is seen to be the first to look for a connection."""
+    connected, run = [], CliRunner()
 
+    def refuse(*_, **__):
+        connected.append(command)
+        raise SystemExit(99)
 
-def test_nothing_uses_the_network_unless_asked_to(world):
-    """Training, evaluating, measuring, comparing, exporting, in a process in which every connection ends it."""
-    small = "--device cpu --epochs 1 --batch-size 16 --limit 16 --model test_resnet --embedding-dim 8"
+    monkeypatch.chdir(world)
+    monkeypatch.setenv("CARE_DATA", str(world / "root"))
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    small = "--device cpu --epochs 1 --batch-size 16 --limit 16 --model small_resnet --size 16 --embedding-dim 8"
     quick = "--images 20 --augmentations 1 --device cpu"
-    commands = [
+    for command in (
         f"train --data ./data --out trained {small}",
-        f"measure timm/test_resnet@random --data ./data --size 32 --no-families {quick} --out measured",
+        f"measure timm/test_resnet@random --data ./data --size 16 --no-families {quick} --out measured",
         f"evaluate trained {quick} --probe none --no-logistic",
         "data list",
-        "data prepare cifar10 --download",
-    ]
-    command, environment = (
-        [sys.executable, "-c", NO_NETWORK, *commands],
-        {**os.environ, "CARE_DATA": str(world / "root")},
-    )
-    done = subprocess.run(command, cwd=world, capture_output=True, text=True, timeout=500, env=environment)
-    assert done.returncode == 99, done.stderr  # the last command would have been the first to use it
-    assert done.stderr.endswith("data\nNETWORK\n")
-    assert done.stderr.count("NETWORK") == 1
+    ):
+        assert run.invoke(app, command.split()).exit_code == 0, command
+        assert not connected
+    command = "data prepare cifar10 --download"
+    assert run.invoke(app, command.split()).exit_code == 99
+    assert connected == [command]
 
 
 NAME = "[red]x[bold] :cat: \x1b[31m\x07\r\u202e"

@@ -89,8 +89,9 @@ def _usual(config: Config) -> dict[str, Any]:
 
 def _draw(run: Run) -> None:
     from care.report import curves_figure  # matplotlib takes a while to load: not before the first epoch
+    from care.report.drawing import draw
 
-    curves_figure(run.log()).savefig(run.folder / "curves.png", dpi=120)
+    draw(curves_figure(run.log()), run.folder / "curves.png", "png")
 
 
 @contextmanager

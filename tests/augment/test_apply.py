@@ -1,10 +1,6 @@
 """`apply` against torchvision, image by image, with the same parameters."""
 
 import dataclasses
-import os
-import subprocess
-import sys
-import textwrap
 
 import pytest
 import torch
@@ -158,19 +154,6 @@ def test_gradients_reach_the_images(generator):
     (slope,) = torch.autograd.grad(apply(leaf, p).square().sum(), leaf)
     ends = [apply(images + h * direction, p).square().sum() for h in (1e-6, -1e-6)]
     torch.testing.assert_close((slope * direction).sum(), (ends[0] - ends[1]) / 2e-6, rtol=1e-4, atol=1e-4)
-
-
-def test_compiles_without_graph_breaks():
-    """In a process of its own, because the shape checks of the test suite cannot be compiled."""
-    program = """
-        import torch, care
-        g = torch.Generator().manual_seed(0)
-        p = care.augment.ImagePolicy(size=24, solarize=0.5, kernel_size=5).sample(6, (32, 40), g)
-        images = torch.rand(6, 3, 32, 40, generator=g)
-        compiled = torch.compile(care.augment.apply, fullgraph=True, backend="aot_eager")
-        torch.testing.assert_close(compiled(images, p), care.augment.apply(images, p), atol=1e-5, rtol=0)
-    """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, env=os.environ)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from care.objective import policy_for
 from care.train import default_config, prepare, train
 from train.small import small_config, small_data
 
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
 QUICK = ["--images", "60", "--augmentations", "2", "--device", "cpu"]
 
 

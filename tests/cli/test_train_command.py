@@ -14,7 +14,9 @@ from care.data import load
 from care.train import Config, keeping, recipe
 from train.small import small_data
 
-SMALL = ["--model", "test_resnet", "--size", "16", "--batch-size", "8", "--embedding-dim", "8", "--head-width", "16"]
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
+
+SMALL = ["--model", "small_resnet", "--size", "16", "--batch-size", "8", "--embedding-dim", "8", "--head-width", "16"]
 
 
 def run(*args, code=0):

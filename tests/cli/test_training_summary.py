@@ -79,7 +79,7 @@ def test_pictures_that_are_not_prepared_are_said_to_be_decoded():
 
 def test_the_facts_are_those_of_the_run(tmp_path):
     """The number of parameters is that of timm's network with its head; 48 pictures are 3 batches of 16."""
-    config = small_config(small_data(tmp_path / "data"), head_depth=1, head_batchnorm=False)
+    config = small_config(small_data(tmp_path / "data"), model="test_resnet", head_depth=1, head_batchnorm=False)
     job = prepare(config, tmp_path / "run")
     try:
         lines = dict(line.split(maxsplit=1) for line in beginning(job).splitlines())

@@ -79,10 +79,10 @@ def _fields_of_recorded(fields):
 
 @pytest.mark.parametrize("name", REGISTERED_ONCE)
 def test_stopped_and_resumed_it_ends_in_the_same_bits_and_the_encoder_loads_alone(name, data, tmp_path, monkeypatch):
-    config = small_config(data, **REGISTERED_ONCE[name], epochs=2, evaluate_every=2, limit=32)
+    config = small_config(data, **REGISTERED_ONCE[name], epochs=1, limit=32)
     train(prepare(config, tmp_path / "whole"))
     with pytest.raises(Interrupted):
-        train(prepare(config, tmp_path / "stopped"), StopAfter(3, signal.SIGTERM))
+        train(prepare(config, tmp_path / "stopped"), StopAfter(1, signal.SIGTERM))
     train(prepare(config, tmp_path / "stopped", resume=True))
     assert same_state(tmp_path / "whole", tmp_path / "stopped")
     trained = load_trained(tmp_path / "whole")

@@ -14,7 +14,7 @@ from care.train import prepare, train
 from objective.small import build, drawn, noise
 from train.small import small_config, small_data
 
-LAYER = {"equivariance": "split", "equivariant_layer": "layer2"}
+LAYER = {"model": "test_resnet", "equivariance": "split", "equivariant_layer": "layer2"}
 LATER = ("encoder.backbone.layer3", "encoder.backbone.layer4", "encoder.head.")
 
 
@@ -60,7 +60,7 @@ def test_activations_cannot_be_checkpointed_around_it(tmp_path):
 
 
 def test_a_name_that_is_none_is_refused_before_anything_is_made(tmp_path):
-    config = small_config(small_data(tmp_path / "data"), equivariance="split", equivariant_layer="layer22")
+    config = small_config(small_data(tmp_path / "data"), **LAYER | {"equivariant_layer": "layer22"})
     with pytest.raises(ValueError, match=r"no layer 'layer22'; there are act1, .*; did you mean layer2\?"):
         prepare(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -13,6 +13,8 @@ from care.cli import app, main
 from care.objective import registry
 from care.train import Run
 
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
+
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 SIZES = "--epochs 2 --limit 64 --batch-size 16 --embedding-dim 8 --head-width 16 --device cpu --evaluate-every 2"
 

@@ -1,8 +1,4 @@
 import copy
-import os
-import subprocess
-import sys
-import textwrap
 
 import pytest
 import torch
@@ -97,36 +93,3 @@ def test_synchronized_statistics_of_one_process_are_plain_ones(shape, generator)
     out_synchronized.pow(3).sum().backward()
     torch.testing.assert_close(b.grad, a.grad)
     torch.testing.assert_close(synchronized[0].running_var, plain.running_var)
-
-
-def test_compiled_views_equal_separate_passes():
-    """Also of a layer. In a process of its own, because the shape checks of the test suite cannot be compiled."""
-    program = """
-        import copy, torch
-        from timm.models.resnet import BasicBlock, ResNet
-        from torch._dynamo.utils import counters
-        from care.models import Encoder, forward_views, split_batchnorm
-        from care.models.blocks import compile_blocks
-        torch.manual_seed(0)
-        backbone = ResNet(BasicBlock, (3, 1, 1, 1), num_classes=0, channels=(8, 8, 8, 8))
-        c, r = torch.nn.Linear(8, 5), torch.nn.Linear(8, 3)
-        separate = Encoder(backbone, c, (0.0,) * 3, (1.0,) * 3, layer="layer2", equivariant_head=r).double()
-        together = split_batchnorm(copy.deepcopy(separate))
-        assert compile_blocks(together.backbone, backend="aot_eager", fullgraph=True)
-        views = list(torch.randn(4, 6, 3, 32, 32, dtype=torch.float64))
-        for _ in range(2):  # the second pass meets what the first left in the running statistics
-            a, b = [separate(view) for view in views], forward_views(together, views)
-            torch.testing.assert_close(torch.cat(a), torch.cat(b))
-            torch.cat(a).square().sum().backward()
-            torch.cat(b).square().sum().backward()
-        for p, q in zip(separate.parameters(), together.parameters()):
-            torch.testing.assert_close(p.grad, q.grad)
-        for name, buffer in separate.named_buffers():
-            torch.testing.assert_close(together.get_buffer(name), buffer)
-        # Six blocks, two of them of one shape, and the BatchNorm of the stem.
-        assert counters["stats"]["unique_graphs"] == 6, counters["stats"]
-        with torch.compiler.set_stance("force_eager"):
-            together.eval()(views[0][:1])
-        assert counters["stats"]["unique_graphs"] == 6, counters["stats"]
-    """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, env=os.environ)

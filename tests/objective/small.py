@@ -52,7 +52,7 @@ def narrow(equivariance):
 REGISTERED_ONCE = {
     **{name: {"method": name, "equivariance": "care"} for name in METHODS},
     **{name: {"equivariance": name, **narrow(name)} for name in EQUIVARIANCES if name != "care"},
-    "split at a layer": {"equivariance": "split", "equivariant_layer": "layer2"},
+    "split at a layer": {"model": "test_resnet", "equivariance": "split", "equivariant_layer": "layer2"},
 }
 
 

@@ -32,7 +32,7 @@ class ChannelMeans(nn.Module):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pretrained")
-    train(prepare(small_config(small_data(folder / "data"), epochs=1), folder / "mine"))
+    train(prepare(small_config(small_data(folder / "data"), model="test_resnet", epochs=1), folder / "mine"))
     return folder / "mine"
 
 
@@ -71,7 +71,7 @@ def no_hub(monkeypatch, tmp_path):
 @pytest.mark.parametrize("file", ["", "model.safetensors"])
 def test_a_run_gives_its_embedding_and_its_backbone(run, images, file):
     model, encoder = load_pretrained(str(run / file)), care.load(run)
-    assert (model.name, model.outputs, model.size) == ("mine", ("embedding", "backbone"), 32)
+    assert (model.name, model.outputs, model.size) == ("mine", ("embedding", "backbone"), 16)
     found = model.embed(images)
     torch.testing.assert_close(found["embedding"], encoder(images), rtol=0, atol=0)
     torch.testing.assert_close(found["backbone"], encoder.features(images), rtol=0, atol=0)

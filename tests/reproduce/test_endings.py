@@ -7,6 +7,8 @@ from care.cli import app
 from care.reproduce.scales import SMOKE
 from train.small import mounted
 
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
+
 
 def reproduce(*words):
     """CARE on point clouds, with one seed: seconds."""

@@ -16,7 +16,7 @@ from care.train import Run, prepare, train
 from care.train.runs import load_trained
 from train.small import small_config, small_data
 
-pytestmark = pytest.mark.usefixtures("few_steps")
+pytestmark = pytest.mark.usefixtures("few_steps", "coarse_pictures")
 
 SETTINGS = {"equivariance": "steering", "steering_weight": 2.0, "care_weight": 1.0, "epochs": 1}
 

@@ -25,7 +25,7 @@ from care.train import prepare, train
 from care.train.runs import load_trained
 from train.small import small_config, small_data
 
-pytestmark = pytest.mark.usefixtures("few_steps")
+pytestmark = pytest.mark.usefixtures("few_steps", "coarse_pictures")
 
 QUICK = ["--device", "cpu", "--k", "3", "--queries", "10", "--make", "hue=+0.1"]
 
@@ -35,7 +35,7 @@ def run(tmp_path_factory):
     """A small run, and a learned rotation of it such as `care steer` leaves, without the measurement."""
     folder = tmp_path_factory.mktemp("retrieved")
     name = small_data(folder / "data")
-    train(prepare(small_config(name, epochs=1), folder / "mine"))
+    train(prepare(small_config(name, model="test_resnet", size=32, epochs=1), folder / "mine"))
     model, policy = load_pretrained(str(folder / "mine")), simclr(12)
     observer = Observer(
         lambda x: {"embedding": model.embed(x)["embedding"]},

@@ -11,7 +11,7 @@ from care.cli import app
 from care.train import prepare, train
 from train.small import small_config, small_data
 
-pytestmark = pytest.mark.usefixtures("few_steps")
+pytestmark = pytest.mark.usefixtures("few_steps", "coarse_pictures")
 
 QUICK = ["--images", "30", "--augmentations", "2", "--device", "cpu"]
 

@@ -20,6 +20,8 @@ from care.train.state import build_state
 from care.train.step import Step
 from faults.driver import kill_often, same_run
 
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):

@@ -20,6 +20,8 @@ from care.train.state import build_state, check_network
 from pretrained.made import publish
 from train.small import same_state, small_data
 
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
+
 SMALL = {"epochs": 1, "batch_size": 16, "embedding_dim": 8, "head_width": 16, "device": "cpu"}
 IMAGENET = (torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225]))
 

@@ -114,7 +114,7 @@ def test_a_kill_at_any_call_leaves_a_whole_checkpoint(again, tmp_path):
 
 @forks
 def test_kills_at_random_moments_leave_whole_checkpoints(tmp_path):
-    """25 processes in a row, each resumes and saves step after step until it is killed."""
+    """25 processes in a row, or more until 25 steps are saved: each resumes and saves on until it is killed."""
     delays = random.Random(0)
     resumed_at, halves = [0], 0
     save(tmp_path, 0, *at(0))
@@ -125,7 +125,10 @@ def test_kills_at_random_moments_leave_whole_checkpoints(tmp_path):
             step += 1
             save(tmp_path, step, *at(step))
 
-    for _ in range(25):
+    kills = 0
+    while kills < 25 or resumed_at[-1] < 25:
+        kills += 1
+        assert kills < 500, "next to nothing is saved"
         child = in_fork(body)
         time.sleep(0.03 + 0.05 * delays.random())
         os.kill(child, signal.SIGKILL)
@@ -136,8 +139,7 @@ def test_kills_at_random_moments_leave_whole_checkpoints(tmp_path):
         assert checkpoint.skipped == ()
         assert checkpoint.step >= resumed_at[-1]
         resumed_at.append(checkpoint.step)
-    print(f"{resumed_at[-1]} saves, {halves} of 25 kills within one")
-    assert resumed_at[-1] >= 25
+    print(f"{resumed_at[-1]} saves, {halves} of {kills} kills within one")
 
 
 @pytest.fixture

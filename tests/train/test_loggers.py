@@ -18,6 +18,8 @@ from care.train.step_means import Reading, StepMeans
 from train.small import small_config, small_data
 from train.watched import StopAfter
 
+pytestmark = pytest.mark.usefixtures("coarse_pictures")
+
 RECORD = {"epoch": 2, "step": 20, "loss": 1.5, "knn": None, "learning_rate": 1e-3}
 CONFIG = Config.of(data="shapes", epochs=2, batch_size=64, schedule="cosine", warmup_epochs=1)
 

@@ -83,8 +83,9 @@ def train(
         run_training(job, progress)
         if job.processes.is_rank_0:
             from care.report import curves_figure  # matplotlib takes a while to load: not before the first epoch
+            from care.report.drawing import draw
 
-            curves_figure(job.run.log()).savefig(folder / "curves.png", dpi=120)
+            draw(curves_figure(job.run.log()), folder / "curves.png", "png")
     if job.processes.is_rank_0:
         if counted.steps == 0:
             typer.echo(f"already finished: {settings.epochs} epoch{'s' * (settings.epochs > 1)}")
