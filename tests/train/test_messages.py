@@ -5,6 +5,7 @@ import torch
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
+from care.data import load
 from care.models.per_view import PerView
 from care.train import distributed
 from care.train.distributed import Agreement, Processes
@@ -42,24 +43,38 @@ def world(request):
 def test_a_step_sends_two_messages_per_batchnorm_and_two_for_embeddings(world, sent, tmp_path, monkeypatch):
     """And one that the loss is finite, since on a CPU a step changes nothing otherwise; the gradient's left out."""
     monkeypatch.setattr(distributed, "parallel", lambda objective, processes: objective)
-    batch, data = 4 * world, small_data(tmp_path / "data")
-    config = small_config(data, batch_size=batch, chunks=world, equivariance="care", care_weight=1.0)
-    processes = Processes(0, world, torch.device("cpu"))
-    state = build_state(config, _samples(data), processes)
-    step, images = Step(state, config, processes, 10), _samples(data).inputs[:4]
+    batch, (step, images) = 4 * world, _step(world, tmp_path)
     step([images], 0)
     sent.clear()
     step([images], 0)
+    state = step.state
     layers = [module for module in state.objective.modules() if isinstance(module, PerView)]
     sums = [("all_reduce", 2 * 4 * layer.num_features) for layer in layers]  # two sums of each of four views
     embeddings = [("all_gather_into_tensor", 2 * batch * 8), ("reduce_scatter_tensor", 2 * 4 * 8)]
     assert sorted(sent) == sorted([*sums, *sums, *embeddings, ("all_reduce", 1)])
 
 
-def _samples(data):
-    from care.data import load
+def _step(world, folder, **chosen):
+    """A step of the first of so many processes with four images each, and its images."""
+    data = small_data(folder / "data")
+    config = small_config(data, batch_size=4 * world, chunks=world, equivariance="care", care_weight=1.0, **chosen)
+    samples, processes = load(data, "train"), Processes(0, world, torch.device("cpu"))
+    return Step(build_state(config, samples, processes), config, processes, 10), samples.inputs[:4]
 
-    return load(data, "train")
+
+@pytest.mark.parametrize(("precision", "there"), [("bf16", torch.bfloat16), ("fp32", torch.float32)])
+def test_embeddings_travel_in_their_own_precision_and_their_gradients_in_fp32(precision, there, tmp_path, monkeypatch):
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        monkeypatch.setattr(distributed, "parallel", lambda objective, processes: objective)
+        gather, scatter, found = dist.all_gather_into_tensor, dist.reduce_scatter_tensor, []
+        monkeypatch.setattr(dist, "all_gather_into_tensor", lambda out, x: (found.append(x.dtype), gather(out, x)))
+        monkeypatch.setattr(dist, "reduce_scatter_tensor", lambda out, x: (found.append(x.dtype), scatter(out, x)))
+        step, images = _step(2, tmp_path, precision=precision)
+        step([images], 0)
+    finally:
+        dist.destroy_process_group()
+    assert found == [there, torch.float32]
 
 
 def test_a_wish_travels_every_fourth_step_and_is_granted_with_the_next_message(world, sent):
