@@ -5,20 +5,13 @@ import math
 
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, balanced_accuracy_score
-from torch import nn
 
-from care.augment import ImagePolicy, PointPolicy
+from care.augment import PointPolicy
 from care.data import Samples, generate_chains
 from care.evaluate import Evaluation, Settings, evaluate_model, figures, summary
 from care.evaluate.comparison.quantities import ACTED_ON, find_quantity, quantities
-from care.evaluate.features.augmented_probe import augmented_probe
-from care.evaluate.features.classification import Classifiers, evaluate_classification
-from care.evaluate.features.probe import Protocol
-from care.evaluate.features.tuned_logistic import tuned_logistic
-from care.evaluate.observer import Observer
 from care.geometry import Euclidean, Minkowski, Symplectic
-from evaluate.planted import QUICK, colors, pixels, shapes, study
+from evaluate.planted import QUICK, colors, shapes, study
 
 
 def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
@@ -59,64 +52,6 @@ def test_neighbors_are_those_of_the_jittered_queries(by_color):
     found = by_color.record["retrieval"]["features"]
     assert found["overlap"] < 0.6
     assert found["hue_distance"] < 0.75 * found["hue_distance_before"]
-
-
-def flags(n):
-    """Red, green and blue pictures, by class."""
-    labels = torch.arange(n) % 3
-    images = 200 * torch.nn.functional.one_hot(labels, 3).to(torch.uint8)[:, :, None, None].expand(-1, -1, 8, 8)
-    return Samples(images.contiguous(), labels, ("red", "green", "blue"))
-
-
-def test_labels_in_the_picture_are_found():
-    samples = flags(150)
-    settings = Settings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,), neighbors=(5, 20))
-    evaluation = evaluate_model(study(lambda x: {"features": x.flatten(1)}, samples, samples), settings)
-    rows = [line for line in summary(evaluation).splitlines() if "100.00" in line]
-    titles = (
-        "logistic regression (tuned), penalty",
-        "linear probe (paper), clean, 2 seeds",
-        "kNN, k = 5",
-        "kNN, k = 20",
-    )
-    assert len(rows) == len(titles)
-    assert all(title in row for title, row in zip(titles, rows, strict=True))
-    record = evaluation.record
-    assert record["knn"] == {"5": 1.0, "20": 1.0}
-    assert record["probe"]["mean"] == 1.0
-    assert record["probe"]["on"] == "clean"
-    path = record["logistic"]["path"]
-    assert record["logistic"] == {
-        "penalty": path[-1][0],
-        "accuracy": 1.0,
-        "mean_per_class": 1.0,
-        "validation_accuracy": 1.0,
-        "path": path,
-        "converged": True,
-    }
-    assert evaluation.arrays["correct/logistic"].all()
-
-
-def test_the_logistic_regression_is_that_of_the_features():
-    settings = Settings(augmentations=1, probe="none")
-    train, test = shapes(100, 0), shapes(60, 1)
-    evaluation = evaluate_model(study(colors, train, test), settings)
-    rows, queries = (colors(s.inputs / 255)["features"] for s in (train, test))
-    tuned = tuned_logistic(rows, train.labels)
-    hits = tuned.predict(queries) == test.labels
-    record = evaluation.record["logistic"]
-    assert torch.equal(evaluation.arrays["correct/logistic"], hits)
-    assert record["accuracy"] == pytest.approx(accuracy_score(test.labels, tuned.predict(queries)))
-    assert record["mean_per_class"] == pytest.approx(balanced_accuracy_score(test.labels, tuned.predict(queries)))
-    assert (record["penalty"], record["validation_accuracy"]) == (tuned.penalty, max(tuned.validation))
-
-
-@pytest.mark.parametrize("labels", [[0] * 30, list(range(30))])
-def test_classes_that_no_penalty_can_be_chosen_by_have_no_logistic_regression(labels):
-    few = Samples(shapes(30, 0).inputs, torch.tensor(labels), tuple(map(str, range(30))))
-    evaluation = evaluate_model(study(colors, few, few), Settings(augmentations=1, probe="none"))
-    assert evaluation.record["logistic"] is None
-    assert evaluation.record["knn"] is not None
 
 
 def test_clouds_that_rotate_are_predicted_exactly():
@@ -261,76 +196,6 @@ def test_arrays_agree_with_the_record(by_pixel):
     assert (below[0] - below[1]).abs().max() <= 0.5 / len(standing_for_them) + 1 / len(all_of_them)
 
 
-class Normalized(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.BatchNorm1d(192)
-
-    def forward(self, images):
-        return self.norm(images.flatten(1))
-
-
-@pytest.mark.parametrize("bn_train", [False, True])
-def test_batchnorm_statistics_change_only_in_training_mode(bn_train):
-    module = Normalized().eval()
-    train, test = shapes(120, 0), shapes(60, 1)
-    observers = [
-        Observer(lambda x: {"f": module(x)}, s, ImagePolicy(size=8), "", torch.device("cpu")) for s in (train, test)
-    ]
-    seen = []
-    before = {name: value.clone() for name, value in module.state_dict().items()}
-    augmented_probe(
-        *observers,
-        Protocol(epochs=2, seeds=(0,), batch_size=50),
-        module if bn_train else None,
-        tick=lambda *_: seen.append(module.norm.running_mean.clone()),
-    )
-    changed = (seen[-1] - before["norm.running_mean"]).abs().max()
-    assert (changed > 0.1) == bn_train
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-    assert not module.norm.training
-
-
-def test_an_augmented_probe_learns():
-    samples, policy = flags(120), ImagePolicy(size=8, kernel_size=1).only("crop", "flip")
-    observer = Observer(lambda x: {"f": x.flatten(1)}, samples, policy, "", torch.device("cpu"))
-    protocol = Protocol(epochs=20, seeds=(0, 1), learning_rates=(0.05,), batch_size=60)
-    assert augmented_probe(observer, observer, protocol).mean == 1.0
-
-
-def test_a_probe_on_crops_sees_crops_and_flips_alone():
-    """Whatever the policy is: one channel is lit in every view, in half of the views on the left, anew every epoch."""
-    seen, right_half = [], torch.arange(8) > 3
-    train, test = (Samples(s.inputs * right_half.to(torch.uint8), s.labels, s.classes) for s in (flags(300), flags(30)))
-
-    def embed(images):
-        seen.append(images)
-        return {"features": images.flatten(1)}
-
-    policy = ImagePolicy(size=8, scale=(1.0, 1.0), flip=0.0)
-    bank, observer = (Observer(embed, s, policy, "", torch.device("cpu")) for s in (train, test))
-    protocol = Protocol(epochs=2, seeds=(0,), learning_rates=(0.05,), batch_size=300)
-    classifiers = Classifiers(logistic=False, protocol=protocol, probe_on="crops")
-    record, _ = evaluate_classification(bank, observer, observer.clean(), classifiers, lambda *words: None)
-    assert record["probe"]["on"] == "crops"
-    _, *views = (images for images in seen if len(images) == 300)
-    assert len(views) == 2
-    assert not torch.equal(*views)
-    for images in views:
-        assert images.amax() <= 200 / 255 + 1e-6
-        assert (images.flatten(2).amax(2) > 0).sum(1).max() == 1
-        left, right = (part.sum((1, 2, 3)) for part in images.chunk(2, dim=3))
-        assert 0.3 < (left > right).double().mean() < 0.6
-        assert len((images > 0).flatten(1).sum(1).unique()) > 5  # crops of many places show more of it, or less
-
-
-def test_clouds_have_no_crops():
-    made = generate_chains(30, seed=0, points=8)
-    samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
-    with pytest.raises(ValueError, match="chains holds point clouds, which have no crops"):
-        evaluate_model(study(pixels, samples, samples, policy=PointPolicy()), Settings(probe_on="crops"))
-
-
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("changes", "message"),
@@ -346,8 +211,3 @@ def test_clouds_have_no_crops():
 def test_unknown_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         Settings(**changes)
-
-
-def test_two_learning_rates_on_augmented_images_are_refused():
-    with pytest.raises(ValueError, match="one learning rate"):
-        evaluate_model(study(colors), Settings(probe_on="augmented", learning_rates=(0.1, 0.2), augmentations=1))

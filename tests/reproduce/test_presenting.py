@@ -14,6 +14,7 @@ from PIL import Image
 from care.evaluate import Evaluation
 from care.evaluate.comparison.quantities import ACTED_ON
 from care.evaluate.evaluation import ESTIMATORS
+from care.report.drawing import draw
 from care.reproduce import (
     SCALES,
     STUDIES,
@@ -57,7 +58,7 @@ def test_every_study_has_a_table_a_figure_and_words(name, pictures, tmp_path):
     assert presented.remarks
     assert presented.figures
     for title, figure in presented.figures.items():
-        figure.savefig(tmp_path / f"{title}.png", dpi=40)
+        draw(figure, tmp_path / f"{title}.png", "png", dpi=40)
     assert presented.markdown().count("\n|") >= len(presented.rows)
 
 
