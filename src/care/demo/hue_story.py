@@ -112,8 +112,8 @@ def _gallery(demo: HueDemo) -> Picture:
 
 def _caveats(demo: HueDemo) -> list[str]:
     return [
-        "Intervals are over test pictures, for these two encoders: others, of another --seed, differ by more. The docs "
-        "have the mean over five seeds.",
+        "Intervals are over test pictures, for these two encoders: others, of another --seed, differ by more. "
+        "docs/demo.md has several seeds.",
         "What is kept must show in distances, too: neighbors are of the same hue, and therefore of the same class less "
         "often. A classifier that is fitted to the features does not mind.",
     ]
