@@ -142,10 +142,11 @@ def _cost(gain: Difference) -> str:
 
 
 def _price(gain: Difference) -> str:
-    between = f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f} points"
     if gain.low <= 0 <= gain.high:
-        return f"no difference that these can show ({between})"
-    return f"{'better' if gain.low > 0 else 'worse'} by {100 * abs(gain.difference):.1f} points ({between})"
+        return f"no difference that these can show ({100 * gain.low:+.1f} to {100 * gain.high:+.1f} points)"
+    nearer, further = sorted(100 * abs(end) for end in (gain.low, gain.high))
+    word = "better" if gain.low > 0 else "worse"
+    return f"{word} by {100 * abs(gain.difference):.1f} points ({nearer:.1f} to {further:.1f})"
 
 
 def _value(kept: Kept, name: str) -> float:
