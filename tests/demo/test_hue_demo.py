@@ -149,7 +149,8 @@ def test_a_slow_computer_trains_on_less(small, tmp_path, monkeypatch):
 
 def test_a_terminal_of_eighty_columns_shows_it(short):
     out, printed = short
-    lines = printed.splitlines()
+    *lines, path = printed.splitlines()
+    assert path == str(out / "report.html")  # as long as it is
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 16
     page = unescape((out / "report.html").read_text())

@@ -16,8 +16,7 @@ from care.cli.mistakes import MISTAKE, print_error
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "demo.demo",
-        "Train two small encoders, recolor some pictures, and see what each still finds: about a minute, no data, "
-        "no GPU.",
+        "Train two small encoders, recolor some pictures, and see what each still finds: minutes, no data, no GPU.",
     ),
     "augment": ("augment.augment", "Draw augmentations and show pictures under each of them."),
     "train": (

@@ -30,7 +30,8 @@ def demo(
 ) -> None:
     """Train SimCLR and SimCLR --keep hue on generated pictures, recolor some, and see which neighbors they have.
 
-    Takes about a minute on two CPU cores; on slow or busy ones it trains less, and says so. Nothing is downloaded.
+    Times itself to be done within three minutes on two CPU cores: on slow or busy ones it trains less, and says so.
+    Nothing is downloaded.
     Prints three numbers and writes one page with the pictures, report.html.
     """
     started = time.perf_counter()
@@ -51,7 +52,7 @@ def demo(
     write_atomically(report, page.html().encode())
     if full:
         print_claims(show.tall_tables(found), [v for data in found for v in show.verdicts(data, found[data])])
-        typer.echo(f"\n{report}: the same with pictures, and what each number means")
+        typer.echo(f"\nThe same with pictures, and what each number means:\n{report}")
     else:
         print_story(show.headline(hue), show.sentences(hue), show.shortened(hue))
-        typer.echo(f"\n{report}: the pictures, and how sure this is")
+        typer.echo(f"\nThe pictures, and how sure this is:\n{report}")

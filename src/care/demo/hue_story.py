@@ -112,8 +112,8 @@ def _gallery(demo: HueDemo) -> Picture:
 
 def _caveats(demo: HueDemo) -> list[str]:
     return [
-        "Intervals are over test pictures, for these two encoders: others, of another --seed, differ by more. The docs "
-        "have the mean over five seeds.",
+        "Intervals are over test pictures, for these two encoders: others, of another --seed, differ by more. "
+        "docs/demo.md has several seeds.",
         "What is kept must show in distances, too: neighbors are of the same hue, and therefore of the same class less "
         "often. A classifier that is fitted to the features does not mind.",
     ]
@@ -142,10 +142,11 @@ def _cost(gain: Difference) -> str:
 
 
 def _price(gain: Difference) -> str:
-    between = f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f} points"
     if gain.low <= 0 <= gain.high:
-        return f"no difference that these can show ({between})"
-    return f"{'better' if gain.low > 0 else 'worse'} by {100 * abs(gain.difference):.1f} points ({between})"
+        return f"no difference that these can show ({100 * gain.low:+.1f} to {100 * gain.high:+.1f} points)"
+    nearer, further = sorted(100 * abs(end) for end in (gain.low, gain.high))
+    word = "better" if gain.low > 0 else "worse"
+    return f"{word} by {100 * abs(gain.difference):.1f} points ({nearer:.1f} to {further:.1f})"
 
 
 def _value(kept: Kept, name: str) -> float:

@@ -16,6 +16,11 @@ class Column:
     quantity: str
     meaning: str
 
+    @property
+    def plain_title(self) -> str:
+        """The title for a terminal, which breaks no lines by itself."""
+        return self.title.replace("\N{NO-BREAK SPACE}", " ")
+
 
 LOGISTIC = Column(
     "logistic regression\N{NO-BREAK SPACE}↑",
@@ -106,7 +111,7 @@ def tall_tables(found: Found) -> list[Table]:
     return [
         Table(
             [data, *(named(name, shown) for name, shown in encoders.items())],
-            [[column.title, *(_cell(value(shown, column)) for shown in encoders.values())] for column in COLUMNS],
+            [[column.plain_title, *(_cell(value(shown, column)) for shown in encoders.values())] for column in COLUMNS],
         )
         for data, encoders in found.items()
     ]

@@ -20,7 +20,7 @@ def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter) -> floa
     state = build_state(job.config, job.samples, job.processes)
     step = Step(state, job.config, job.processes, job.steps_per_epoch)
     batch, at = job.samples.limit(job.config.batch_size).inputs, [clock()]
-    for _ in range(TIMED_STEPS):
+    for _ in range(min(TIMED_STEPS, job.total_steps)):
         step([batch], epoch=0)
         at.append(clock())
     # The first step also loads and plans, once.
