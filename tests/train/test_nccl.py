@@ -37,7 +37,7 @@ def test_a_group_of_one_trains_as_no_group(tmp_path, request):
     request.getfixturevalue("group")
     train(prepare(config, tmp_path / "group"))
     losses = [[record["loss"] for record in Run(tmp_path / name).log()] for name in ("alone", "group")]
-    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)  # the order of additions on a GPU is not fixed
 
 
 @pytest.mark.parametrize("graph", [True, False])
