@@ -138,7 +138,7 @@ def _change(demo: HueDemo, name: str) -> Difference:
 def _cost(gain: Difference) -> str:
     if gain.high < 0:
         return f"for {-100 * gain.difference:.1f} points of accuracy"
-    return "at the same accuracy" if gain.low > -UNDECIDED else "and accuracy is undecided"
+    return "at no cost that this run shows" if gain.low > -UNDECIDED else "and accuracy is undecided"
 
 
 def _price(gain: Difference) -> str:

@@ -1,4 +1,8 @@
-"""What the demos train, and how much they measure. Chosen on samples cut from train, with seeds 0 and 1."""
+"""What the demos train, and how much they measure.
+
+The settings of the full demo were chosen on samples cut from train, with seeds 0 and 1; the short one adds to them a
+layer and a share of the pictures, which were chosen by looking at seed 0 on test.
+"""
 
 import dataclasses
 from collections.abc import Mapping
