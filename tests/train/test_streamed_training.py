@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-import signal
+import subprocess
 import sys
 import time
 from itertools import chain
@@ -16,7 +16,7 @@ from small import same_state, small_config
 from care.cli.training import configuration
 from care.data import batches
 from care.train import Progress, distributed, loop, prepare, train
-from care.train.job import Saving, load_samples
+from care.train.job import load_samples
 from care.whole_pictures import squares_and_aspects
 from data.on_disk import WRITERS, write_files, write_tars
 
@@ -25,7 +25,7 @@ STEPS = N // BATCH
 KILLED_IN = 2 * STEPS - 1  # the step of the second epoch before its last
 
 pytestmark = [
-    # Processes are forked, and the test process has threads.
+    # Decoding processes are forked, and the test process has threads.
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads decode elsewhere"),
 ]
@@ -41,6 +41,10 @@ def numbers_in(batch):
 def config_for(write, folder, **settings):
     write(folder, N)
     write(folder, 20, split="test")
+    return config_of(folder, **settings)
+
+
+def config_of(folder, **settings):
     chosen = {"epochs": EPOCHS, "batch_size": BATCH, "evaluate_every": EPOCHS, "size": 16, **settings}
     return small_config(str(folder), **chosen)
 
@@ -63,6 +67,19 @@ def test_processes_share_the_batches_of_one_from_any_step_on(kind, tmp_path, mon
         assert [list(chain.from_iterable(parts)) for parts in zip(*shares, strict=True)] == alone
     assert read(0, 1, 1, STEPS + 2) == alone[2:]
     assert alone != read(0, 1, 0, 0)
+
+
+# In a process of its own: a fork of this one would have the locks of threads that it does not have.
+PROGRAM = """
+import sys, pytest
+from pathlib import Path
+from care.train.job import Saving
+from test_streamed_training import KILLED_IN, Seen, config_of, prepare, train
+
+data, run, file = map(Path, sys.argv[1:])
+seen = Seen(file, pytest.MonkeyPatch(), KILLED_IN)
+train(prepare(config_of(data), run, saving=Saving(minutes=0.0)), seen)
+"""
 
 
 class Seen(Progress):
@@ -106,20 +123,21 @@ def wait_until(condition):
         time.sleep(0.05)
 
 
+def last_step(file):
+    """The last step that was noted; 0 before the first."""
+    return max((step for _, step, _ in lines_of(file)), default=0)
+
+
 def test_a_run_that_is_killed_within_an_epoch_sees_no_picture_twice(tmp_path, monkeypatch):
-    """Killed in a fork of this process, after a save within the epoch; nothing that decodes outlives it."""
+    """Killed after a save within the epoch; nothing that decodes outlives it."""
     monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
     config, file = config_for(write_tars, tmp_path / "photos"), tmp_path / "seen"
-    child = os.fork()
-    if child == 0:
-        try:
-            train(prepare(config, tmp_path / "run", saving=Saving(minutes=0.0)), Seen(file, monkeypatch, KILLED_IN))
-        finally:
-            os._exit(1)
-    wait_until(lambda: lines_of(file)[-1:] and lines_of(file)[-1][1] == KILLED_IN)
-    decoding = children_of(child)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    command = [sys.executable, "-c", PROGRAM, config.data, tmp_path / "run", file]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}) as child:
+        wait_until(lambda: child.poll() is not None or last_step(file) == KILLED_IN)
+        decoding = children_of(child.pid)
+        child.kill()
     assert decoding
     wait_until(lambda: not any(map(is_running, decoding)))
     before = len(lines_of(file))

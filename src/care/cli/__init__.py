@@ -16,7 +16,7 @@ from care.cli.mistakes import MISTAKE, print_error
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "demo.demo",
-        "Train two small encoders, recolor some pictures, and see what each still finds: minutes, no data, no GPU.",
+        "Train SimCLR and SimCLR --keep hue on generated pictures, recolor some, and see which neighbors they have.",
     ),
     "augment": ("augment.augment", "Draw augmentations and show pictures under each of them."),
     "train": (
@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "explore": (
         "explore.explore",
-        "Serve a page for this machine: pick an image, move sliders, and see the nearest neighbors of f(a(x)) change.",
+        "Serve a page for this machine: pick a picture, move sliders, and see the nearest neighbors of f(a(x)) change.",
     ),
     "reproduce": (
         "reproduce.reproduce",
