@@ -54,8 +54,8 @@ def train(weight: float, epochs: int = 8, pictures: int = 512) -> list[tuple[flo
 
 
 # %%
-# Both encoders, and what became of the two losses. With λ = 3 the angles are kept, and the contrastive loss is hardly
-# higher.
+# Both encoders, and what became of the two losses. With λ = 3 the angles are kept, and the contrastive loss ends about
+# 0.1 higher: that is the price.
 
 if __name__ == "__main__":
     runs = {"SimCLR (λ = 0)": train(0.0), "CARE (λ = 3)": train(3.0)}
