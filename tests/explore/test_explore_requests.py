@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from exhibits import PIXELS, noise, observer, serving, small_gallery
+from exhibits import PIXELS, noise, observer, serving
 from PIL import Image
 from test_explore_server import BYTES, JSON, ask, is_one_sentence, request, send, wait_for
 
@@ -18,17 +18,6 @@ from care.explore import Gallery, Offer, fill_bank, read_photo
 from care.explore.photos import MOST_PHOTOS
 from care.explore.requests import LARGEST_PHOTO
 from care.explore.server import MOST_CONNECTIONS
-
-
-@pytest.fixture(scope="module")
-def gallery():
-    return small_gallery()
-
-
-@pytest.fixture(scope="module")
-def server(gallery):
-    with serving(gallery) as server:
-        yield server
 
 
 def picture(size=(40, 30), kind="PNG", seed=0, **options):

@@ -21,17 +21,6 @@ JSON = {"Content-Type": "application/json"}
 BYTES = {"Content-Type": "application/octet-stream"}
 
 
-@pytest.fixture(scope="module")
-def gallery():
-    return small_gallery()
-
-
-@pytest.fixture(scope="module")
-def server(gallery):
-    with serving(gallery) as server:
-        yield server
-
-
 def ask(server, method, path, body=None, headers=None):
     """(status, headers, body) of one request with the token."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)

@@ -24,7 +24,7 @@ def test_train(gpu, tmp_path):
 @pytest.mark.parametrize("size", [32, 96])
 def test_augment(size, gpu, tmp_path):
     names = [row["name"] for row in bench(gpu, tmp_path, "augment", "--size", size)]
-    assert ("care, one kernel" in names) == (gpu == "cuda")
+    assert ("care, fused kernels" in names) == (gpu == "cuda")
 
 
 def test_loader(gpu, tmp_path):

@@ -34,7 +34,7 @@ def test_it_trains(way, gpu, photos, tmp_path):
 
 @pytest.mark.parametrize("size", [64, 72])
 def test_larger_views(size, gpu, photos, tmp_path):
-    """Views of 64 px are made by one kernel, larger ones by torch operations."""
+    """Views of 64 px are made by one kernel, larger ones in strips."""
     run(gpu, "train", "--data", photos, *SMALL, *CARE, "--size", size, "--out", tmp_path / "run")
     check_run(tmp_path / "run", gpu)
 

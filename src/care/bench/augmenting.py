@@ -55,7 +55,7 @@ def _ways(settings: Settings, policy: ImagePolicy, images: Tensor) -> Iterator[t
         compiled = torch.compile(from_numbers, dynamic=False)
         yield "care, compiled", lambda: compiled(images, policy.random_numbers(n, source, generator))
     if can_fuse(images, policy.sample(n, source, generator)):
-        yield "care, one kernel", lambda: apply(images, policy.sample(n, source, generator))
+        yield "care, fused kernels", lambda: apply(images, policy.sample(n, source, generator))
     if images.is_cuda and settings.compile:
         fused = torch.compile(lambda x, numbers: apply(x, policy.from_numbers(numbers, source)), dynamic=False)
         graph = Graph(lambda x: fused(x, policy.random_numbers(n, source, generator)), [generator])

@@ -32,7 +32,7 @@ def network_predictions(
     half = len(X) // 2
     one, two = slice(half), slice(half, None)
     crossed = [ridge_predictions(X[b], Y[b], known[b], X[a]) for a, b in ((one, two), (two, one))]
-    errors = Y - torch.cat(crossed).nan_to_num()
+    errors = Y - torch.cat(crossed).nan_to_num()  # a target that one half hardly knows has no regression there
     return ridge_predictions(X, Y, known, others) + _found_by_network(X, errors, known, others, seed)
 
 
