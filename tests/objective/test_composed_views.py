@@ -46,6 +46,14 @@ def test_the_losses_are_of_these_views():
     torch.testing.assert_close(total(objective(views)), info_nce(z1, z2) + 2 * equivariance(w1, w2, CHUNKS))
 
 
+def test_views_of_some_samples_share_joint_statistics_with_the_others():
+    objective = build(**COMPOSED, equivariance_fraction=0.5, care_weight=2.0, batchnorm="joint")
+    views = draw(objective.plan, noise(BATCH))
+    z = copy.deepcopy(objective.encoder)(torch.cat([view.inputs for view in views]))
+    z1, z2, w1, w2 = z.split([len(view.inputs) for view in views])
+    torch.testing.assert_close(total(objective(views)), info_nce(z1, z2) + 2 * equivariance(w1, w2, CHUNKS))
+
+
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
 def test_the_rows_of_a_process_do_not_depend_on_the_number_of_processes(fraction):
     images = noise(BATCH)

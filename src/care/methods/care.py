@@ -71,7 +71,7 @@ class CARE(Equivariance):
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
         """Chunks divide the batch, and views go where they can."""
         check_chunks(settings.chunks, context)
-        check_fraction(settings.equivariance_fraction, context.batch // settings.chunks, context.joint)
+        check_fraction(settings.equivariance_fraction, context.batch // settings.chunks)
         if settings.form == "symplectic" and context.embedding_dim % 2:
             raise ValueError("the symplectic form needs an even embedding_dim")
         if settings.contrast == "all" and not (method is not None and method.any_views):
@@ -141,7 +141,7 @@ def check_chunks(chunks: int, context: Context) -> None:
         )
 
 
-def check_fraction(fraction: float, chunk: int, joint: bool) -> None:
+def check_fraction(fraction: float, chunk: int) -> None:
     """ValueError unless so much of a chunk is a whole number of images, and at least 2."""
     kept = fraction * chunk
     if round(kept) < 2 or abs(kept - round(kept)) > 1e-6:
@@ -150,5 +150,3 @@ def check_fraction(fraction: float, chunk: int, joint: bool) -> None:
             f"equivariance_fraction {fraction:g} is {kept:g} of the {chunk} images of a chunk: it must be a whole "
             f"number of at least 2, as with {', '.join(good)}"
         )
-    if fraction < 1 and joint:
-        raise ValueError("with equivariance_fraction, views differ in size and cannot share BatchNorm: batchnorm view")

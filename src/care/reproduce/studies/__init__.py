@@ -17,6 +17,7 @@ from care.reproduce.studies import (
     pairs,
     peers,
     proteins,
+    recipe_sweep,
     split_sweep,
 )
 from care.reproduce.trial import Outcome, Trial
@@ -52,6 +53,9 @@ STUDIES = {
             "keeping-color", "not in the paper: color that is kept", keeping_color.trials, keeping_color.present
         ),
         Reproduction("split-sweep", "not in the paper: κ of split embeddings", split_sweep.trials, split_sweep.present),
+        Reproduction(
+            "recipe-sweep", "not in the paper: recipes at equal views", recipe_sweep.trials, recipe_sweep.present
+        ),
         Reproduction("peers", "not in the paper: other methods that keep something", peers.trials, peers.present),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )
