@@ -3,7 +3,7 @@
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def measure_loader(settings: Settings, say: Say) -> Table:
     device, rows = torch.device(settings.device), list[Row]()
     with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
         _write(settings, Path(folder) / "train", say)
-        dropped = _drop_from_cache(Path(folder) / "train" / "images.bin")
+        dropped = _drop_from_cache((Path(folder) / "train").glob("images-*.bin"))
         samples = open_store(Path(folder) / "train")
         name = "first pass, cache dropped" if dropped else "first pass"
         say(name)
@@ -90,12 +90,13 @@ def _counted(images: int, say: Say) -> Iterator[int]:
         yield number
 
 
-def _drop_from_cache(file: Path) -> bool:
-    """Ask the system to forget what it keeps of a file in memory; whether it can be asked."""
+def _drop_from_cache(files: Iterable[Path]) -> bool:
+    """Ask the system to forget what it keeps of files in memory; whether it can be asked."""
     if not hasattr(os, "posix_fadvise"):
         return False
-    with file.open("rb") as opened:
-        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    for file in files:
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     return True
 
 

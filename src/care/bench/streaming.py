@@ -19,7 +19,7 @@ from care.bench.saying import Say, then_measuring
 from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.training import build_step, building, warmup_calls
 from care.data import Samples, batches
-from care.data.streamed.decoders import cores_of_this_process
+from care.data.pool import cores_of_this_process
 from care.data.streamed.opening import open_pictures
 from care.train import distributed
 from care.train.job import decoded_pixels

@@ -34,14 +34,14 @@ class Generated:
 
 @dataclass(frozen=True)
 class Published:
-    """A data set that is read from files: `read(folder, split, size, workers)`.
+    """A data set that is read from files: `read(folder, split, size)`.
 
     `size` is the default side of the pictures in a store, None if it cannot be chosen. `splits` is empty if they depend
     on the files. `page` is the web page with the files.
     """
 
     summary: str
-    read: Callable[[Path, str, int, int | None], Source]
+    read: Callable[[Path, str, int], Source]
     splits: tuple[str, ...] = ()
     size: int | None = None
     page: str = ""
@@ -201,15 +201,15 @@ def splits_of(name: str, path: Path) -> tuple[str, ...]:
     return published(name).splits or folder_splits(path)
 
 
-def read(name: str, path: Path, split: str, size: int | None = None, workers: int | None = None) -> Source:
-    """The reader of a split of a data set whose files are in `path`; picture files are decoded by so many `workers`."""
+def read(name: str, path: Path, split: str, size: int | None = None) -> Source:
+    """The reader of a split of a data set whose files are in `path`."""
     known = published(name)
     _chosen(name, split, splits_of(name, path))
     if size is not None and known.size is None:
         raise ValueError(f"the pictures of {name} all have one size already, --size cannot change it")
     if not path.exists():
         raise ValueError(f"{path} does not exist: --from takes the folder or archive that you downloaded")
-    return known.read(path, split, size or known.size or 0, workers)
+    return known.read(path, split, size or known.size or 0)
 
 
 def _chosen(name: str, split: str, splits: tuple[str, ...]) -> str:

@@ -3,11 +3,12 @@
 import importlib
 import re
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
@@ -17,7 +18,7 @@ from PIL import Image, UnidentifiedImageError
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
 MOST_PIXELS = 500_000_000  # as decoded: 2 GB
 MANY_PIXELS = 50_000_000  # pictures with more are decoded one at a time
-LARGE = Lock()
+LARGE: AbstractContextManager[Any] = Lock()  # of this process; one that was forked has that of its pool
 
 ORIENTATION = 0x0112  # the EXIF tag, and how to set a picture upright that has this value
 UPRIGHT = {
