@@ -48,7 +48,9 @@ def test_images_are_mapped_and_not_read(tmp_path):
     folder = tmp_path / "big"
     write_store(folder, "big", "train", Source("", (), 1, 1, 1, iter([Example(np.zeros((3, 1, 1), np.uint8), -1)])))
     labels = np.full(1000, -1, "<i8").tobytes()
-    change_header(folder, count=1000, height=1024, width=341, shard_bytes=2**32, labels_sha256=hashlib.sha256(labels).hexdigest())
+    change_header(
+        folder, count=1000, height=1024, width=341, shard_bytes=2**32, labels_sha256=hashlib.sha256(labels).hexdigest()
+    )
     os.truncate(folder / "images-00000.bin", 1000 * 3 * 1024 * 341)
     (folder / "labels.bin").write_bytes(labels)
     tracemalloc.start()
