@@ -238,7 +238,9 @@ def test_what_was_written_and_is_damaged_is_read_again(tmp_path, photos, undistu
     if damage == "gone":
         path.unlink()
     else:
-        path.write_bytes(data[:3] + bytes([data[3] ^ 1]) + data[4:] if damage == "flipped" else data[: 9 * 3 * SIDE**2 - 1])
+        path.write_bytes(
+            data[:3] + bytes([data[3] ^ 1]) + data[4:] if damage == "flipped" else data[: 9 * 3 * SIDE**2 - 1]
+        )
     _, said = prepare(tmp_path / "train", photos)
     changed = {"flipped": 1, "cut": 1, "gone": 9}[damage]
     told = [f"goes on after 9 of {FILES} files, once their checksums are compared",
