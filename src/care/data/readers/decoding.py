@@ -41,7 +41,7 @@ def decode(file: Path | BytesIO, side: int) -> UInt8[np.ndarray, "3 {side} {side
     animation becomes its first frame. A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with at least 2 `side`
     pixels along each side.
     """
-    square, _ = _decoded(file, side, _center_square)
+    square, _ = _decoded(file, side, center_square)
     return square
 
 
@@ -53,7 +53,8 @@ def decode_whole(file: Path | BytesIO, side: int) -> tuple[UInt8[np.ndarray, "3 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
-def _center_square(width: float, height: float) -> Box:
+def center_square(width: float, height: float) -> Box:
+    """The largest square in the middle of a picture."""
     edge = min(width, height)
     left, top = (width - edge) / 2, (height - edge) / 2
     return left, top, left + edge, top + edge

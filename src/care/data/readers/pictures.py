@@ -3,10 +3,11 @@
 import hashlib
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import PIL
 from PIL import Image
@@ -68,14 +69,31 @@ class Pictures:
         return digest.hexdigest()
 
 
-@contextmanager
-def lenient_pillow() -> Iterator[None]:
+class _Lenient:
+    """Pillow is the same for all threads: the first that comes makes it lenient, the last that goes strict again."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside, self.undo = Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.undo.enter_context(warnings.catch_warnings())
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+                self.undo.callback(setattr, Image, "MAX_IMAGE_PIXELS", Image.MAX_IMAGE_PIXELS)
+                Image.MAX_IMAGE_PIXELS = None
+            self.inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.undo.close()
+
+
+_LENIENT = _Lenient()
+
+
+def lenient_pillow() -> AbstractContextManager[None]:
     """Pillow without warnings, and without a limit of its own to the size of pictures: `decode` has one."""
-    limit = Image.MAX_IMAGE_PIXELS
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"PIL\.")
-        Image.MAX_IMAGE_PIXELS = None
-        try:
-            yield
-        finally:
-            Image.MAX_IMAGE_PIXELS = limit
+    return _LENIENT
