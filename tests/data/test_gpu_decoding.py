@@ -154,7 +154,7 @@ def test_a_file_that_cannot_be_read_has_the_stand_in_of_the_cpu(tmp_path):
 def test_pictures_are_decoded_in_groups_that_fit_together(monkeypatch):
     monkeypatch.setattr(gpu_decoders, "PIXELS_AT_ONCE", 10_000)
     sizes = [(100, 20), (20, 100), (50, 40), (90, 30), (10, 10), (100, 100)] * 5
-    jpegs = {i: Jpeg(b"", JpegHeader(h, w, 1)) for i, (h, w) in enumerate(sizes)}
+    jpegs = {i: Jpeg(torch.empty(0, dtype=torch.uint8), JpegHeader(h, w, 1)) for i, (h, w) in enumerate(sizes)}
     found = list(groups(jpegs))
     assert sorted(i for group in found for i in group) == list(range(len(sizes)))
     for group in found:

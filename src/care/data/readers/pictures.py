@@ -73,6 +73,10 @@ class _Lenient:
     """Pillow is the same for all threads: the first that comes makes it lenient, the last that goes strict again."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """As nobody has come yet."""
         self.lock, self.inside, self.undo = Lock(), 0, ExitStack()
 
     def __enter__(self) -> None:
@@ -92,6 +96,8 @@ class _Lenient:
 
 
 _LENIENT = _Lenient()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LENIENT.begin)  # a thread that is not there any more may hold the lock
 
 
 def lenient_pillow() -> AbstractContextManager[None]:

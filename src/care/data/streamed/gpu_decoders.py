@@ -48,7 +48,7 @@ def nvjpeg(device: torch.device) -> Decode:
 class Jpeg:
     """A file for the GPU."""
 
-    data: bytes
+    data: UInt8[Tensor, " bytes"]
     header: JpegHeader
 
     @property
@@ -87,8 +87,7 @@ class GpuDecoders:
         return lambda pin: self._collected(numbers, begun)
 
     def _read_all(self, numbers: list[int]) -> list[Jpeg | Decoded]:
-        with lenient_pillow():
-            return [self._read(number) for number in numbers]
+        return [self._read(number) for number in numbers]
 
     def _read(self, number: int) -> Jpeg | Decoded:
         """A file for the GPU, or what the CPU makes of it; whatever is wrong with one, the CPU finds out."""
@@ -100,11 +99,12 @@ class GpuDecoders:
             header = None
         if header is None or header.height * header.width > PIXELS_AT_ONCE:
             return self._by_cpu(number)
-        return Jpeg(data, header)
+        return Jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), header)
 
     def _by_cpu(self, number: int) -> Decoded:
         row = np.empty(self.pictures.row_bytes(self.whole), np.uint8)
-        return Decoded(row, self.pictures.decode_into(row, number, self.whole))
+        with lenient_pillow():
+            return Decoded(row, self.pictures.decode_into(row, number, self.whole))
 
     def _collected(self, numbers: list[int], begun: list[Future[list[Jpeg | Decoded]]]) -> Tensor:
         found = dict(enumerate(one for future in begun for one in future.result()))
@@ -120,28 +120,28 @@ class GpuDecoders:
 
     def _by_gpu(self, batch: Tensor, places: list[int], jpegs: dict[int, Jpeg]) -> list[int]:
         """Make these rows of a batch; returns those that could not be decoded."""
-        files = [torch.frombuffer(bytearray(jpegs[place].data), dtype=torch.uint8) for place in places]
+        some = [jpegs[place] for place in places]
         try:
-            decoded = self.decode(files)
+            decoded = self.decode([jpeg.data for jpeg in some])
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:  # one of them is damaged: which, only trying each tells
-            alone = [[place] for place in places] if len(places) > 1 else []
-            failed = [place for one in alone for place in self._by_gpu(batch, one, jpegs)]
-            return failed if alone else places
-        some = [jpegs[place] for place in places]
-        boxes = torch.tensor([self._box(jpeg.header) for jpeg in some], dtype=torch.float64)
-        made = squares(decoded, boxes, self.pictures.side)
-        for at, jpeg in enumerate(some):
-            if jpeg.header.orientation != 1:
-                made[at] = upright(made[at], jpeg.header.orientation)
-        rows = torch.tensor(places, device=self.device)
-        pixels = made.flatten(1)
-        if self.whole:
-            aspects = torch.tensor([aspect_bytes(jpeg.aspect) for jpeg in some], dtype=torch.uint8)
-            pixels = torch.cat([pixels, aspects.to(self.device)], 1)
-        batch.index_copy_(0, rows, pixels)
+            if len(places) == 1:
+                return places
+            return [place for alone in places for place in self._by_gpu(batch, [alone], jpegs)]
+        batch.index_copy_(0, torch.tensor(places, device=self.device), self._rows(decoded, some))
         return []
+
+    def _rows(self, decoded: list[Tensor], jpegs: list[Jpeg]) -> UInt8[Tensor, "n bytes"]:
+        boxes = torch.tensor([self._box(jpeg.header) for jpeg in jpegs], dtype=torch.float64)
+        made = squares(decoded, boxes, self.pictures.side)
+        for place, jpeg in enumerate(jpegs):
+            if jpeg.header.orientation != 1:
+                made[place] = upright(made[place], jpeg.header.orientation)
+        if not self.whole:
+            return made.flatten(1)
+        aspects = torch.tensor([aspect_bytes(jpeg.aspect) for jpeg in jpegs], dtype=torch.uint8)
+        return torch.cat([made.flatten(1), aspects.to(self.device)], 1)
 
     def _box(self, header: JpegHeader) -> tuple[float, float, float, float]:
         """What becomes a square: all of a picture, or its center."""
