@@ -163,6 +163,14 @@ def test_ctrl_c_ends_in_a_line_and_the_same_command_goes_on(photos, root, monkey
     assert "pets train: goes on after 0 of 3 files, " in run("prepare", "pets", "--from", photos)
 
 
+def test_a_large_store_has_several_shards(photos, root):
+    run("prepare", "pets", "--from", photos, "--size", 700, "--shard-size", 1)
+    sizes = [shard.stat().st_size for shard in sorted((root / "pets" / "train").glob("images-*.bin"))]
+    assert sizes == [2**20] * 4 + [3 * 3 * 700**2 - 4 * 2**20]
+    assert "train: 3 images, all bytes as they were written" in run("check", "pets")
+    assert load("pets").inputs.sum() == 700**2 * 3 * (1 + 2 + 3)
+
+
 def test_workers(photos, root):
     for workers in (1, 3):
         run("prepare", f"pets{workers}", "--from", photos, "--workers", workers)

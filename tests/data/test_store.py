@@ -37,7 +37,9 @@ def test_the_files_are_what_the_documentation_says(store, images):
 
 @pytest.mark.parametrize("verify", [False, True])
 def test_what_was_written_is_read(store, images, verify):
-    samples = open_store(store, verify)
+    ticks = []
+    samples = open_store(store, verify, ticks.append)
+    assert ticks == ([6] if verify else [])
     assert torch.equal(samples.inputs, images)
     assert samples.labels.tolist() == [0, 1, 0, -1, 1, 0]
     assert (samples.classes, samples.name, samples.source, len(samples)) == (CLASSES, "pets", (4, 5), 6)
@@ -126,7 +128,7 @@ def test_files_of_another_length_are_refused(store, file):
         open_store(store)
 
 
-@pytest.mark.parametrize("file", ["images-00000.bin", "labels.bin"])
+@pytest.mark.parametrize("file", ["images-00000.bin", "labels.bin", "blocks.sha256"])
 def test_a_flipped_bit_is_seen_by_the_checksum(store, file):
     data = bytearray((store / file).read_bytes())
     data[0] ^= 1

@@ -91,7 +91,7 @@ def prepare(
 def check(name: Name, root: Root = None) -> None:
     """Read every byte of all stores of a data set and compare checksums."""
     from care.data import registry
-    from care.data.store import open_store
+    from care.data.store import open_store, read_header
 
     console = Console()
     with users_input():
@@ -101,7 +101,8 @@ def check(name: Name, root: Root = None) -> None:
             raise ValueError(f"{name} is not prepared in {registry.data_root(root)}: care data list shows what is")
         for split in splits:
             folder = registry.store_folder(name, split, root)
-            samples = open_store(folder, verify=True)
+            with showing_rate(console, f"{name} {split}", "images", read_header(folder).count) as tick:
+                samples = open_store(folder, verify=True, tick=tick)
             say(console, f"{folder}: {len(samples):,} images, all bytes as they were written")
 
 

@@ -14,6 +14,7 @@ import dataclasses
 import hashlib
 import json
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -87,11 +88,11 @@ class Header:
         return cls(**{name: record[name] for name in names})
 
 
-def open_store(folder: Path, verify: bool = False) -> Samples:
+def open_store(folder: Path, verify: bool = False, tick: Callable[[int], object] = lambda rows: None) -> Samples:
     """The samples of a store, with memory-mapped images.
 
     The header, the labels and the sizes of all shards are always checked; `verify` also reads all images and compares
-    their checksums.
+    their checksums. Then `tick` is called with the number of those that are compared so far.
     """
     header = read_header(folder)
     files = header.files(folder)
@@ -111,7 +112,7 @@ def open_store(folder: Path, verify: bool = False) -> Samples:
         raise _unusable(files.labels, str(error)) from error
     _check_sha256(files.labels, header.labels_sha256)
     if verify:
-        _check_blocks(files, header)
+        _check_blocks(files, header, tick)
     return samples
 
 
@@ -153,7 +154,7 @@ def _check_sha256(file: Path, sha256: str) -> None:
             raise _unusable(file, f"its checksum is not the one in {HEADER}")
 
 
-def _check_blocks(files: StoreFiles, header: Header) -> None:
+def _check_blocks(files: StoreFiles, header: Header, tick: Callable[[int], object]) -> None:
     """Compare the checksum of every block, and name the shard in which the first one begins that is not the same."""
     blocks, file = files.blocks(header.count), files.folder / DIGESTS
     _check_size(file, DIGEST_BYTES * len(blocks))
@@ -163,6 +164,7 @@ def _check_blocks(files: StoreFiles, header: Header) -> None:
         if found != written[DIGEST_BYTES * block : DIGEST_BYTES * (block + 1)].hex():
             shard = files.shard(files.rows(block, header.count).start * files.row_bytes // files.shard_bytes)
             raise _unusable(shard, f"the checksum of a block that begins in it is not the one in {DIGESTS}")
+        tick(files.rows(block, header.count).stop)
 
 
 def _unusable(file: Path, why: str) -> ValueError:

@@ -9,6 +9,7 @@ from care import data
 from care.atomic_files import Lock
 from care.data import Samples
 from care.data.registry import heldout_split
+from care.data.streamed.gpu_decoders import nvjpeg
 from care.objective import policy_for
 from care.train import distributed
 from care.train.arithmetic import set_cublas_workspace
@@ -93,8 +94,8 @@ def prepare(config: Config, out: str | Path, resume: bool = False, saving: Savin
         set_cublas_workspace()
     processes = distributed.start(config.device)
     config.check(config.batch_size // config.accumulate, processes.world_size)
-    if config.decoder == "gpu" and processes.device.type != "cuda":
-        raise ValueError(f"--decoder gpu needs an NVIDIA GPU, and this run is on {processes.device}: --decoder cpu")
+    if config.decoder == "gpu":
+        nvjpeg(processes.device)
     samples, heldout = load_samples(config)
     if len(samples) < config.batch_size:
         raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")

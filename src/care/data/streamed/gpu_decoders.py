@@ -3,12 +3,15 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 import torch
 from jaxtyping import Int64, Shaped, UInt8
+from PIL import Image
 from torch import Tensor
 
 from care.data.pool import cores_of_this_process
@@ -26,21 +29,28 @@ PIXELS_AT_ONCE = 1 << 25  # that are decoded together, 100 MB of bytes; a larger
 Decode = Callable[[list[UInt8[Tensor, " _"]]], list[UInt8[Tensor, "3 _ _"]]]
 
 
+@cache
 def nvjpeg(device: torch.device) -> Decode:
-    """NVIDIA's decoder, which torchvision calls; ValueError where it cannot."""
-    import torchvision.io
+    """NVIDIA's decoder, which torchvision calls; ValueError where there is none, or it fails on a small picture."""
+    if device.type != "cuda":
+        raise ValueError(f"--decoder gpu needs an NVIDIA GPU, and this run is on {device}: --decoder cpu")
+    import torchvision.io  # which registers the operation
 
-    if not hasattr(torch.ops.image, "decode_jpegs_cuda"):
-        raise ValueError("this torchvision cannot decode on a GPU: --decoder cpu")
     rgb = torchvision.io.ImageReadMode.RGB.value
 
     def decode(files: list[Tensor]) -> list[Tensor]:
-        # It writes on a stream of its own into memory that this thread's stream may still be reading from.
+        # It writes on a stream of its own into memory that the current stream may still be reading from.
         torch.cuda.current_stream(device).synchronize()
         # The function around it warns, at every call, that another package will take its place.
         found: list[Tensor] = torch.ops.image.decode_jpegs_cuda(files, rgb, device)
         return found
 
+    small = BytesIO()
+    Image.new("RGB", (16, 16)).save(small, "JPEG")
+    try:
+        decode([torch.frombuffer(bytearray(small.getvalue()), dtype=torch.uint8)])
+    except (AssertionError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"{device} decodes no JPEGs ({str(error).splitlines()[0]}): --decoder cpu") from error
     return decode
 
 
@@ -76,6 +86,7 @@ class GpuDecoders:
 
     def __init__(self, pictures: StreamedPictures, whole: bool, device: torch.device, decode: Decode) -> None:
         self.pictures, self.whole, self.device, self.decode = pictures, whole, device, decode
+        self.in_use: dict[int, Jpeg] = {}
         formats()  # Pillow imports its formats here rather than in several threads at once
         self.readers = ThreadPoolExecutor(pictures.workers or cores_of_this_process(), "care-readers")
 
@@ -116,6 +127,7 @@ class GpuDecoders:
             if isinstance(one, Decoded):
                 self.pictures.report(one.problems)
                 batch[place] = torch.from_numpy(one.row).to(self.device)
+        self.in_use = jpegs  # the device may read from these files until it is waited for, for the next batch
         return batch if self.whole else batch.view(len(numbers), *self.pictures.shape[1:])
 
     def _by_gpu(self, batch: Tensor, places: list[int], jpegs: dict[int, Jpeg]) -> list[int]:
