@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from care.data import blocks, open_store, partial_store, write_store
+from care.data import batches, blocks, open_store, partial_store, write_store
 from care.data.blocks import StoreFiles
 from care.data.partial_store import PartialStore
 from care.data.readers import Example, read_folder
@@ -116,8 +116,11 @@ def test_shards_one_after_the_other_are_the_store_in_one_file(tmp_path, photos, 
     assert header.blocks_sha256 == read_header(tmp_path / "one").blocks_sha256
     samples, one = open_store(tmp_path / "train", verify=True), open_store(tmp_path / "one")
     assert samples.digest() == one.digest()
-    rows = torch.tensor([20, 0, 7, 7])
-    assert torch.equal(samples.stored.index_select(0, rows), one.stored.index_select(0, rows))
+    for epoch in range(2):
+        order = samples.order(3, epoch)
+        assert torch.equal(order, one.order(3, epoch))
+        both = (batches(of, order.split(4), "cpu", resident=False) for of in (samples, one))
+        assert all(torch.equal(a, b) for a, b in zip(*both, strict=True))
 
 
 @pytest.mark.parametrize("after", [0, 1, 7, 12, FILES])
