@@ -1,10 +1,13 @@
 """Preparing that is stopped, anywhere and by anything, and goes on: the store is the same to the last byte."""
 
+import dataclasses
 import errno
 import os
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -298,3 +301,33 @@ def test_a_store_of_the_same_files_is_known(tmp_path, photos):
     assert not is_prepared(tmp_path / "train", source, verify=True)
     images.write_bytes(images.read_bytes()[1:])
     assert not is_prepared(tmp_path / "train", source)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads decode elsewhere")
+def test_the_processes_of_a_killed_one_write_nothing_more(tmp_path, photos, undisturbed):
+    """They end by themselves, in the middle of their work; as long as one lives, nobody else begins."""
+    source = read_folder(photos, "train", SIDE)
+
+    class Stuck:
+        __len__, fingerprint = source.examples.__len__, source.examples.fingerprint
+
+        def __getitem__(self, index):
+            if index > 5:
+                (tmp_path / f"{os.getpid()}.pid").touch()
+                time.sleep(600)
+            return source.examples[index]
+
+    if (child := os.fork()) == 0:
+        try:
+            stuck = dataclasses.replace(source, examples=Stuck())
+            write_store(tmp_path / "train", "pets", "train", stuck, workers=2, shard_bytes=SHARD)
+        finally:
+            os._exit(1)
+    while len(orphans := list(tmp_path.glob("*.pid"))) < 2:
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    prepare(tmp_path / "train", photos)
+    status = [Path(f"/proc/{orphan.stem}/status") for orphan in orphans]
+    assert all("zombie" in file.read_text() for file in status if file.exists())
+    assert contents(tmp_path / "train") == undisturbed

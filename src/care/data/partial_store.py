@@ -38,7 +38,7 @@ from care.data.blocks import LABEL_BYTES, StoreFiles
 from care.data.store import DIGESTS, HEADER, SKIPPED, Header
 
 JOURNAL, FILES = "journal.json", "store"
-SECONDS_BETWEEN_SAVES = 5.0
+SECONDS_BETWEEN_SAVES, SECONDS_TO_WAIT = 5.0, 3.0
 GAP = -2  # no label: −1 is that of a picture without a class
 
 
@@ -94,10 +94,7 @@ class PartialStore:
         self.read, self.unreadable, self.saved_at = 0, 0, time.monotonic()
         with self.writing():
             make_folder(self.folder)
-            try:
-                self.lock = Lock(self.folder / "lock")
-            except BlockingIOError:
-                raise ValueError(f"{store} is being prepared by another process: wait until that has ended") from None
+            self.lock = self._locked(time.monotonic() + SECONDS_TO_WAIT)
             before = Journal.read(self.folder / JOURNAL)
             if before and self.fingerprint and (before.fingerprint, before.cut) == (fingerprint, self.journal.cut):
                 self._go_on(before.blocks, say)
@@ -105,6 +102,17 @@ class PartialStore:
                 self._start()
                 if before:
                     say("starts anew, since the files or the settings have changed")
+
+    def _locked(self, end: float) -> Lock:
+        """The lock, which the processes of a killed one hold until they notice that it is gone."""
+        while True:
+            try:
+                return Lock(self.folder / "lock")
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    by = "is being prepared by another process: wait until that has ended"
+                    raise ValueError(f"{self.store} {by}") from None
+                time.sleep(0.05)
 
     def _go_on(self, blocks: dict[int, Block], say: Callable[[str], object]) -> None:
         """Take over the blocks that are still as they were written."""

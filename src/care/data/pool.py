@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from care.data.readers import decoding
 
-SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_LOOKS = 0.2
 TURNS_AHEAD = 2  # of every process
 
 Result = TypeVar("Result")
