@@ -25,9 +25,14 @@ def row_bytes(side: int) -> int:
 
 def write_row(row: UInt8[np.ndarray, " bytes"], square: UInt8[np.ndarray, "3 s s"], aspect: float) -> None:
     """Put a squeezed picture and its aspect W/H into the row of a batch."""
-    octaves = min(max(math.log2(aspect), -OCTAVES), OCTAVES - 1 / STEPS_PER_OCTAVE)
     row[:-ASPECT_BYTES] = square.reshape(-1)
-    row[-ASPECT_BYTES:] = divmod(round((octaves + OCTAVES) * STEPS_PER_OCTAVE), 256)
+    row[-ASPECT_BYTES:] = aspect_bytes(aspect)
+
+
+def aspect_bytes(aspect: float) -> tuple[int, int]:
+    """The last bytes of a row."""
+    octaves = min(max(math.log2(aspect), -OCTAVES), OCTAVES - 1 / STEPS_PER_OCTAVE)
+    return divmod(round((octaves + OCTAVES) * STEPS_PER_OCTAVE), 256)
 
 
 def squares_and_aspects(

@@ -56,9 +56,9 @@ def test_prepare_load_and_check(cifar, root):
 
 def test_a_flipped_byte_is_found_by_check(cifar, root):
     run("prepare", "cifar10", "--from", cifar)
-    file = root / "cifar10" / "train" / "images.bin"
+    file = root / "cifar10" / "train" / "images-00000.bin"
     file.write_bytes(b"\1" + file.read_bytes()[1:])
-    assert f"{file} is not usable: its checksum is not the one in store.json" in run("check", "cifar10", code=2)
+    assert f"{file} is not usable: the checksum of a block that begins in it is not" in run("check", "cifar10", code=2)
 
 
 def test_list_says_what_is_prepared(cifar, root, photos):
@@ -116,7 +116,8 @@ def test_bad_files_are_left_out_and_listed_at_the_end(photos, root):
     assert [text.split(":")[0] for text in header["skipped"]] == list(told)
 
 
-def test_too_many_bad_files_stop_it_and_more_can_be_left_out(photos, root):
+def test_too_many_bad_files_stop_it_and_more_can_be_left_out(photos, root, monkeypatch):
+    monkeypatch.setattr("care.data.blocks.FEWEST_ROWS", 1)
     for i in range(30):
         (photos / "cat" / f"{i}.png").write_bytes(b"")
     output = run("prepare", "pets", "--from", photos, "--skip", "5%", code=2)  # two of 33: 22 are looked for
@@ -144,7 +145,7 @@ def test_the_same_command_again_prepares_what_is_missing(photos, tmp_path, root)
     assert "train exists: --overwrite replaces it" in run("prepare", "pets", "--from", whole, "--size", "8", code=2)
     output = run("prepare", "pets", "--from", whole, "--size", "8", "--overwrite")
     assert output.count("3 images of 8 × 8 pixels") == 2
-    images = root / "pets" / "val" / "images.bin"
+    images = root / "pets" / "val" / "images-00000.bin"
     images.write_bytes(b"\7" + images.read_bytes()[1:])
     output = run("prepare", "pets", "--from", whole, "--size", "8", "--overwrite")
     assert f"{root}/pets/train: prepared already, from the same files\n" in output
@@ -159,7 +160,16 @@ def test_ctrl_c_ends_in_a_line_and_the_same_command_goes_on(photos, root, monkey
     with monkeypatch.context() as patch:
         patch.setattr("care.data.partial_store.PartialStore.add", interrupted)
         assert "stopped; the same command goes on where it was\n" in run("prepare", "pets", "--from", photos, code=75)
-    assert "pets train: goes on after 0 of 3 files\n" in run("prepare", "pets", "--from", photos)
+    assert "pets train: goes on after 0 of 3 files, " in run("prepare", "pets", "--from", photos)
+
+
+def test_a_large_store_has_several_shards(photos, root):
+    run("prepare", "pets", "--from", photos, "--size", 700, "--shard-size", 1)
+    sizes = [shard.stat().st_size for shard in sorted((root / "pets" / "train").glob("images-*.bin"))]
+    assert sizes == [2**20] * 4 + [3 * 3 * 700**2 - 4 * 2**20]
+    assert "train: 3 images, all bytes as they were written" in run("check", "pets")
+    run("prepare", "same", "--from", photos, "--size", 700)
+    assert torch.equal(load("pets").inputs, load("same").inputs)
 
 
 def test_workers(photos, root):

@@ -16,10 +16,13 @@ from data.by_hand import CLASSES
 
 
 def test_the_files_are_what_the_documentation_says(store, images):
-    assert (store / "images.bin").read_bytes() == images.numpy().tobytes()
+    assert (store / "images-00000.bin").read_bytes() == images.numpy().tobytes()
     assert (store / "labels.bin").read_bytes() == np.array([0, 1, 0, -1, 1, 0], "<i8").tobytes()
     header = json.loads((store / "store.json").read_text())
-    assert header["images_sha256"] == hashlib.sha256(images.numpy().tobytes()).hexdigest()
+    block = images.numpy().tobytes() + (store / "labels.bin").read_bytes()  # of 16 rows, and there are six
+    assert (store / "blocks.sha256").read_bytes() == hashlib.sha256(block).digest()
+    assert header["blocks_sha256"] == hashlib.sha256((store / "blocks.sha256").read_bytes()).hexdigest()
+    assert (header["block_rows"], header["shard_bytes"]) == (16, 2**30)
     assert header["labels_sha256"] == hashlib.sha256((store / "labels.bin").read_bytes()).hexdigest()
     text = (store / "store.json").read_bytes()
     blank = text.replace(header["sha256"].encode(), b"0" * 64)
@@ -27,12 +30,16 @@ def test_the_files_are_what_the_documentation_says(store, images):
     assert {key: header[key] for key in ("name", "split", "count", "height", "width", "classes", "skipped")} == {
         "name": "pets", "split": "train", "count": 6, "height": 4, "width": 5, "classes": ["cat", "dog"], "skipped": [],
     }  # fmt: skip
-    assert sorted(file.name for file in store.iterdir()) == ["images.bin", "labels.bin", "store.json"]
+    assert sorted(file.name for file in store.iterdir()) == [
+        "blocks.sha256", "images-00000.bin", "labels.bin", "store.json",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("verify", [False, True])
 def test_what_was_written_is_read(store, images, verify):
-    samples = open_store(store, verify)
+    ticks = []
+    samples = open_store(store, verify, ticks.append)
+    assert ticks == ([6] if verify else [])
     assert torch.equal(samples.inputs, images)
     assert samples.labels.tolist() == [0, 1, 0, -1, 1, 0]
     assert (samples.classes, samples.name, samples.source, len(samples)) == (CLASSES, "pets", (4, 5), 6)
@@ -43,8 +50,10 @@ def test_images_are_mapped_and_not_read(tmp_path):
     folder = tmp_path / "big"
     write_store(folder, "big", "train", Source("", (), 1, 1, 1, iter([Example(np.zeros((3, 1, 1), np.uint8), -1)])))
     labels = np.full(1000, -1, "<i8").tobytes()
-    change_header(folder, count=1000, height=1024, width=341, labels_sha256=hashlib.sha256(labels).hexdigest())
-    os.truncate(folder / "images.bin", 1000 * 3 * 1024 * 341)
+    change_header(
+        folder, count=1000, height=1024, width=341, shard_bytes=2**32, labels_sha256=hashlib.sha256(labels).hexdigest()
+    )
+    os.truncate(folder / "images-00000.bin", 1000 * 3 * 1024 * 341)
     (folder / "labels.bin").write_bytes(labels)
     tracemalloc.start()
     samples = open_store(folder)
@@ -64,11 +73,14 @@ def change_header(store, **changes):
     ("key", "value"),
     [
         *((key, "ABSENT") for key in ("format", "version", "name", "split", "count", "height", "width", "classes")),
-        *((key, "ABSENT") for key in ("images_sha256", "labels_sha256", "source", "skipped")),
+        *((key, "ABSENT") for key in ("shard_bytes", "block_rows", "blocks_sha256", "labels_sha256")),
+        *((key, "ABSENT") for key in ("source", "skipped", "fingerprint")),
         ("version", 1), ("format", "zip"), ("name", 3), ("width", None), ("height", -4), ("height", 2**40),
         ("count", -1), ("count", 0), ("count", 10**30), ("count", 2**32), ("count", 7), ("count", 6.0), ("count", True),
         ("count", "6"), ("classes", ["cat"]), ("classes", "cat"), ("classes", [1, 2]),
-        ("images_sha256", {}), ("labels_sha256", "ab"), ("skipped", {}),
+        ("blocks_sha256", {}),
+        ("shard_bytes", 0), ("shard_bytes", 100), ("shard_bytes", 2**60), ("block_rows", 0),
+        ("labels_sha256", "ab"), ("skipped", {}),
     ],
 )  # fmt: skip
 def test_a_header_that_is_wrong_is_refused_before_anything_is_allocated(store, key, value):
@@ -102,7 +114,7 @@ def test_a_huge_header_is_not_read(store):
         open_store(store)
 
 
-@pytest.mark.parametrize("file", ["images.bin", "labels.bin"])
+@pytest.mark.parametrize("file", ["images-00000.bin", "labels.bin"])
 def test_files_of_another_length_are_refused(store, file):
     data = (store / file).read_bytes()
     for broken in (data[:-1], data + b"\0", b""):
@@ -116,17 +128,17 @@ def test_files_of_another_length_are_refused(store, file):
         open_store(store)
 
 
-@pytest.mark.parametrize("file", ["images.bin", "labels.bin"])
+@pytest.mark.parametrize("file", ["images-00000.bin", "labels.bin", "blocks.sha256"])
 def test_a_flipped_bit_is_seen_by_the_checksum(store, file):
     data = bytearray((store / file).read_bytes())
     data[0] ^= 1
     (store / file).write_bytes(data)
-    with pytest.raises(ValueError, match=f"{file} is not usable: its checksum"):
+    with pytest.raises(ValueError, match=f"{file} is not usable: (its|the) checksum"):
         open_store(store, verify=True)
 
 
 def test_pictures_are_not_read_for_their_checksum_unless_asked_to(store, images):
-    (store / "images.bin").write_bytes(bytes(images.numel()))
+    (store / "images-00000.bin").write_bytes(bytes(images.numel()))
     assert open_store(store).inputs.sum() == 0
 
 
@@ -141,8 +153,8 @@ def test_a_header_without_its_checksum_is_refused(store, damage):
 
 
 def test_a_header_of_another_version_says_so(store):
-    (store / "store.json").write_text('{"format": "care image store", "version": 1}')
-    with pytest.raises(ValueError, match="it is not a care image store of version 2; prepare the data again"):
+    (store / "store.json").write_text('{"format": "care image store", "version": 2}')
+    with pytest.raises(ValueError, match="it is not a care image store of version 3; prepare the data again"):
         open_store(store)
 
 

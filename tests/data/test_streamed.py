@@ -92,6 +92,18 @@ def test_they_are_samples_as_any(samples):
     assert train.digest() != samples.digest() == samples.subset(torch.arange(N)).digest()
 
 
+@pytest.mark.parametrize("kind", WRITERS)
+def test_a_picture_of_another_size_is_another_data_set(kind, tmp_path, monkeypatch):
+    """Every kind of source tells itself from one in which a picture was replaced, whatever the names."""
+    import on_disk
+
+    digest = lambda folder: open_pictures(WRITERS[kind](tmp_path / folder, 6), "train", SIDE).digest()  # noqa: E731
+    right = on_disk.encoded
+    same = digest("a"), digest("b")
+    monkeypatch.setattr(on_disk, "encoded", lambda number: right(number) + (os.urandom(500) if number == 3 else b""))
+    assert same[0] == same[1] != digest("c")
+
+
 def test_the_first_batch_is_the_largest(samples):
     with pytest.raises(ValueError, match="a batch of 3 pictures follows one of 2"):
         list(batches(samples, [torch.arange(2), torch.arange(3)], "cpu"))

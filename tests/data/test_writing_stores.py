@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from care.data import open_store, write_store
+from care.data import blocks, open_store, write_store
 from care.data.readers import Example, Source
 from care.data.readers.source import default_skip
 from care.data.store import read_header
@@ -107,8 +107,9 @@ def test_skipped_files_are_counted_and_recorded(tmp_path, images):
 
 
 @pytest.mark.parametrize(("bad", "skip", "found"), [(19, 0, 19), (90, 0, 20), (61, 60, 61), (90, 60, 80)])
-def test_all_unreadable_files_are_looked_for_but_not_for_ever(tmp_path, images, bad, skip, found):
-    """Until there are 20 more than may be skipped."""
+def test_all_unreadable_files_are_looked_for_but_not_for_ever(tmp_path, images, bad, skip, found, monkeypatch):
+    """Until there are 20 more than may be skipped; here blocks are of one file."""
+    monkeypatch.setattr(blocks, "FEWEST_ROWS", 1)
     ticks, source = [], source_of(images[:2], [0, 1], bad=bad)
     with pytest.raises(TooManyUnreadable, match=f"--skip {found} leaves") as error:
         write_store(tmp_path / "a", "pets", "train", source, skip, tick=ticks.append)

@@ -88,7 +88,7 @@ READERS = {
     "checkpoints/*/state.json": checkpoint_of,
     "run/model.safetensors": encoder_of,
     "run/config.toml": resumed,
-    "data/train/images.bin": store_of,
+    "data/train/images-00000.bin": store_of,
     "data/train/labels.bin": store_as_it_is_opened,
     "data/train/store.json": store_as_it_is_opened,
     "evaluation/evaluation.json": evaluation_of,

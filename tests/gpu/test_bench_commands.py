@@ -30,6 +30,7 @@ def test_augment(size, gpu, tmp_path):
 def test_loader(gpu, tmp_path):
     _, *rows = bench(gpu, tmp_path, "loader")
     assert all(("waiting_share" in row) == (gpu == "cuda") for row in rows)
+    assert any(row["name"].endswith("JPEG files, decoded by the GPU") for row in rows) == (gpu == "cuda")
 
 
 def test_scaling(gpu, tmp_path):

@@ -19,7 +19,7 @@ JSON = st.recursive(
 )
 FIELDS = (
     "sha256", "format", "version", "name", "split", "count", "height", "width", "classes",
-    "images_sha256", "labels_sha256", "source", "skipped",
+    "shard_bytes", "block_rows", "blocks_sha256", "labels_sha256", "source", "skipped", "fingerprint",
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from care.bench.clock import synchronize, time_calls
+from care.bench.clock import synchronize
+from care.bench.feeding import NOTE as WAITING
+from care.bench.feeding import FedStep, Stream
 from care.bench.results import Row, Table
-from care.bench.saying import Say, then_measuring, under
-from care.bench.settings import CARE_SETTINGS, Settings
+from care.bench.saying import Say, under
+from care.bench.settings import Settings
 from care.bench.streaming import measure_streaming
-from care.bench.training import build_step, building, warmup_calls
 from care.data import Samples, batches, open_store, write_store
 from care.data.readers import Example, Source
 from care.randomness import epoch_order
-from care.train import distributed
 from care.train.arithmetic import cudnn_benchmark
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -35,7 +35,7 @@ def measure_loader(settings: Settings, say: Say) -> Table:
     device, rows = torch.device(settings.device), list[Row]()
     with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
         _write(settings, Path(folder) / "train", say)
-        dropped = _drop_from_cache(Path(folder) / "train" / "images.bin")
+        dropped = _drop_from_cache((Path(folder) / "train").glob("images-*.bin"))
         samples = open_store(Path(folder) / "train")
         name = "first pass, cache dropped" if dropped else "first pass"
         say(name)
@@ -45,15 +45,15 @@ def measure_loader(settings: Settings, say: Say) -> Table:
         say(f"{passes} passes more, after one of {rows[0]['seconds_of_a_pass']:.1f} s")
         rows.append({"name": f"{passes} passes more", **_pass(samples, settings, device, passes)})
         rows[1]["own_memory_growth_mb"] = _growth(before)
-        if settings.on_gpu:
-            with cudnn_benchmark():
-                rows[1]["waiting_share"] = _waiting_share(samples, settings, say)
         with cudnn_benchmark():
+            if settings.on_gpu:
+                fed = FedStep(settings)
+                rows[1] |= fed.measure(_endless(samples, settings, device), under(say, "fed from the store"))
+                fed.forget()
             streamed, note = measure_streaming(settings, Path(folder), say)
     size = samples.nbytes / 1e6
     title = f"Streaming {len(samples):,} images of {settings.size} px, {size:,.0f} MB"
-    waiting = ("Waiting: 1 − (a CARE step on one resident batch) / (a CARE step fed from the disk).",)
-    return Table("loader", title, (*rows, *streamed), (*NOTES, note, *(waiting if settings.on_gpu else ())))
+    return Table("loader", title, (*rows, *streamed), (*NOTES, note, *((WAITING,) if settings.on_gpu else ())))
 
 
 def own_memory() -> float | None:
@@ -90,24 +90,29 @@ def _counted(images: int, say: Say) -> Iterator[int]:
         yield number
 
 
-def _drop_from_cache(file: Path) -> bool:
-    """Ask the system to forget what it keeps of a file in memory; whether it can be asked."""
+def _drop_from_cache(files: Iterable[Path]) -> bool:
+    """Ask the system to forget what it keeps of files in memory; whether it can be asked."""
     if not hasattr(os, "posix_fadvise"):
         return False
-    with file.open("rb") as opened:
-        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    for file in files:
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     return True
 
 
-def _orders(samples: Samples, batch: int, passes: int | None) -> Iterator[Tensor]:
-    for epoch in count() if passes is None else range(passes):
+def _orders(samples: Samples, batch: int, epochs: Iterable[int]) -> Iterator[Tensor]:
+    for epoch in epochs:
         full = len(samples) // batch * batch
         yield from epoch_order(len(samples), 0, epoch)[:full].split(batch)
 
 
+def _endless(samples: Samples, settings: Settings, device: torch.device) -> Stream:
+    yield from batches(samples, _orders(samples, settings.batch_size, count()), device, resident=False)
+
+
 def _pass(samples: Samples, settings: Settings, device: torch.device, passes: int) -> Row:
     started, seen = time.perf_counter(), 0
-    for batch in batches(samples, _orders(samples, settings.batch_size, passes), device, resident=False):
+    for batch in batches(samples, _orders(samples, settings.batch_size, range(passes)), device, resident=False):
         seen += len(batch)
     synchronize(device)
     seconds = time.perf_counter() - started
@@ -116,19 +121,3 @@ def _pass(samples: Samples, settings: Settings, device: torch.device, passes: in
         "mb_per_second": seen * samples.stored[0].nbytes / seconds / 1e6,
         "seconds_of_a_pass": seconds / passes,
     }
-
-
-def _waiting_share(samples: Samples, settings: Settings, say: Say) -> float:
-    """How much of a CARE step the device waits for data when they are streamed."""
-    processes = distributed.start(settings.device)
-    say(f"a CARE step on one batch, then fed from the store: {building(settings)}")
-    step = build_step(settings, processes, **CARE_SETTINGS)
-    resident = settings.random_images(settings.batch_size).to(processes.device)
-    begun = then_measuring(say, "step", settings.seconds)
-    calls = warmup_calls(step)
-    alone = time_calls(lambda: step([resident], 0), processes.device, settings.seconds, calls, begun=begun)
-    streamed = batches(samples, _orders(samples, settings.batch_size, None), processes.device, resident=False)
-    begun = then_measuring(say, "fed step", settings.seconds)
-    fed = time_calls(lambda: step([next(streamed)], 0), processes.device, settings.seconds, begun=begun)
-    streamed.close()  # type: ignore[attr-defined]
-    return max(0.0, 1 - alone.median / fed.median)

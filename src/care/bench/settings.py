@@ -18,6 +18,7 @@ from care.train.recipes import applicable
 CARE_SETTINGS: dict[str, Any] = {"equivariance": "care", "care_weight": mean_weight(0.01, 16)}
 
 MOST_PROCESSES, LARGEST_STORE = 1024, 1 << 38  # bytes
+STORE_BYTES = 4_000_000_000  # that the store has at most, unless a number of images is chosen
 
 # The methods whose training step is measured, by the name of their row.
 METHODS: dict[str, dict[str, Any]] = {
@@ -107,11 +108,12 @@ def default_settings(device: str = "auto", **chosen: Any) -> Settings:
 
     What is None in `chosen` is left at its default.
     """
-    device = resolve_device(device)
+    device, size = resolve_device(device), chosen.get("size") or 32
     if device.startswith("cuda"):
         gpus = torch.cuda.device_count()
         known: dict[str, Any] = {
-            "model": "resnet18", "batch_size": 256, "size": 32, "seconds": 5.0, "compile": True, "images": 50_000,
+            "model": "resnet18", "batch_size": 256, "size": 32, "seconds": 5.0, "compile": True,
+            "images": max(chosen.get("batch_size") or 256, min(50_000, STORE_BYTES // (3 * size**2))),
             "processes": tuple(2**k for k in range(gpus.bit_length())),
         }  # fmt: skip
     else:

@@ -30,7 +30,8 @@ def bench(
         str | None, typer.Option(help="Numbers of processes for scaling, such as 1,2,4. Default: 1,2, or all GPUs.")
     ] = None,
     images: Annotated[
-        int | None, typer.Option(help="Images in the store for loader. Default: 50,000 on a GPU, 10,000 on a CPU.")
+        int | None,
+        typer.Option(help="Images in the store for loader. Default: 50,000 on a GPU, or 4 GB; 10,000 on a CPU."),
     ] = None,
     compile: Annotated[
         bool | None, typer.Option("--compile/--no-compile", help="As care train --compile. Default: on a GPU only.")

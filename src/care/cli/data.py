@@ -51,7 +51,10 @@ def prepare(
         str | None,
         typer.Option(help="Most unreadable files to leave out per split: 20, or 5%. Default: 1%, and always 10."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Pictures decoded at once. Default: all cores.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that read picture files. Default: all cores.")
+    ] = None,
+    shard_size: Annotated[int, typer.Option(min=1, help="MiB of a shard, a file of the store.")] = 1024,
     split: Annotated[list[str] | None, typer.Option(help="Only this split; can be given several times.")] = None,
     root: Root = None,
     download: Annotated[bool, typer.Option("--download", help="Get the files from their authors' page.")] = False,
@@ -75,11 +78,11 @@ def prepare(
         allowed(skip, 0)
         splits = tuple(split or registry.splits_of(name, path))
         folders = {part: registry.store_folder(name, part, root) for part in splits}
-        sources = {part: registry.read(name, path, part, size, workers) for part in splits}
+        sources = {part: registry.read(name, path, part, size) for part in splits}
         done = prepared(console, folders, sources, overwrite)
-        written = {}
+        how, written = {"overwrite": overwrite, "workers": workers, "shard_bytes": shard_size << 20}, {}
         for part in (part for part in splits if part not in done):
-            written[folders[part]] = prepare_split(console, name, part, folders[part], sources[part], skip, overwrite)
+            written[folders[part]] = prepare_split(console, name, part, folders[part], sources[part], skip, **how)
         for folder, header in written.items():
             list_skipped(console, header.skipped, folder / SKIPPED)
 
@@ -88,7 +91,7 @@ def prepare(
 def check(name: Name, root: Root = None) -> None:
     """Read every byte of all stores of a data set and compare checksums."""
     from care.data import registry
-    from care.data.store import open_store
+    from care.data.store import open_store, read_header
 
     console = Console()
     with users_input():
@@ -98,7 +101,8 @@ def check(name: Name, root: Root = None) -> None:
             raise ValueError(f"{name} is not prepared in {registry.data_root(root)}: care data list shows what is")
         for split in splits:
             folder = registry.store_folder(name, split, root)
-            samples = open_store(folder, verify=True)
+            with showing_rate(console, f"{name} {split}", "images", read_header(folder).count) as tick:
+                samples = open_store(folder, verify=True, tick=tick)
             say(console, f"{folder}: {len(samples):,} images, all bytes as they were written")
 
 

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -28,9 +29,9 @@ def prepared(
 
 
 def prepare_split(
-    console: Console, name: str, split: str, folder: Path, source: Source, skip: str | None, overwrite: bool
+    console: Console, name: str, split: str, folder: Path, source: Source, skip: str | None, **how: Any
 ) -> Header:
-    """Write the store of a split and say what it holds."""
+    """Write the store of a split, with the settings `how` of `write_store`, and say what it holds."""
     what, most = f"{name} {split}", allowed(skip, source.expected)
     say(console, f"{what}: {source.expected:,} pictures to read")
     for note in source.notes:
@@ -38,7 +39,7 @@ def prepare_split(
     tell = lambda line: say(console, f"{what}: {line}")  # noqa: E731
     try:
         with showing_rate(console, what, "pictures", source.expected) as tick:
-            header = write_store(folder, name, split, source, most, overwrite, tick, tell)
+            header = write_store(folder, name, split, source, most, tick=tick, say=tell, **how)
     except TooManyUnreadable as error:
         list_skipped(console, error.skipped, error.file)
         raise

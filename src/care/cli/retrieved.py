@@ -53,7 +53,7 @@ def query_alone(observer: Observer, query: str) -> tuple[Observer, int | None]:
         if int(query) >= len(observer.samples):
             raise ValueError(f"there is no image {query}: the {len(observer.samples)} of the split are counted from 0")
         return taking(observer, torch.tensor([int(query)])), int(query)
-    read = next(iter(Pictures([(Path(query), -1)], min(observer.samples.source), workers=1)))
+    read = Pictures([(Path(query), -1)], min(observer.samples.source))[0]
     if isinstance(read, Unreadable):
         raise ValueError(f"{read.file} {read.reason}")
     pixels = torch.from_numpy(read.image)[None]

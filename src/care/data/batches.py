@@ -2,7 +2,7 @@
 
 Samples that fit into the device's memory are copied there once and gathered there. Others are gathered on the host by a
 thread that prefetches two batches and copies them while the device computes. Both give the same batches. Pictures that
-are not prepared are decoded by other processes before the thread copies them.
+are not prepared are decoded by other processes before the thread copies them, or by the GPU, in the thread's stream.
 """
 
 from collections import deque
@@ -17,13 +17,14 @@ from torch import Tensor
 
 from care.data.samples import Samples
 from care.data.streamed.decoders import Decoders
+from care.data.streamed.gpu_decoders import GpuDecoders, nvjpeg
 from care.data.streamed.pictures import StreamedPictures
 
 # The share of a GPU's free memory that resident samples may take; the rest is for the encoder.
 RESIDENT_SHARE = 0.5
 BATCHES_AHEAD = 2
 
-Gather = Callable[[bool], Tensor]  # a batch on the host, in pinned memory or not
+Gather = Callable[[bool], Tensor]  # a batch: on the host, in pinned memory or not, or where it is wanted already
 
 
 def batches(
@@ -97,12 +98,12 @@ def _stream(samples: Samples, order: Iterable[Tensor], device: torch.device) -> 
 def _decode(
     samples: Samples, pictures: StreamedPictures, order: Iterable[Tensor], device: torch.device, whole: bool
 ) -> Iterator[Tensor]:
-    """Batches that other processes decode, and the thread waits for."""
+    """Batches that other processes decode, and the thread waits for; or that the thread has the GPU decode."""
     order = iter(order)
     first = next(order, None)
     if first is None:
         return
-    with Decoders(pictures, max(1, len(first)), whole) as decoders:
+    with _decoders(pictures, max(1, len(first)), whole, device) as decoders:
 
         def request(indices: Tensor) -> Gather:
             _check(indices, len(samples))
@@ -110,6 +111,12 @@ def _decode(
 
         gathers = (request(indices.cpu()) for indices in chain([first], order))
         yield from _send_all(gathers, device, decoders.ahead)
+
+
+def _decoders(pictures: StreamedPictures, rows: int, whole: bool, device: torch.device) -> Decoders | GpuDecoders:
+    if pictures.decoder == "gpu" and device.type == "cuda":
+        return GpuDecoders(pictures, whole, device, nvjpeg(device))
+    return Decoders(pictures, rows, whole)
 
 
 def _send_all(gathers: Iterator[Gather], device: torch.device, ahead: int) -> Iterator[Tensor]:
@@ -141,12 +148,11 @@ def _gather_here(samples: Samples, indices: Int64[Tensor, " batch"], pin: bool) 
 def _send(
     gather: Gather, device: torch.device, side: torch.cuda.Stream | None
 ) -> tuple[Tensor, torch.cuda.Event | None]:
-    """Gather on the host and start the copy to the device; the event is recorded behind it."""
-    here = gather(side is not None)
+    """Gather on the host and start the copy to the device, unless it is there; the event is recorded behind it."""
     if side is None:
-        return here.to(device), None
+        return gather(False).to(device), None
     with torch.cuda.stream(side):
-        batch = here.to(device, non_blocking=True)
+        batch = gather(True).to(device, non_blocking=True)
         copied = torch.cuda.Event()
         copied.record(side)
     return batch, copied

@@ -2,24 +2,27 @@
 
 It is in a folder beside the store to be, `.partial-SPLIT`:
 
-| file           | content                                                                                     |
-|----------------|---------------------------------------------------------------------------------------------|
-| `journal.json` | how much of the store is on the disk, its checksums, and the fingerprint of the examples    |
-| `store/`       | the files of the store; they may be longer than the journal says, and are cut off to go on  |
-| `lock`         | held by the process that writes                                                             |
+| file           | content                                                                                  |
+|----------------|------------------------------------------------------------------------------------------|
+| `journal.json` | which blocks are written, with their checksums, and the fingerprint of the examples      |
+| `store/`       | the files of the store; blocks that do not have the checksum of the journal do not count |
+| `lock`         | held by the process that writes                                                          |
+
+A row per file: what cannot be read leaves a gap, and its label is `GAP`. At the end the last rows close the gaps.
 """
 
 import dataclasses
 import errno
 import hashlib
 import json
-import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+
+import numpy as np
 
 from care.atomic_files import (
     BLANK,
@@ -31,27 +34,36 @@ from care.atomic_files import (
     seal,
     write_atomically,
 )
-from care.data.store import HEADER, IMAGES, LABELS, SKIPPED, Header
+from care.data.blocks import LABEL_BYTES, StoreFiles
+from care.data.store import DIGESTS, HEADER, SKIPPED, Header
 
 JOURNAL, FILES = "journal.json", "store"
-SECONDS_BETWEEN_SAVES = 5.0
-CHUNK = 1 << 20
-LABEL_BYTES = 8
+SECONDS_BETWEEN_SAVES, SECONDS_TO_WAIT = 5.0, 3.0
+GAP = -2  # no label: −1 is that of a picture without a class
+
+
+@dataclass(frozen=True)
+class Block:
+    """What is known of a block that is written: how many rows it has, its checksum, and which files it lacks."""
+
+    rows: int
+    sha256: str
+    skipped: list[str]
 
 
 @dataclass(frozen=True)
 class Journal:
-    """What is on the disk: `count` examples are written, and those of `skipped` between them are left out."""
+    """Of which examples the blocks are, how they are cut, and those that are written, by their numbers."""
 
     fingerprint: str
-    count: int
-    images_sha256: str
-    labels_sha256: str
-    skipped: list[str]
+    cut: list[int]
+    blocks: dict[int, Block] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """The text of `journal.json`."""
-        return seal(json.dumps({"sha256": BLANK.decode(), **dataclasses.asdict(self)}, separators=(",", ":")).encode())
+        blocks = [[number, block.rows, block.sha256, block.skipped] for number, block in self.blocks.items()]
+        record = {"sha256": BLANK.decode(), "fingerprint": self.fingerprint, "cut": self.cut, "blocks": blocks}
+        return seal(json.dumps(record, separators=(",", ":")).encode())
 
     @classmethod
     def read(cls, file: Path) -> "Journal | None":
@@ -59,169 +71,147 @@ class Journal:
         try:
             text = file.read_bytes()
             record = json.loads(text)
-            return cls(**record) if is_sealed(text) and record.pop("sha256") else None
-        except (OSError, ValueError, TypeError):
+            blocks = {number: Block(*about) for number, *about in record["blocks"]}
+            return cls(record["fingerprint"], record["cut"], blocks) if is_sealed(text) else None
+        except (OSError, ValueError, TypeError, KeyError):
             return None
-
-
-class GrowingFile:
-    """A file that bytes are added to; how many they are, and their SHA-256."""
-
-    def __init__(self, path: Path, size: int) -> None:
-        """Keep the first `size` bytes of the file; ValueError if it has fewer."""
-        self.file = path.open("r+b" if path.exists() else "w+b")
-        digest = hashlib.sha256()
-        for start in range(0, size, CHUNK):
-            digest.update(self.file.read(min(CHUNK, size - start)))
-        if self.file.tell() != size:
-            self.file.close()
-            raise ValueError(f"{path} has fewer than {size} bytes")
-        self.file.truncate()
-        self.state = size, digest
-
-    def add(self, data: bytes) -> None:
-        """Write the bytes, which may stay in memory for a while."""
-        self.file.write(data)
-        size, digest = self.state[0] + len(data), self.state[1].copy()
-        digest.update(data)
-        self.state = size, digest  # in one step: Ctrl-C may come between any two
-
-    def sync(self) -> None:
-        """Bring all bytes to the disk."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
-
-    def close(self) -> None:
-        """Close the file, whatever becomes of bytes that are not yet on the disk."""
-        with suppress(OSError):
-            self.file.close()
 
 
 class PartialStore:
     """The part of `store` that is written. As a context: kept if the block fails and another process can go on.
 
-    `fingerprint` is that of the examples; "" if they cannot be read from the middle, and nothing is kept. `image_bytes`
-    is the size of one image, `expected` the number of examples, and `note` what the user should know about the start.
+    `fingerprint` is that of the examples; "" if they cannot be read from the middle, and nothing is kept. `files` says
+    how the store is cut, `expected` is the number of examples, and `say` gets what the user should know of the start.
     """
 
-    def __init__(self, store: Path, fingerprint: str, image_bytes: int, expected: int) -> None:
+    def __init__(
+        self, store: Path, fingerprint: str, files: StoreFiles, expected: int, say: Callable[[str], object]
+    ) -> None:
         self.store, self.fingerprint, self.expected = store, fingerprint, expected
-        self.sizes = {IMAGES: image_bytes, LABELS: LABEL_BYTES}
         self.folder = store.with_name(f".partial-{store.name}")
-        self.files: dict[str, GrowingFile] = {}
-        self.count, self.skipped, self.saved_at = 0, list[str](), time.monotonic()
-        with self._writing():
+        self.files = dataclasses.replace(files, folder=self.folder / FILES)
+        self.journal = Journal(fingerprint, [files.row_bytes, files.shard_bytes, files.block_rows])
+        self.read, self.unreadable, self.saved_at = 0, 0, time.monotonic()
+        with self.writing():
             make_folder(self.folder)
+            self.lock = self._locked(time.monotonic() + SECONDS_TO_WAIT)
+            before = Journal.read(self.folder / JOURNAL)
+            if before and self.fingerprint and (before.fingerprint, before.cut) == (fingerprint, self.journal.cut):
+                self._go_on(before.blocks, say)
+            else:
+                self._start()
+                if before:
+                    say("starts anew, since the files or the settings have changed")
+
+    def _locked(self, end: float) -> Lock:
+        """The lock, which the processes of a killed one hold until they notice that it is gone."""
+        while True:
             try:
-                self.lock = Lock(self.folder / "lock")
+                return Lock(self.folder / "lock")
             except BlockingIOError:
-                raise ValueError(f"{store} is being prepared by another process: wait until that has ended") from None
-            self.note = self._open()
+                if time.monotonic() > end:
+                    by = "is being prepared by another process: wait until that has ended"
+                    raise ValueError(f"{self.store} {by}") from None
+                time.sleep(0.05)
 
-    def _open(self) -> str:
-        """Go on where the journal ends, or start anew; and what to say about it."""
-        journal, note = Journal.read(self.folder / JOURNAL), ""
-        if journal is not None and journal.fingerprint == self.fingerprint != "":
-            if self._go_on(journal):
-                return f"goes on after {self.read:,} of {self.expected:,} files"
-            note = "starts anew, since what was written before has changed"
-        elif journal is not None:
-            note = "starts anew, since the files or the settings have changed"
-        self._start()
-        return note
-
-    def _go_on(self, journal: Journal) -> bool:
-        """Whether the files begin with what the journal says; they are cut off after that."""
-        try:
-            for name, size in self.sizes.items():
-                self.files[name] = GrowingFile(self.folder / FILES / name, size * journal.count)
-        except (OSError, ValueError):
-            return False
-        self.count, self.skipped = journal.count, journal.skipped
-        return self.digests() == [journal.images_sha256, journal.labels_sha256]
+    def _go_on(self, blocks: dict[int, Block], say: Callable[[str], object]) -> None:
+        """Take over the blocks that are still as they were written."""
+        rows = sum(block.rows for block in blocks.values())
+        say(f"goes on after {rows:,} of {self.expected:,} files, once their checksums are compared")
+        for (number, block), found in zip(blocks.items(), self.files.digests(blocks, self.expected), strict=True):
+            if found == block.sha256:
+                self._count(number, block)
+        if self.read < rows:
+            say(f"{rows - self.read:,} of these have changed since they were written, and are read again")
 
     def _start(self) -> None:
-        self.close()
         (self.folder / JOURNAL).unlink(missing_ok=True)
-        if (self.folder / FILES).exists():
-            remove_folder(self.folder / FILES)
-        make_folder(self.folder / FILES)
-        self.files = {name: GrowingFile(self.folder / FILES / name, 0) for name in self.sizes}
-        self.count, self.skipped = 0, []
+        if self.files.folder.exists():
+            remove_folder(self.files.folder)
+        make_folder(self.files.folder)
+
+    def _count(self, number: int, block: Block) -> None:
+        self.journal.blocks[number] = block
+        self.read, self.unreadable = self.read + block.rows, self.unreadable + len(block.skipped)
 
     @property
-    def read(self) -> int:
-        """How many examples have been read."""
-        return self.count + len(self.skipped)
+    def skipped(self) -> list[str]:
+        """The files that could not be read, and why."""
+        blocks = self.journal.blocks
+        return [line for number in sorted(blocks) for line in blocks[number].skipped]
 
     @property
     def missing_bytes(self) -> int:
         """How many bytes are still to be written, if all other examples can be read."""
-        return (self.expected - self.read) * sum(self.sizes.values())
+        return (self.expected - self.read) * (self.files.row_bytes + LABEL_BYTES)
 
-    def digests(self) -> list[str]:
-        """The SHA-256 of images and labels so far."""
-        return [file.state[1].hexdigest() for file in self.files.values()]
-
-    def add(self, image: bytes, label: bytes) -> None:
-        """Add an example."""
-        with self._writing():
-            self.files[IMAGES].add(image)
-            self.files[LABELS].add(label)
-        self.count += 1
+    def add(self, number: int, block: Block) -> None:
+        """Note that a block is written. What is lost before it is on the disk does not have its checksum."""
+        self._count(number, block)
         if self.fingerprint and time.monotonic() - self.saved_at >= SECONDS_BETWEEN_SAVES:
             self.save()
 
-    def skip(self, line: str) -> None:
-        """Leave out an example; `line` says which and why."""
-        self.skipped.append(line)
-
     def save(self) -> None:
-        """Bring everything to the disk, so that another process can go on from here."""
-        with self._writing():
-            for file in self.files.values():
-                file.sync()
-            images, labels = self.digests()
-            journal = Journal(self.fingerprint, self.count, images, labels, self.skipped)
-            write_atomically(self.folder / JOURNAL, journal.encode())
+        """Bring the journal to the disk, so that another process can go on from here."""
+        with self.writing():
+            write_atomically(self.folder / JOURNAL, self.journal.encode())
             self.saved_at = time.monotonic()
+
+    def close_gaps(self) -> tuple[int, str, str]:
+        """Put the last rows where some are missing. How many there are, and the SHA-256 of their blocks and labels.
+
+        The blocks that change no longer have the checksums of the journal: after a kill they are made again.
+        """
+        with self.writing():
+            rows, labels = self.read, np.fromfile(self.files.labels, "<i8")
+            digests = {number: block.sha256 for number, block in self.journal.blocks.items()}
+            there = np.flatnonzero(labels != GAP)
+            count = len(there)
+            gaps = np.flatnonzero(labels[:count] == GAP)
+            for gap, last in zip(gaps.tolist(), there[count - len(gaps) :].tolist(), strict=True):
+                self.files.write(gap, *self.files.read(range(last, last + 1)))
+            if count < rows:
+                self.files.truncate(count)
+            changed = sorted({*(gaps // self.files.block_rows).tolist(), *self._cut_off(count, rows)})
+            digests |= dict(zip(changed, self.files.digests(changed, count), strict=True))
+            written = bytes.fromhex("".join(digests[number] for number in self.files.blocks(count)))
+            (self.files.folder / DIGESTS).write_bytes(written)
+            labels_sha256 = hashlib.sha256(self.files.labels.read_bytes()).hexdigest()
+            return count, hashlib.sha256(written).hexdigest(), labels_sha256
+
+    def _cut_off(self, count: int, rows: int) -> list[int]:
+        """The block that ends earlier when of so many rows only the first `count` are left, if there is one."""
+        whole, rest = divmod(count, self.files.block_rows)
+        return [whole] if rest and count < rows else []
 
     def finish(self, header: Header) -> None:
         """Complete the store and put it where it belongs."""
-        with self._writing():
-            self.close()
+        with self.writing():
             self.list_skipped()
-            (self.folder / FILES / HEADER).write_bytes(header.encode())
-            move_durably(self.folder / FILES, self.store)
+            (self.files.folder / HEADER).write_bytes(header.encode())
+            move_durably(self.files.folder, self.store)
             remove_folder(self.folder)
 
     def list_skipped(self) -> Path | None:
         """The file that lists what was left out, one to a line; None if nothing was."""
-        file, text = self.folder / FILES / SKIPPED, "".join(f"{line}\n" for line in self.skipped)
+        file, text = self.files.folder / SKIPPED, "".join(f"{line}\n" for line in self.skipped)
         if text:
             file.write_bytes(text.encode("utf-8", "surrogateescape"))
         return file if text else None
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self.files.values():
-            file.close()
 
     def __enter__(self) -> "PartialStore":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        whole = all(self.files[name].state[0] == size * self.count for name, size in self.sizes.items())
-        if error is not None and self.fingerprint and whole:
+        if error is not None and self.fingerprint:
             with suppress(OSError):  # then the last journal counts
                 self.save()
-        self.close()
-        if error is not None and not self.fingerprint:
+        elif error is not None:
             remove_folder(self.folder)
         self.lock.release()
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
         """An OSError in the block says what could not be written and, of a full disk, how much room is needed."""
         try:
             yield

@@ -15,6 +15,7 @@ from care.data.readers.source import Source
 from care.data.samples import Samples
 from care.data.store import HEADER, open_store
 from care.data.streamed.opening import open_pictures, streamed_splits
+from care.data.streamed.pictures import Decoder
 
 # How many samples a generated split has, and its seed.
 GENERATED_SPLITS = {"train": (20_000, 1), "test": (4_000, 2)}
@@ -34,14 +35,14 @@ class Generated:
 
 @dataclass(frozen=True)
 class Published:
-    """A data set that is read from files: `read(folder, split, size, workers)`.
+    """A data set that is read from files: `read(folder, split, size)`.
 
     `size` is the default side of the pictures in a store, None if it cannot be chosen. `splits` is empty if they depend
     on the files. `page` is the web page with the files.
     """
 
     summary: str
-    read: Callable[[Path, str, int, int | None], Source]
+    read: Callable[[Path, str, int], Source]
     splits: tuple[str, ...] = ()
     size: int | None = None
     page: str = ""
@@ -114,17 +115,23 @@ def data_root(root: Path | None = None) -> Path:
     return root or Path(os.environ.get("CARE_DATA") or Path.home() / ".cache" / "care")
 
 
-def load(name: str | Path, split: str = "train", root: Path | None = None, pixels: int | None = None) -> Samples:
+def load(
+    name: str | Path,
+    split: str = "train",
+    root: Path | None = None,
+    pixels: int | None = None,
+    decoder: Decoder = "cpu",
+) -> Samples:
     """The samples of a data set: generated, or from a store under the data root.
 
     `name` may also be the path of a store, whatever its split, of a folder with a store per split, or of a folder of
-    pictures or of shards that are not prepared: these are decoded as they are asked for, to squares of `pixels`. Only a
-    `Path` and text with a slash are paths.
+    pictures or of shards that are not prepared: these are decoded as they are asked for, to squares of `pixels`, and
+    with the `decoder` "gpu" on the GPU that a batch is for. Only a `Path` and text with a slash are paths.
     """
     if isinstance(name, Path) or os.sep in name:
         path = Path(name)
         if is_streamed(path):
-            return open_pictures(path, split, pixels, indexes=data_root(root) / INDEXES)
+            return open_pictures(path, split, pixels, indexes=data_root(root) / INDEXES, decoder=decoder)
         return open_store(path if (path / HEADER).exists() else path / split)
     known = DATA_SETS.get(name)
     if isinstance(known, Generated):
@@ -201,15 +208,15 @@ def splits_of(name: str, path: Path) -> tuple[str, ...]:
     return published(name).splits or folder_splits(path)
 
 
-def read(name: str, path: Path, split: str, size: int | None = None, workers: int | None = None) -> Source:
-    """The reader of a split of a data set whose files are in `path`; picture files are decoded by so many `workers`."""
+def read(name: str, path: Path, split: str, size: int | None = None) -> Source:
+    """The reader of a split of a data set whose files are in `path`."""
     known = published(name)
     _chosen(name, split, splits_of(name, path))
     if size is not None and known.size is None:
         raise ValueError(f"the pictures of {name} all have one size already, --size cannot change it")
     if not path.exists():
         raise ValueError(f"{path} does not exist: --from takes the folder or archive that you downloaded")
-    return known.read(path, split, size or known.size or 0, workers)
+    return known.read(path, split, size or known.size or 0)
 
 
 def _chosen(name: str, split: str, splits: tuple[str, ...]) -> str:

@@ -1,20 +1,22 @@
 """The image store: a folder with the images of one split, all of one size, as raw bytes that are memory-mapped.
 
-| file         | content                                                  |
-|--------------|----------------------------------------------------------|
-| `images.bin` | uint8 [n, 3, height, width]                              |
-| `labels.bin` | int64 [n], little-endian                                 |
-| `store.json` | the header: what the two files hold, and their checksums |
+| file               | content                                                                              |
+|--------------------|--------------------------------------------------------------------------------------|
+| `images-00000.bin` | the first shard; all shards, one after the other, are uint8 [n, 3, height, width]    |
+| `labels.bin`       | int64 [n], little-endian                                                             |
+| `blocks.sha256`    | the SHA-256 of every block of images and labels, 32 bytes each                       |
+| `store.json`       | the header: what the files hold, how they are cut, and the checksums of the last two |
 
-A fourth, `skipped.txt`, lists the source files that were left out, if there are any.
+Another one, `skipped.txt`, lists the source files that were left out, if there are any.
 """
 
 import dataclasses
 import hashlib
 import json
-import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +26,26 @@ from jaxtyping import UInt8
 from torch import Tensor
 
 from care.atomic_files import BLANK, is_sealed, seal
+from care.data.blocks import LABEL_BYTES, StoreFiles
+from care.data.mapping import UNIT, map_files
 from care.data.samples import Samples
 
-FORMAT, VERSION = "care image store", 2
-HEADER, IMAGES, LABELS, SKIPPED = "store.json", "images.bin", "labels.bin", "skipped.txt"
+FORMAT, VERSION = "care image store", 3
+HEADER, DIGESTS, SKIPPED = "store.json", "blocks.sha256", "skipped.txt"
 
-# The largest values that a header may have. It comes from a file, and nothing in it is trusted.
-HEADER_BYTES, LARGEST_COUNT, LARGEST_SIDE = 1 << 24, 1 << 32, 1 << 16
+# The largest header, and the largest numbers in one. It comes from a file, and nothing in it is trusted.
+HEADER_BYTES = 1 << 24
+DIGEST_BYTES = 32
+LARGEST = {"count": 1 << 32, "height": 1 << 16, "width": 1 << 16, "block_rows": 1 << 32, "shard_bytes": 1 << 48}
 
 
 @dataclass(frozen=True)
 class Header:
     """What `store.json` holds, beside its format, its version and a checksum of itself.
 
-    `skipped` are the source files that could not be read, and why: the first 1,000 of them. `fingerprint` tells whether
-    a store was made of the same files; it is "" where that is not known.
+    Every shard but the last has `shard_bytes` bytes, every block but the last `block_rows` rows. `skipped` are the
+    source files that could not be read, and why: the first 1,000 of them. `fingerprint` tells whether a store was made
+    of the same files; it is "" where that is not known.
     """
 
     name: str
@@ -47,11 +54,17 @@ class Header:
     height: int
     width: int
     classes: list[str]
-    images_sha256: str
+    shard_bytes: int
+    block_rows: int
+    blocks_sha256: str
     labels_sha256: str
     source: str
     skipped: list[str]
-    fingerprint: str = ""
+    fingerprint: str
+
+    def files(self, folder: Path) -> StoreFiles:
+        """The files of images and labels."""
+        return StoreFiles(folder, 3 * self.height * self.width, self.shard_bytes, self.block_rows)
 
     def encode(self) -> bytes:
         """The text of `store.json`. Its own checksum comes first, so that no other text can be taken for it."""
@@ -66,7 +79,6 @@ class Header:
             raise ValueError(f"it is not a {FORMAT} of version {VERSION}")
         if not is_sealed(text):
             raise ValueError("its checksum does not match")
-        record = {"fingerprint": "", **record}  # older stores have none
         names = [field.name for field in dataclasses.fields(cls)]
         for name in names:
             if name not in record:
@@ -76,31 +88,31 @@ class Header:
         return cls(**{name: record[name] for name in names})
 
 
-def open_store(folder: Path, verify: bool = False) -> Samples:
+def open_store(folder: Path, verify: bool = False, tick: Callable[[int], object] = lambda rows: None) -> Samples:
     """The samples of a store, with memory-mapped images.
 
-    The header, the labels and the size of `images.bin` are always checked; `verify` also reads all images and compares
-    their checksum.
+    The header, the labels and the sizes of all shards are always checked; `verify` also reads all images and compares
+    their checksums. Then `tick` is called with the number of those that are compared so far.
     """
     header = read_header(folder)
-    shape = (header.count, 3, header.height, header.width)
-    for file, size in ((IMAGES, math.prod(shape)), (LABELS, 8 * header.count)):
-        _check_size(folder / file, size)
-    images = np.memmap(folder / IMAGES, np.uint8, "r", shape=shape)
-    labels = np.fromfile(folder / LABELS, "<i8").astype(np.int64, copy=False)
+    files = header.files(folder)
+    for file, size in chain(files.shards(header.count), [(files.labels, LABEL_BYTES * header.count)]):
+        _check_size(file, size)
+    images = map_files([file for file, _ in files.shards(header.count)])
+    labels = np.fromfile(files.labels, "<i8").astype(np.int64, copy=False)
     try:
         samples = Samples(
-            _as_tensor(images),
+            _as_tensor(images.reshape(header.count, 3, header.height, header.width)),
             torch.from_numpy(labels),
             tuple(header.classes),
             name=header.name,
-            checksum=f"{header.images_sha256} {header.labels_sha256}",
+            checksum=f"{header.blocks_sha256} {header.labels_sha256}",
         )
     except ValueError as error:
-        raise _unusable(folder / LABELS, str(error)) from error
-    _check_sha256(folder / LABELS, header.labels_sha256)
+        raise _unusable(files.labels, str(error)) from error
+    _check_sha256(files.labels, header.labels_sha256)
     if verify:
-        _check_sha256(folder / IMAGES, header.images_sha256)
+        _check_blocks(files, header, tick)
     return samples
 
 
@@ -119,9 +131,11 @@ def read_header(folder: Path) -> Header:
 
 def _violated(name: str, value: Any) -> str | None:
     """What the field `name` of a header must be and `value` is not; None if it is."""
-    if name in ("count", "height", "width"):
-        largest = LARGEST_COUNT if name == "count" else LARGEST_SIDE
-        return None if type(value) is int and 1 <= value <= largest else f"a whole number from 1 to {largest}"
+    if name in LARGEST:
+        unit, largest = UNIT if name == "shard_bytes" else 1, LARGEST[name]
+        if type(value) is int and unit <= value <= largest and value % unit == 0:
+            return None
+        return f"a whole number from {unit} to {largest}" + (f", a multiple of {unit}" if unit > 1 else "")
     if name in ("classes", "skipped"):
         return None if isinstance(value, list) and all(isinstance(text, str) for text in value) else "a list of texts"
     return None if isinstance(value, str) else "a text"
@@ -138,6 +152,19 @@ def _check_sha256(file: Path, sha256: str) -> None:
     with file.open("rb") as opened:
         if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
             raise _unusable(file, f"its checksum is not the one in {HEADER}")
+
+
+def _check_blocks(files: StoreFiles, header: Header, tick: Callable[[int], object]) -> None:
+    """Compare the checksum of every block, and name the shard in which the first one begins that is not the same."""
+    blocks, file = files.blocks(header.count), files.folder / DIGESTS
+    _check_size(file, DIGEST_BYTES * len(blocks))
+    _check_sha256(file, header.blocks_sha256)
+    written = file.read_bytes()
+    for block, found in zip(blocks, files.digests(blocks, header.count), strict=True):
+        if found != written[DIGEST_BYTES * block : DIGEST_BYTES * (block + 1)].hex():
+            shard = files.shard(files.rows(block, header.count).start * files.row_bytes // files.shard_bytes)
+            raise _unusable(shard, f"the checksum of a block that begins in it is not the one in {DIGESTS}")
+        tick(files.rows(block, header.count).stop)
 
 
 def _unusable(file: Path, why: str) -> ValueError:

@@ -1,15 +1,19 @@
 """Writing an image store: from the examples of a reader to a folder that is complete or absent."""
 
+import math
 import shutil
 from collections.abc import Callable, Generator
 from contextlib import closing
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
 
 from care.atomic_files import make_folder
-from care.data.partial_store import PartialStore
-from care.data.readers.source import Example, Resumable, Source, Unreadable, default_skip
+from care.data.blocks import SHARD_BYTES, StoreFiles, rows_of_a_block, whole_units
+from care.data.partial_store import GAP, Block, PartialStore
+from care.data.pool import Pool, all_cores
+from care.data.readers.source import Example, Indexed, Source, Unreadable, default_skip
 from care.data.store import Header, open_store, read_header
 
 MORE = 20  # unreadable files that are looked for beyond those
@@ -42,33 +46,38 @@ def write_store(
     overwrite: bool = False,
     tick: Callable[[int], object] = lambda read: None,
     say: Callable[[str], object] = lambda line: None,
+    workers: int | None = None,
+    shard_bytes: int = SHARD_BYTES,
 ) -> Header:
-    """Write everything that `source` gives to the store `folder`.
+    """Write everything that `source` gives to the store `folder`, in shards of about `shard_bytes`.
 
-    Up to `skip` unreadable files are left out and recorded in the header; by default 1 % of all, and always 10. More
-    are an error, once 20 more are found or all are read. After an error there is no new store, and one that was there
-    before is still there; what is written so far is kept beside it if the source is `Resumable`, and the next call goes
-    on from there. `tick` is called with the number of examples read so far, `say` with what the user should know.
+    If its examples are `Indexed`, so many `workers`, by default one per core, read them; the store does not depend on
+    how many. Up to `skip` unreadable files are left out and recorded in the header; by default 1 % of all, and always
+    10. More are an error, once 20 more are found or all are read. After an error there is no new store, and one that
+    was there before is still there; what is written so far is kept beside it if the examples are `Indexed`, and the
+    next call goes on from there. `tick` is called with the number of examples read so far, `say` with what the user
+    should know.
     """
     if folder.exists() and not overwrite:
         raise ValueError(f"{folder} exists; --overwrite replaces it")
     make_folder(folder.parent)
-    fingerprint = _fingerprint(source)
+    fingerprint, row_bytes = _fingerprint(source), 3 * source.height * source.width
+    files = StoreFiles(folder, row_bytes, whole_units(shard_bytes), rows_of_a_block(source.expected, row_bytes))
     allowed = default_skip(source.expected) if skip is None else skip
-    with PartialStore(folder, fingerprint, 3 * source.height * source.width, source.expected) as partial:
-        if partial.note:
-            say(partial.note)
+    with PartialStore(folder, fingerprint, files, source.expected, say) as partial:
         _check_room(partial)
-        _write_examples(source, partial, allowed, tick)
-        images_sha256, labels_sha256 = partial.digests()
+        _write_blocks(source, partial, allowed, tick, workers or all_cores())
+        rows, blocks_sha256, labels_sha256 = partial.close_gaps()
         header = Header(
             name=name,
             split=split,
-            count=partial.count,
+            count=rows,
             height=source.height,
             width=source.width,
             classes=list(source.classes),
-            images_sha256=images_sha256,
+            shard_bytes=files.shard_bytes,
+            block_rows=files.block_rows,
+            blocks_sha256=blocks_sha256,
             labels_sha256=labels_sha256,
             source=source.description,
             skipped=partial.skipped[:MOST_RECORDED],
@@ -79,7 +88,7 @@ def write_store(
 
 
 def _fingerprint(source: Source) -> str:
-    return source.examples.fingerprint() if isinstance(source.examples, Resumable) else ""
+    return source.examples.fingerprint() if isinstance(source.examples, Indexed) else ""
 
 
 def _check_room(partial: PartialStore) -> None:
@@ -90,42 +99,77 @@ def _check_room(partial: PartialStore) -> None:
         raise OSError(f"{partial.store} does not fit on its disk: {room}; make room, or choose another with --root")
 
 
-def _write_examples(source: Source, partial: PartialStore, allowed: int, tick: Callable[[int], object]) -> None:
+def _write_blocks(
+    source: Source, partial: PartialStore, allowed: int, tick: Callable[[int], object], workers: int
+) -> None:
     tick(partial.read)
-    with closing(_examples(source, partial.read)) as examples:
-        for example in examples:
-            if isinstance(example, Unreadable):
-                partial.skip(f"{example.file}: {example.reason}")
-            else:
-                partial.add(*_encode(example, source))
+    with closing(
+        _by_processes(source, partial, workers) if partial.fingerprint else _one_by_one(source, partial)
+    ) as blocks:
+        for number, block in blocks:
+            partial.add(number, block)
             tick(partial.read)
-            if len(partial.skipped) >= allowed + MORE:
+            if partial.unreadable >= allowed + MORE:
                 break
-    if len(partial.skipped) > allowed:
+    if partial.unreadable > allowed:
         raise _too_many(partial, allowed)
-    if partial.count == 0:
+    if partial.read == partial.unreadable:
         raise ValueError(f"{source.description}: there is not a single image")
 
 
-def _examples(source: Source, n: int) -> Generator[Example | Unreadable, None, None]:
-    """All but the first n examples: there are some only if they can be left out."""
-    yield from source.examples.after(n) if isinstance(source.examples, Resumable) else source.examples
+def _by_processes(source: Source, partial: PartialStore, workers: int) -> Generator[tuple[int, Block], None, None]:
+    """The blocks that are not there yet, each of which is read and written by one process."""
+    examples, files = source.examples, partial.files
+    assert isinstance(examples, Indexed)
+    missing = [number for number in files.blocks(len(examples)) if number not in partial.journal.blocks]
+
+    def make(number: int) -> Block:
+        rows = files.rows(number, len(examples))
+        return _write(files, rows.start, [examples[row] for row in rows], source)
+
+    with Pool(make, min(workers, max(1, len(missing)))) as pool, partial.writing():
+        yield from zip(missing, pool.in_order(missing), strict=True)
 
 
-def _encode(example: Example, source: Source) -> tuple[bytes, bytes]:
+def _one_by_one(source: Source, partial: PartialStore) -> Generator[tuple[int, Block], None, None]:
+    """The blocks of examples that come in their order."""
+    examples, rows = iter(source.examples), partial.files.block_rows
+    for number in count():
+        if not (some := list(islice(examples, rows))):
+            return
+        with partial.writing():
+            block = _write(partial.files, number * rows, some, source)
+        yield number, block
+
+
+def _write(files: StoreFiles, first: int, examples: list[Example | Unreadable], source: Source) -> Block:
+    """Put examples into the rows from `first` on."""
+    images, labels = zip(*(_encode(example, source) for example in examples), strict=True)
+    sha256 = files.write(first, b"".join(images), b"".join(labels))
+    skipped = [f"{example.file}: {example.reason}" for example in examples if isinstance(example, Unreadable)]
+    return Block(len(examples), sha256, skipped)
+
+
+def _encode(example: Example | Unreadable, source: Source) -> tuple[bytes, bytes]:
     """The bytes of the image and of the label."""
     shape = (3, source.height, source.width)
+    if isinstance(example, Unreadable):
+        return bytes(math.prod(shape)), _label(GAP)
     if example.image.shape != shape or example.image.dtype != np.uint8:
         raise ValueError(f"an image is {example.image.dtype} {example.image.shape} instead of uint8 {shape}")
     if not -1 <= example.label < len(source.classes):
         raise ValueError(f"{source.description}: label {example.label}, but there are {len(source.classes)} classes")
-    return example.image.tobytes(), example.label.to_bytes(8, "little", signed=True)
+    return example.image.tobytes(), _label(example.label)
+
+
+def _label(number: int) -> bytes:
+    return number.to_bytes(8, "little", signed=True)
 
 
 def _too_many(partial: PartialStore, allowed: int) -> TooManyUnreadable:
-    found = len(partial.skipped)
+    found, skipped = partial.unreadable, partial.skipped
     of = f"{partial.read:,} files" if partial.read == partial.expected else f"the first {partial.read:,} files"
     skip = f"--skip {found} leaves {'them' if found > 1 else 'it'} out"
     after = " and goes on where this stopped" if partial.fingerprint else ""
     message = f"{partial.store}: {found:,} of {of} cannot be read, and {allowed:,} may be left out; {skip}{after}"
-    return TooManyUnreadable(message, partial.skipped, partial.list_skipped() if partial.fingerprint else None)
+    return TooManyUnreadable(message, skipped, partial.list_skipped() if partial.fingerprint else None)

@@ -43,6 +43,9 @@ class Config(ObjectiveSettings):
         at_least=8,
         at_most=4096,
     )
+    decoder: Literal["cpu", "gpu"] = setting(
+        "cpu", "Who decodes JPEGs that are not prepared: all cores, or the GPU that trains, with nvJPEG."
+    )
     init: str | None = setting(
         None,
         "Begin with the backbone of timm/NAME, timm/NAME@FILE.safetensors, a run, a .safetensors or TorchScript file.",

@@ -9,6 +9,7 @@ from care import data
 from care.atomic_files import Lock
 from care.data import Samples
 from care.data.registry import heldout_split
+from care.data.streamed.gpu_decoders import nvjpeg
 from care.objective import policy_for
 from care.train import distributed
 from care.train.arithmetic import set_cublas_workspace
@@ -93,6 +94,8 @@ def prepare(config: Config, out: str | Path, resume: bool = False, saving: Savin
         set_cublas_workspace()
     processes = distributed.start(config.device)
     config.check(config.batch_size // config.accumulate, processes.world_size)
+    if config.decoder == "gpu":
+        nvjpeg(processes.device)
     samples, heldout = load_samples(config)
     if len(samples) < config.batch_size:
         raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
@@ -114,7 +117,9 @@ def decoded_pixels(config: Config) -> int | None:
 def load_samples(config: Config) -> tuple[Samples, Samples]:
     """(what to train on, what to watch): the test or val split, or `validation` samples per class cut from train."""
     pixels = config.pixels or decoded_pixels(config)
-    samples = data.load(config.data, config.split, pixels=pixels)
+    samples = data.load(config.data, config.split, pixels=pixels, decoder=config.decoder)
+    if config.decoder == "gpu" and not samples.streamed:
+        raise ValueError(f"{config.data} is prepared, there is nothing for a GPU to decode: leave out --decoder gpu")
     if config.validation:
         samples, heldout = samples.split(config.validation)
     else:

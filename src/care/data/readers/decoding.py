@@ -3,11 +3,12 @@
 import importlib
 import re
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped, UInt8
@@ -17,7 +18,7 @@ from PIL import Image, UnidentifiedImageError
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
 MOST_PIXELS = 500_000_000  # as decoded: 2 GB
 MANY_PIXELS = 50_000_000  # pictures with more are decoded one at a time
-LARGE = Lock()
+LARGE: AbstractContextManager[Any] = Lock()  # of this process; one that was forked has that of its pool
 
 ORIENTATION = 0x0112  # the EXIF tag, and how to set a picture upright that has this value
 UPRIGHT = {
@@ -40,7 +41,7 @@ def decode(file: Path | BytesIO, side: int) -> UInt8[np.ndarray, "3 {side} {side
     animation becomes its first frame. A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with at least 2 `side`
     pixels along each side.
     """
-    square, _ = _decoded(file, side, _center_square)
+    square, _ = _decoded(file, side, center_square)
     return square
 
 
@@ -52,7 +53,8 @@ def decode_whole(file: Path | BytesIO, side: int) -> tuple[UInt8[np.ndarray, "3 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
-def _center_square(width: float, height: float) -> Box:
+def center_square(width: float, height: float) -> Box:
+    """The largest square in the middle of a picture."""
     edge = min(width, height)
     left, top = (width - edge) / 2, (height - edge) / 2
     return left, top, left + edge, top + edge

@@ -14,7 +14,7 @@ FOLDER, LABELS, SPLITS = "flowers-102", "imagelabels.mat", "setid.mat"
 PARTS = {"train": ("trnid",), "val": ("valid",), "test": ("tstid",), "train+val+test": ("trnid", "valid", "tstid")}
 
 
-def read_flowers(path: Path, split: str, side: int, workers: int | None = None) -> Source:
+def read_flowers(path: Path, split: str, side: int) -> Source:
     """Flowers-102 from the folder that holds `jpg`, `imagelabels.mat` and `setid.mat`, or the folder around it.
 
     The pictures come in `shuffled` order.
@@ -33,7 +33,7 @@ def read_flowers(path: Path, split: str, side: int, workers: int | None = None) 
         side,
         side,
         len(files),
-        Pictures(shuffled(files), side, workers),
+        Pictures(shuffled(files), side),
     )
 
 

@@ -16,7 +16,7 @@ def folder_splits(path: Path) -> tuple[str, ...]:
     return tuple(_split_folders(path))
 
 
-def read_folder(path: Path, split: str, side: int, workers: int | None = None) -> Source:
+def read_folder(path: Path, split: str, side: int) -> Source:
     """A split of the folder in `shuffled` order; the classes are the folders of the training pictures, by name.
 
     Where these are in no folders, there are no classes, and all labels are −1. Files that are not pictures are ignored
@@ -28,7 +28,7 @@ def read_folder(path: Path, split: str, side: int, workers: int | None = None) -
     if not files:
         raise ValueError(no_pictures(folders[split], classes))
     notes = (*_beside(path, folders), *([ignored(others)] if others else []))
-    pictures, description = Pictures(shuffled(files), side, workers), f"pictures of the folder {path.name}, {split}"
+    pictures, description = Pictures(shuffled(files), side), f"pictures of the folder {path.name}, {split}"
     return Source(description, classes, side, side, len(files), pictures, notes)
 
 

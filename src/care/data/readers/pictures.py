@@ -1,26 +1,23 @@
-"""Picture files with labels: decoded by several threads, in order."""
+"""Picture files with labels."""
 
 import hashlib
 import os
 import warnings
-from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
+from threading import Lock
 
 import PIL
 from PIL import Image
 
 import care
-from care.data.readers.decoding import decode, formats, reason_of
+from care.data.readers.decoding import decode, reason_of
 from care.data.readers.source import Example, Unreadable
 from care.randomness import derive
 
 LARGEST_SIDE = 4096
-AHEAD_PER_WORKER, AHEAD_BYTES = 8, 1 << 28  # what is decoded and not yet asked for
 
 
 def shuffled(files: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]]:
@@ -31,45 +28,30 @@ def shuffled(files: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]]:
     return [files[i] for i in sorted(range(len(files)), key=lambda i: derive(0, "file", i))]
 
 
-def all_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @dataclass(frozen=True)
 class Pictures:
     """The pictures at the paths, as squares of `side` pixels, with the labels that come with them.
 
-    As many threads as `workers`, by default one per core, decode them ahead of what is asked for. The result does not
-    depend on how many there are.
+    Any of them can be read by itself.
     """
 
     files: Sequence[tuple[Path, int]]
     side: int
-    workers: int | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.side <= LARGEST_SIDE:
             raise ValueError(f"--size must be from 1 to {LARGEST_SIDE}, got {self.side}")
 
-    def __iter__(self) -> Iterator[Example | Unreadable]:
-        return self.after(0)
+    def __len__(self) -> int:
+        return len(self.files)
 
-    def after(self, n: int) -> Iterator[Example | Unreadable]:
-        """All but the first n, which are not read."""
-        workers = self.workers or all_cores()
-        most = max(workers, min(AHEAD_PER_WORKER * workers, AHEAD_BYTES // (3 * self.side**2)))
-        formats()  # Pillow imports its formats here rather than in several threads at once
-        with lenient_pillow(), ThreadPoolExecutor(workers, "care-pictures") as threads:
-            requests = (threads.submit(_read, *file, self.side) for file in islice(self.files, n, None))
-            ahead: deque[Future[Example | Unreadable]] = deque(islice(requests, most))
-            try:
-                while ahead:
-                    found = ahead.popleft().result()
-                    ahead.extend(islice(requests, 1))
-                    yield found
-            finally:
-                threads.shutdown(wait=True, cancel_futures=True)
+    def __getitem__(self, index: int) -> Example | Unreadable:
+        path, label = self.files[index]
+        try:
+            with lenient_pillow():
+                return Example(decode(path, self.side), label)
+        except Exception as error:  # decoders raise errors of any type, and the user must know the file
+            return Unreadable(str(path), reason_of(error, path))
 
     def fingerprint(self) -> str:
         """The same as long as the files are, as far as their names, sizes and times of change tell, and all settings.
@@ -87,21 +69,37 @@ class Pictures:
         return digest.hexdigest()
 
 
-def _read(path: Path, label: int, side: int) -> Example | Unreadable:
-    try:
-        return Example(decode(path, side), label)
-    except Exception as error:  # decoders raise errors of any type, and the user must know the file
-        return Unreadable(str(path), reason_of(error, path))
+class _Lenient:
+    """Pillow is the same for all threads: the first that comes makes it lenient, the last that goes strict again."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """As nobody has come yet."""
+        self.lock, self.inside, self.undo = Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.undo.enter_context(warnings.catch_warnings())
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+                self.undo.callback(setattr, Image, "MAX_IMAGE_PIXELS", Image.MAX_IMAGE_PIXELS)
+                Image.MAX_IMAGE_PIXELS = None
+            self.inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.undo.close()
 
 
-@contextmanager
-def lenient_pillow() -> Iterator[None]:
+_LENIENT = _Lenient()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_LENIENT.begin)  # a thread that is not there any more may hold the lock
+
+
+def lenient_pillow() -> AbstractContextManager[None]:
     """Pillow without warnings, and without a limit of its own to the size of pictures: `decode` has one."""
-    limit = Image.MAX_IMAGE_PIXELS
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module=r"PIL\.")
-        Image.MAX_IMAGE_PIXELS = None
-        try:
-            yield
-        finally:
-            Image.MAX_IMAGE_PIXELS = limit
+    return _LENIENT

@@ -1,7 +1,7 @@
 """The result of every reader: a split of a data set, one example after the other."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -28,12 +28,12 @@ class Unreadable:
 
 
 @runtime_checkable
-class Resumable(Protocol):
-    """Examples that can be read from any of them on. As long as they are the same, so is their fingerprint."""
+class Indexed(Protocol):
+    """Examples that several processes can read, in any order. As long as they are the same, so is their fingerprint."""
 
-    def after(self, n: int) -> Iterator[Example | Unreadable]:
-        """All but the first n, which are not read."""
-        ...
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Example | Unreadable: ...
 
     def fingerprint(self) -> str:
         """A digest of everything that the examples depend on."""
@@ -44,9 +44,9 @@ class Resumable(Protocol):
 class Source:
     """A split of a data set. All pictures have the same height and width.
 
-    `examples` reads the files as it is iterated over, so that their errors are raised there. If it is `Resumable`,
-    preparing goes on where it stopped. `expected` is the number of examples there should be, for progress bars, and
-    `notes` are sentences about the files that the user should read.
+    `examples` reads the files as it is iterated over, so that their errors are raised there. If it is `Indexed`, all
+    cores prepare it, and go on where they stopped. `expected` is the number of examples there should be, for progress
+    bars, and `notes` are sentences about the files that the user should read.
     """
 
     description: str
@@ -54,7 +54,7 @@ class Source:
     height: int
     width: int
     expected: int
-    examples: Iterable[Example | Unreadable]
+    examples: Iterable[Example | Unreadable] | Indexed
     notes: tuple[str, ...] = ()
 
 

@@ -2,15 +2,7 @@
 
 import math
 import mmap
-import multiprocessing
-import os
-import signal
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import cycle
 from types import TracebackType
@@ -20,17 +12,14 @@ import torch
 from jaxtyping import Int64, Shaped, UInt8
 from torch import Tensor
 
-from care.data.readers.decoding import formats
-from care.data.readers.pictures import all_cores, lenient_pillow
+from care.data.pool import TURNS_AHEAD, Pool, cores_of_this_process
+from care.data.readers.pictures import lenient_pillow
 from care.data.streamed.pictures import StreamedPictures
 
 PICTURES_AT_ONCE = 8  # that a process is asked for: asking takes as long as a twentieth of decoding one
-TURNS_AHEAD = 2  # of every process
 FEWEST_AHEAD = 2  # batches
-SECONDS_BETWEEN_LOOKS = 1.0
 
 Slots = UInt8[np.ndarray, "slots rows bytes"]
-_inherited: "Work | None" = None  # a process has its work from its parent
 
 
 @dataclass(frozen=True)
@@ -51,10 +40,7 @@ class Work:
 
 
 class Decoders:
-    """A context in which batches of at most `rows` pictures are decoded, `ahead` of them at a time.
-
-    Where processes cannot be forked, threads decode, which share one interpreter with the training.
-    """
+    """A context in which batches of at most `rows` pictures are decoded, `ahead` of them at a time."""
 
     def __init__(self, pictures: StreamedPictures, rows: int, whole: bool) -> None:
         workers = pictures.workers or cores_of_this_process()
@@ -64,7 +50,7 @@ class Decoders:
         # Anonymous: /dev/shm, which tensors in shared memory take their room from, has 64 MB in many containers.
         self.slots = np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8).reshape(shape)
         self.free: Iterator[int] = cycle(range(self.ahead))
-        self.executor, self.decode = _start(Work(pictures, self.slots, whole), workers)
+        self.pool = Pool(Work(pictures, self.slots, whole).decode, workers)
 
     def request(self, indices: Int64[Tensor, " batch"]) -> Callable[[bool], Shaped[Tensor, "batch ..."]]:
         """Begin to decode the pictures at `indices`; calling the result waits for them, and copies them.
@@ -76,15 +62,12 @@ class Decoders:
         slot = next(self.free)
         firsts, parts = range(0, len(indices), PICTURES_AT_ONCE), indices.split(PICTURES_AT_ONCE)
         tasks = ((slot, first, part.tolist()) for first, part in zip(firsts, parts, strict=False))
-        futures = [self.executor.submit(self.decode, *task) for task in tasks]
-        return lambda pin: self._collected(slot, len(indices), futures, pin)
+        begun = [self.pool.submit(*task) for task in tasks]
+        return lambda pin: self._collected(slot, len(indices), begun, pin)
 
-    def _collected(self, slot: int, n: int, futures: list[Future[dict[str, str]]], pin: bool) -> Tensor:
-        try:
-            for future in futures:
-                self.pictures.report(future.result())
-        except BrokenProcessPool:
-            raise OSError("a process that decodes pictures was killed: is there too little memory?") from None
+    def _collected(self, slot: int, n: int, begun: list[Callable[[], dict[str, str]]], pin: bool) -> Tensor:
+        for wait in begun:
+            self.pictures.report(wait())
         batch = torch.empty((n, self.slots.shape[2]), dtype=torch.uint8, pin_memory=pin)
         batch.copy_(torch.from_numpy(self.slots[slot, :n]))
         return batch if self.whole else batch.view(n, *self.pictures.shape[1:])
@@ -93,38 +76,4 @@ class Decoders:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
-        self.executor.shutdown(wait=True, cancel_futures=True)
-
-
-def cores_of_this_process() -> int:
-    """Its share of the cores; torchrun says how many processes there are on this machine."""
-    return max(1, all_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-
-
-def _start(work: Work, workers: int) -> tuple[Executor, Callable[..., dict[str, str]]]:
-    """Who decodes, and what to ask them for."""
-    formats()  # Pillow imports its formats here rather than in each process
-    if not sys.platform.startswith("linux"):
-        return ThreadPoolExecutor(workers, "care-decoders"), work.decode
-    fork = multiprocessing.get_context("fork")
-    return ProcessPoolExecutor(workers, fork, _begin, (work, os.getpid())), _decode
-
-
-def _begin(work: Work, parent: int) -> None:
-    """Signals are the parent's to answer, which finishes its step; without a parent there is nothing to do."""
-    global _inherited
-    _inherited = work
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_leave_without, args=(parent,), daemon=True).start()
-
-
-def _decode(slot: int, first: int, indices: list[int]) -> dict[str, str]:
-    assert _inherited is not None
-    return _inherited.decode(slot, first, indices)
-
-
-def _leave_without(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-    os._exit(1)
+        self.pool.close()

@@ -43,7 +43,7 @@ class EncodedPictures(Protocol):
         ...
 
     def digest(self) -> str:
-        """What tells these pictures from others: their names and labels, and where in a shard they are."""
+        """What tells these pictures from others: their names, labels and sizes, or where in a shard they are."""
         ...
 
 

@@ -6,7 +6,7 @@ from care.data.readers.folder import folder_splits
 from care.data.samples import Samples
 from care.data.streamed.encoded import EncodedPictures
 from care.data.streamed.files import open_files
-from care.data.streamed.pictures import StreamedPictures
+from care.data.streamed.pictures import Decoder, StreamedPictures
 from care.data.streamed.shards import shard_files
 from care.data.streamed.tables import open_tables
 from care.data.streamed.tars import open_tars
@@ -21,14 +21,16 @@ def open_pictures(
     pixels: int | None = None,
     workers: int | None = None,
     indexes: Path | None = None,
+    decoder: Decoder = "cpu",
 ) -> Samples:
     """The pictures of a split as samples that `batches` decodes, to squares of `pixels`, with so many processes.
 
-    They are numbered in a random order, which is always the same. Where in archives they are is kept in `indexes`.
+    They are numbered in a random order, which is always the same. Where in archives they are is kept in `indexes`. With
+    the `decoder` "gpu", batches on a GPU are decoded there.
     """
     encoded = _encoded(path, split, indexes)
     order = shuffled_once(len(encoded.labels))
-    pictures = StreamedPictures(encoded, pixels or PIXELS, workers)
+    pictures = StreamedPictures(encoded, pixels or PIXELS, workers, decoder)
     return Samples(pictures, encoded.labels[order], encoded.classes, name=path.name, rows=order)
 
 

@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from care.data.readers.source import default_skip
 from care.data.streamed.encoded import EncodedPictures
 from care.whole_pictures import row_bytes, write_row
 
+Decoder = Literal["cpu", "gpu"]
 STAND_INS = 100  # pictures that are tried in place of one that cannot be read
 
 
@@ -24,12 +26,14 @@ class StreamedPictures:
 
     In batches it can also be all of a picture (`care.whole_pictures`). In place of one that cannot be read comes the
     next one that can, always the same. `unreadable` says which and why; as many as a store leaves out (1 %, and always
-    10) are warned of, and more are an error.
+    10) are warned of, and more are an error. `decoder` is who decodes the JPEGs of batches: "gpu" is the one that the
+    batches are for.
     """
 
     encoded: EncodedPictures
     side: int
     workers: int | None = None
+    decoder: Decoder = "cpu"
     unreadable: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -57,8 +57,9 @@ class TablePictures:
         return f"{file}: row {before + row}"
 
     def digest(self) -> str:
-        """Of the names of files, the number of rows in their parts, and the labels."""
-        names = "\0".join(f"{file.name} {part}" for file, part in self.parts)
+        """Of the names and sizes of files, the number of rows in their parts, and the labels."""
+        sizes = {file: file.stat().st_size for file, _ in self.parts}
+        names = "\0".join(f"{file.name} {sizes[file]} {part}" for file, part in self.parts)
         found = hashlib.blake2b(f"{self.column}\0{names}".encode("utf-8", "surrogateescape"), digest_size=16)
         found.update(self.ends.tobytes() + self.labels.numpy().tobytes())
         return found.hexdigest()

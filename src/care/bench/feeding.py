@@ -1,0 +1,53 @@
+"""How much of a training step the GPU waits for its batch, wherever the batches come from."""
+
+import gc
+from collections.abc import Generator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from care.bench.clock import time_calls
+from care.bench.results import Row
+from care.bench.saying import Say, then_measuring
+from care.bench.settings import CARE_SETTINGS, Settings
+from care.bench.training import build_step, building, warmup_calls
+from care.train import distributed
+from care.train.step import Step
+
+Stream = Generator[Tensor, Any, Any]  # batches without end, which can be closed
+
+NOTE = "Waiting: 1 − (a CARE step on one batch that is there) / (a CARE step on the batches as they come)."
+
+
+class FedStep:
+    """A CARE step for batches of one shape: how long it takes alone, and on the batches of several streams."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.processes = settings, distributed.start(settings.device)
+        self.step: Step | None = build_step(settings, self.processes, **CARE_SETTINGS)
+        self.alone: float | None = None
+
+    def measure(self, stream: Stream, say: Say) -> Row:
+        """The quantities of a row; the stream is closed."""
+        step, device, seconds = self.step, self.processes.device, self.settings.seconds
+        assert step is not None
+        try:
+            if self.alone is None:
+                say(f"a CARE step on one batch: {building(self.settings)}")
+                batch, calls, begun = next(stream), warmup_calls(step), then_measuring(say, "step", seconds)
+                self.alone = time_calls(lambda: step([batch], 0), device, seconds, calls, begun=begun).median
+            say(f"{1e3 * self.alone:.1f} ms a step alone; fed, measuring for {seconds:g} s")
+            fed = time_calls(lambda: step([next(stream)], 0), device, seconds).median
+        finally:
+            stream.close()
+        share = max(0.0, 1 - self.alone / fed)
+        say(f"{1e3 * fed:.1f} ms a step fed, of which it waits for {share:.1%}")
+        return {"waiting_share": share, "ms_per_step": 1e3 * fed, "alone_ms": 1e3 * self.alone}
+
+    def forget(self) -> None:
+        """Give back the memory of the step: at 224 pixels two of them do not fit on a GPU."""
+        self.step = None
+        gc.collect()  # a step and its CUDA graph know each other
+        if self.processes.device.type == "cuda":
+            torch.cuda.empty_cache()

@@ -1,0 +1,58 @@
+"""Files as one array in memory: mapped by the system, one behind the other, and read where somebody looks."""
+
+import ctypes
+import mmap
+import os
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
+
+UNIT = 1 << 16  # bytes: a multiple of the pages of all systems, and so of every file but the last
+FIXED = 0x10  # MAP_FIXED, which Python does not name
+
+
+def map_files(files: Sequence[Path]) -> UInt8[np.ndarray, " bytes"]:
+    """The bytes of all files, read-only. None of them is copied, in however many processes the files are mapped.
+
+    All but the last have a multiple of `UNIT` bytes. An array of one file after the other can be gathered from as if it
+    were one file: a row may begin in one and end in the next.
+    """
+    if len(files) == 1:
+        return np.memmap(files[0], np.uint8, "r")
+    if os.name != "posix":
+        raise ValueError(f"{files[0].parent} has {len(files)} shards, and Windows maps one: --shard-size makes it one")
+    sizes = [os.stat(file).st_size for file in files]
+    total = sum(sizes)
+    # Addresses for all of them; then the files, each of which takes the place of its share.
+    start = _mmap(None, total, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
+    found = (ctypes.c_uint8 * total).from_address(start)
+    weakref.finalize(found, _munmap, start, total)
+    for file, size, before in zip(files, sizes, np.cumsum([0, *sizes]).tolist(), strict=False):
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            _mmap(start + before, size, mmap.PROT_READ, mmap.MAP_SHARED | FIXED, descriptor)
+        finally:
+            os.close(descriptor)
+    array = np.frombuffer(memoryview(found), np.uint8)
+    array.flags.writeable = False
+    return array
+
+
+def _mmap(address: int | None, size: int, protection: int, flags: int, descriptor: int) -> int:
+    call = ctypes.CDLL(None, use_errno=True).mmap
+    call.restype = ctypes.c_void_p
+    call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *3 * (ctypes.c_int,), ctypes.c_int64)
+    found = call(address, size, protection, flags, descriptor, 0)
+    if found == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), f"a store cannot be mapped: {os.strerror(ctypes.get_errno())}")
+    assert isinstance(found, int)
+    return found
+
+
+def _munmap(address: int, size: int) -> None:
+    call = ctypes.CDLL(None).munmap
+    call.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    call(address, size)

@@ -1,0 +1,102 @@
+"""Processes that decode pictures: forked from the one that wants them, they end with it."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager
+from itertools import islice
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from care.data.readers import decoding
+
+SECONDS_BETWEEN_LOOKS = 0.2
+TURNS_AHEAD = 2  # of every process
+
+Result = TypeVar("Result")
+_inherited: Callable[..., Any] | None = None  # a process has its work from its parent
+
+
+def all_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cores_of_this_process() -> int:
+    """Its share of the cores; torchrun says how many processes there are on this machine."""
+    return max(1, all_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
+class Pool(Generic[Result]):
+    """A context in which `workers` processes call a function, which they have from their parent as it is.
+
+    Where processes cannot be forked, threads call it, which share one interpreter.
+    """
+
+    def __init__(self, call: Callable[..., Result], workers: int) -> None:
+        decoding.formats()  # Pillow imports its formats here rather than in each process
+        self.executor: Executor
+        if sys.platform.startswith("linux"):
+            fork = multiprocessing.get_context("fork")
+            given = (call, os.getpid(), fork.Lock())
+            self.executor, self.call, self.workers = ProcessPoolExecutor(workers, fork, _begin, given), _call, workers
+        else:
+            self.executor, self.call, self.workers = ThreadPoolExecutor(workers, "care-decoders"), call, workers
+
+    def submit(self, *arguments: object) -> Callable[[], Result]:
+        """Begin a call; calling the result waits for its end."""
+        future = self.executor.submit(self.call, *arguments)
+
+        def wait() -> Result:
+            try:
+                return future.result()
+            except BrokenProcessPool:
+                raise OSError("a process that decodes pictures was killed: is there too little memory?") from None
+
+        return wait
+
+    def in_order(self, arguments: Iterable[object]) -> Iterator[Result]:
+        """The result of a call for each argument, in their order; no more of them are begun than are worked on."""
+        begun = (self.submit(argument) for argument in arguments)
+        ahead = deque(islice(begun, TURNS_AHEAD * self.workers))
+        while ahead:
+            found = ahead.popleft()()
+            ahead.extend(islice(begun, 1))
+            yield found
+
+    def close(self) -> None:
+        """Wait for the calls that are worked on, and end."""
+        self.executor.shutdown(wait=True, cancel_futures=True)
+
+    def __enter__(self) -> "Pool[Result]":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        self.close()
+
+
+def _begin(call: Callable[..., Any], parent: int, large: AbstractContextManager[Any]) -> None:
+    """Signals are the parent's to answer, which finishes its step; without a parent there is nothing to do."""
+    global _inherited
+    _inherited, decoding.LARGE = call, large
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_leave_without, args=(parent,), daemon=True).start()
+
+
+def _call(*arguments: object) -> Any:
+    assert _inherited is not None
+    return _inherited(*arguments)
+
+
+def _leave_without(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+    os._exit(1)

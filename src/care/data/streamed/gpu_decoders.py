@@ -1,0 +1,181 @@
+"""JPEGs decoded by the GPU that trains on them. What it cannot decode, the CPU does, picture by picture."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import torch
+from jaxtyping import Int64, Shaped, UInt8
+from PIL import Image
+from torch import Tensor
+
+from care.data.pool import cores_of_this_process
+from care.data.readers.decoding import SIDEWAYS, center_square, formats
+from care.data.readers.pictures import lenient_pillow
+from care.data.streamed.jpegs import JpegHeader, jpeg_header
+from care.data.streamed.pictures import StreamedPictures
+from care.data.streamed.squares import squares, upright
+from care.whole_pictures import aspect_bytes
+
+PICTURES_AT_ONCE = 8  # that a thread reads
+PIXELS_AT_ONCE = 1 << 25  # that are decoded together, 100 MB of bytes; a larger picture is the CPU's
+
+# Files in memory → pictures [3, h, w] on the device; RuntimeError if one of them cannot be decoded.
+Decode = Callable[[list[UInt8[Tensor, " _"]]], list[UInt8[Tensor, "3 _ _"]]]
+
+
+@cache
+def nvjpeg(device: torch.device) -> Decode:
+    """NVIDIA's decoder, which torchvision calls; ValueError where there is none, or it fails on a small picture."""
+    if device.type != "cuda":
+        raise ValueError(f"--decoder gpu needs an NVIDIA GPU, and this run is on {device}: --decoder cpu")
+    import torchvision.io  # which registers the operation
+
+    rgb = torchvision.io.ImageReadMode.RGB.value
+
+    def decode(files: list[Tensor]) -> list[Tensor]:
+        # It writes on a stream of its own into memory that the current stream may still be reading from.
+        torch.cuda.current_stream(device).synchronize()
+        # The function around it warns, at every call, that another package will take its place.
+        found: list[Tensor] = torch.ops.image.decode_jpegs_cuda(files, rgb, device)
+        return found
+
+    small = BytesIO()
+    Image.new("RGB", (16, 16)).save(small, "JPEG")
+    try:
+        decode([torch.frombuffer(bytearray(small.getvalue()), dtype=torch.uint8)])
+    except (AssertionError, AttributeError, RuntimeError) as error:
+        raise ValueError(f"{device} decodes no JPEGs ({str(error).splitlines()[0]}): --decoder cpu") from error
+    return decode
+
+
+@dataclass(frozen=True)
+class Jpeg:
+    """A file for the GPU."""
+
+    data: UInt8[Tensor, " bytes"]
+    header: JpegHeader
+
+    @property
+    def aspect(self) -> float:
+        """W/H of the upright picture."""
+        aspect = self.header.width / self.header.height
+        return 1 / aspect if self.header.orientation in SIDEWAYS else aspect
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The row of a batch that the CPU made, and which files could not be read for it."""
+
+    row: UInt8[np.ndarray, " bytes"]
+    problems: dict[str, str]
+
+
+class GpuDecoders:
+    """A context in which batches of pictures are made on `device`, by `decode`; files are read `ahead` batches.
+
+    The result of a request is to be called in the thread, and with the stream, that the batch is for.
+    """
+
+    ahead = 2
+
+    def __init__(self, pictures: StreamedPictures, whole: bool, device: torch.device, decode: Decode) -> None:
+        self.pictures, self.whole, self.device, self.decode = pictures, whole, device, decode
+        self.in_use: dict[int, Jpeg] = {}
+        formats()  # Pillow imports its formats here rather than in several threads at once
+        self.readers = ThreadPoolExecutor(pictures.workers or cores_of_this_process(), "care-readers")
+
+    def request(self, indices: Int64[Tensor, " batch"]) -> Callable[[bool], Shaped[Tensor, "batch ..."]]:
+        """Begin to read the pictures at `indices`; calling the result waits for them, and decodes them."""
+        numbers = indices.tolist()
+        parts = [numbers[i : i + PICTURES_AT_ONCE] for i in range(0, len(numbers), PICTURES_AT_ONCE)]
+        begun = [self.readers.submit(self._read_all, part) for part in parts]
+        return lambda pin: self._collected(numbers, begun)
+
+    def _read_all(self, numbers: list[int]) -> list[Jpeg | Decoded]:
+        return [self._read(number) for number in numbers]
+
+    def _read(self, number: int) -> Jpeg | Decoded:
+        """A file for the GPU, or what the CPU makes of it; whatever is wrong with one, the CPU finds out."""
+        try:
+            file = self.pictures.encoded.read(number)
+            data = file.read_bytes() if isinstance(file, Path) else file.getvalue()
+            header = jpeg_header(data)
+        except Exception:
+            header = None
+        if header is None or header.height * header.width > PIXELS_AT_ONCE:
+            return self._by_cpu(number)
+        return Jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), header)
+
+    def _by_cpu(self, number: int) -> Decoded:
+        row = np.empty(self.pictures.row_bytes(self.whole), np.uint8)
+        with lenient_pillow():
+            return Decoded(row, self.pictures.decode_into(row, number, self.whole))
+
+    def _collected(self, numbers: list[int], begun: list[Future[list[Jpeg | Decoded]]]) -> Tensor:
+        found = dict(enumerate(one for future in begun for one in future.result()))
+        batch = torch.empty((len(numbers), self.pictures.row_bytes(self.whole)), dtype=torch.uint8, device=self.device)
+        jpegs = {place: one for place, one in found.items() if isinstance(one, Jpeg)}
+        for places in groups(jpegs):
+            found |= {place: self._by_cpu(numbers[place]) for place in self._by_gpu(batch, places, jpegs)}
+        for place, one in found.items():
+            if isinstance(one, Decoded):
+                self.pictures.report(one.problems)
+                batch[place] = torch.from_numpy(one.row).to(self.device)
+        self.in_use = jpegs  # the device may read from these files until it is waited for, for the next batch
+        return batch if self.whole else batch.view(len(numbers), *self.pictures.shape[1:])
+
+    def _by_gpu(self, batch: Tensor, places: list[int], jpegs: dict[int, Jpeg]) -> list[int]:
+        """Make these rows of a batch; returns those that could not be decoded."""
+        some = [jpegs[place] for place in places]
+        try:
+            decoded = self.decode([jpeg.data for jpeg in some])
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # one of them is damaged: which, only trying each tells
+            if len(places) == 1:
+                return places
+            return [place for alone in places for place in self._by_gpu(batch, [alone], jpegs)]
+        batch.index_copy_(0, torch.tensor(places, device=self.device), self._rows(decoded, some))
+        return []
+
+    def _rows(self, decoded: list[Tensor], jpegs: list[Jpeg]) -> UInt8[Tensor, "n bytes"]:
+        boxes = torch.tensor([self._box(jpeg.header) for jpeg in jpegs], dtype=torch.float64)
+        made = squares(decoded, boxes, self.pictures.side)
+        for place, jpeg in enumerate(jpegs):
+            if jpeg.header.orientation != 1:
+                made[place] = upright(made[place], jpeg.header.orientation)
+        if not self.whole:
+            return made.flatten(1)
+        aspects = torch.tensor([aspect_bytes(jpeg.aspect) for jpeg in jpegs], dtype=torch.uint8)
+        return torch.cat([made.flatten(1), aspects.to(self.device)], 1)
+
+    def _box(self, header: JpegHeader) -> tuple[float, float, float, float]:
+        """What becomes a square: all of a picture, or its center."""
+        width, height = float(header.width), float(header.height)
+        return (0.0, 0.0, width, height) if self.whole else center_square(width, height)
+
+    def __enter__(self) -> "GpuDecoders":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
+        self.readers.shutdown(wait=True, cancel_futures=True)
+
+
+def groups(jpegs: dict[int, Jpeg]) -> Iterator[list[int]]:
+    """The places of pictures that are decoded together: of similar sizes, since all are brought to the largest."""
+    group, height, width = list[int](), 0, 0
+    for place in sorted(jpegs, key=lambda place: (jpegs[place].header.width, jpegs[place].header.height)):
+        header = jpegs[place].header
+        height, width = max(height, header.height), max(width, header.width)
+        if group and (len(group) + 1) * height * width > PIXELS_AT_ONCE:
+            yield group
+            group, height, width = [], header.height, header.width
+        group.append(place)
+    if group:
+        yield group
