@@ -21,7 +21,10 @@ def evaluate(
     policy: Policy = None,
     size: Size = None,
     images: Annotated[
-        int | None, typer.Option(min=20, help="The first so many images of the split. Default: all.")
+        int | None,
+        typer.Option(
+            min=20, help="The first so many images of the split, and 20 times as many to train on. Default: all."
+        ),
     ] = None,
     augmentations: Annotated[
         int, typer.Option(min=1, max=100_000, help="How many augmentations to draw, per family.")

@@ -22,11 +22,13 @@ from care.evaluate.retrieval.color_jitter import evaluate_retrieval
 from care.geometry import BilinearForm
 
 PROTOCOLS = {"paper": PAPER, "imagenet100": IMAGENET100}
+TRAIN_PER_IMAGE = 20  # so many training images for each of the images that were asked for
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What to measure, on how much: by default on all test images.
+    """What to measure, on how much: by default on all test images. For a quick look at some `images`, classifiers are
+    fitted to 20 times as many.
 
     `logistic` is the tuned logistic regression. `probe` names the protocol of the linear probe. `probe_on` says on what
     it is trained: features of "clean" images, which are computed once; anew in every epoch, of random "crops" and flips
@@ -127,7 +129,7 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
     progress = watch or (lambda *words: None)
     images, started = min(settings.images or len(study.test), len(study.test)), time.perf_counter()
     study.check(settings)
-    bank = None if study.train is None else study.observer(study.train)
+    bank = None if study.train is None else study.observer(_training_images(study.train, settings.images))
     observer = study.observer(study.test.limit(images))
     classifiers, seed = settings.classifiers(study.module), settings.seed
     with frozen(study.module):
@@ -140,13 +142,23 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
             evaluate_retrieval(observer, clean, seed, progress),
             evaluate_decoding(observer, clean, seed, progress),
         ]
-    record = {"about": _about(study, settings, images), **{k: v for found, _ in parts for k, v in found.items()}}
+    fitted = 0 if bank is None else len(bank.samples)
+    record = {
+        "about": _about(study, settings, images, fitted),
+        **{k: v for found, _ in parts for k, v in found.items()},
+    }
     seconds = round(time.perf_counter() - started, 1)
     return Evaluation({**record, "seconds": seconds}, {k: v for _, arrays in parts for k, v in arrays.items()})
 
 
-def _about(study: Study, settings: Settings, images: int) -> dict[str, Any]:
+def _training_images(train: Samples, images: int | None) -> Samples:
+    """All, or enough for so many test images: evenly spaced, since those of a class may be neighbors."""
+    n = len(train) if images is None else min(len(train), TRAIN_PER_IMAGE * images)
+    return train if n == len(train) else train.subset(torch.arange(n) * len(train) // n)
+
+
+def _about(study: Study, settings: Settings, images: int, fitted: int) -> dict[str, Any]:
     about = {"model": study.model, "data": study.test.name, "split": study.split, "policy": study.policy_name}
-    counts = {"test_images": images, "train_images": 0 if study.train is None else len(study.train)}
+    counts = {"test_images": images, "train_images": fitted}
     chosen = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}  # as JSON has it
     return {"estimators": ESTIMATORS, **about, **counts, **{k: v for k, v in chosen.items() if k != "images"}}
