@@ -146,3 +146,9 @@ def views_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: A
 def views_taught(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> int:
     """How many views the teacher of the method sees, if it has one."""
     return 0 if method is None else len(method.teacher_views(settings, len(plan.method)))
+
+
+def views_cost(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
+    """As many views cost as much as a step: those that the encoder sees, and a third of those that a teacher sees,
+    which go forward only, where the backward pass is twice the work."""
+    return views_seen(plan, method, settings) + views_taught(plan, method, settings) / 3

@@ -16,6 +16,7 @@ from care.reproduce.studies import (
     linear_probe,
     pairs,
     peers,
+    peers_weights,
     proteins,
     split_sweep,
 )
@@ -53,6 +54,12 @@ STUDIES = {
         ),
         Reproduction("split-sweep", "not in the paper: κ of split embeddings", split_sweep.trials, split_sweep.present),
         Reproduction("peers", "not in the paper: other methods that keep something", peers.trials, peers.present),
+        Reproduction(
+            "peers-weights",
+            "not in the paper: the weights of these methods",
+            peers_weights.trials,
+            peers_weights.present,
+        ),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )
 }
