@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from care.atomic_files import make_folder, write_atomically
 from care.evaluate import Evaluation, Settings, Transfer
-from care.evaluate.comparison.quantities import ACTED_ON, find_quantity
+from care.evaluate.comparison.quantities import ACTED_ON, acted_on, quantities
 from care.evaluate.transfer.result import TRANSFER_TO
 from care.train import Config
 
@@ -81,8 +82,13 @@ class Outcome:
         flowers102", "all labels")."""
         if group.startswith(TRANSFER_TO):
             return self._transferred(group.removeprefix(TRANSFER_TO), name)
-        quantity = find_quantity(self.evaluation, group, name)
-        return None if quantity is None else quantity.value
+        return self._measured.get((group, name))
+
+    @cached_property
+    def _measured(self) -> dict[tuple[str, str], float | None]:
+        """By group and name: a table asks for them one by one, and all of them are made at once."""
+        found = (*quantities(self.evaluation), *acted_on(self.evaluation))
+        return {(quantity.group, quantity.name): quantity.value for quantity in found}
 
     def _transferred(self, data: str, name: str) -> float | None:
         if self.transfer is None or data not in self.transfer.data:
