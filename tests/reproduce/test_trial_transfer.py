@@ -11,7 +11,7 @@ from care.data.readers import Example, Source
 from care.evaluate import Settings, measure_transfer
 from care.evaluate.observer import features_of
 from care.objective import policy_for
-from care.pretrained import load_pretrained
+from care.pretrained import PretrainedModel, load_pretrained
 from care.reproduce import Trial, Workshop, carry_out_all, not_there
 from care.reproduce.presentation import cell, compared
 from care.reproduce.transferring import is_there
@@ -52,7 +52,7 @@ def workshop(tmp_path_factory):
 
 
 def test_it_is_what_the_measure_finds_of_the_saved_encoder(workshop):
-    root, shop, trial, outcome = workshop
+    _, shop, trial, outcome = workshop
     model = load_pretrained(str(shop.runs / trial.slug))
     again = measure_transfer(
         lambda x: features_of(model.embed(x)), ["levels"], policy_for("cifar10", 16), tasks=20, few_labels=False
@@ -89,7 +89,7 @@ def test_tables_have_it_in_percent_or_a_dash(workshop):
 
 
 def test_every_image_is_embedded_once_and_what_came_since_is_added_without_training(workshop, monkeypatch):
-    root, shop, trial, before = workshop
+    root, shop, trial, _ = workshop
     assert not_there([trial, trial]) == ["later"]
     colored(root / "later", {"train": 40, "val": 30})
     assert is_there("later")
@@ -98,11 +98,13 @@ def test_every_image_is_embedded_once_and_what_came_since_is_added_without_train
     def watch(stage, done, total):
         watched.append(stage)
 
-    def embed(self, inputs, original=type(load_pretrained(str(before.run))).embed):
+    original = PretrainedModel.embed
+
+    def embed(self, inputs):
         seen.append(len(inputs))
         return original(self, inputs)
 
-    monkeypatch.setattr("care.pretrained.model.PretrainedModel.embed", embed)
+    monkeypatch.setattr(PretrainedModel, "embed", embed)
     (outcome,) = carry_out_all([trial], shop, watch)
     assert not [stage for stage in watched if stage.startswith("training")]
     assert sum(seen) == 60 + 120 + 40 + 30
