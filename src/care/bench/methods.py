@@ -28,7 +28,9 @@ NOTES = (
 
 def chosen_methods(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """What each row trains with, by its name: those that `names` mean, or all that are registered."""
-    every = {name: {kind: name} for kind, registered in REGISTERED.items() for name in registered}
+    every: dict[str, dict[str, Any]] = {
+        name: {kind: name} for kind, registered in REGISTERED.items() for name in registered
+    }
     for name in names:
         if name not in every:
             close = difflib.get_close_matches(name, every, 1)

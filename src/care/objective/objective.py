@@ -32,6 +32,8 @@ class Objective(nn.Module):
         super().__init__()
         self.encoder, self.method, self.equivariance = encoder, method, equivariance
         self.plan, self.equivariant_dim, self.joint = plan, equivariant_dim, joint
+        if method is not None and equivariance is not None and equivariance.conditions:
+            method.tell(equivariance)
 
     def forward(self, views: Sequence[View]) -> Terms:
         """The terms of the loss."""
