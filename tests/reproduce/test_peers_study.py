@@ -115,7 +115,7 @@ def test_the_table_shows_transfer_where_it_was_measured():
     trials = first_trials(peers)
     planted = [outcome(trials["SimCLR"], 0.8, 0.1, flowers=0.345), outcome(trials["CARE"], 0.8, 0.1)]
     presented = STUDIES["peers"].present(planted)
-    column = presented.header.index("Flowers-102, all labels %")
+    column = presented.header.index("Flowers-102 %")
     assert [row[column] for row in presented.rows] == ["34.50", "–"]
     assert {"peers", "peers-flowers102"} == set(presented.figures)
     said = [remark for remark in presented.remarks if "was not prepared" in remark]

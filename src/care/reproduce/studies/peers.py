@@ -55,12 +55,13 @@ WEIGHTS = {
 CHOSEN: dict[str, float] = {}
 
 TRANSFERRED = {"Flowers-102": "flowers102", "CIFAR-100": "cifar100"}
-FITTED_TO = ("all labels", "5-way 5-shot", "5-way 1-shot")
+FITTED_TO = {"": "all labels", " 5-shot": "5-way 5-shot", " 1-shot": "5-way 1-shot"}
 HUE_BY_NETWORK: Quantity = ("backbone", "R² of hue, network")
 COLUMNS: dict[str, Quantity] = {
     "tuned probe %": TUNED,
     "kNN-200 %": KNN,
-    **{f"{name}, {to} %": (f"{TRANSFER_TO}{data}", to) for name, data in TRANSFERRED.items() for to in FITTED_TO},
+    **{f"{name}{few} %": (f"{TRANSFER_TO}{data}", to)
+       for name, data in TRANSFERRED.items() for few, to in FITTED_TO.items()},
     **{f"R² of {name}, {decoder}": ("backbone", f"R² of {name}, {decoder}")
        for name in ("hue", "brightness", "crop area") for decoder in ("network", "linear")},
     "hue distance": HUE_DISTANCE,
@@ -157,7 +158,8 @@ def _not_measured(outcomes: Sequence[Outcome]) -> list[str]:
     """Why cells are empty: data sets that were not there when a method was measured."""
     found = []
     for name, data in TRANSFERRED.items():
-        without = [o.trial.label for o in outcomes if o.value(f"{TRANSFER_TO}{data}", "all labels") is None]
+        wanted = [o for o in outcomes if data in o.trial.transfer]
+        without = [o.trial.label for o in wanted if o.value(f"{TRANSFER_TO}{data}", "all labels") is None]
         if without:
             labels = ", ".join(dict.fromkeys(without))
             found.append(f"{name} was not prepared (`care data prepare {data}`) when these were measured: {labels}.")
