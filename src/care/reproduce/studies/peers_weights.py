@@ -35,9 +35,10 @@ def trials(scale: Scale) -> list[Trial]:
     measures = dataclasses.replace(
         scale.measures, probe="none", augmentations=min(AUGMENTATIONS, scale.measures.augmentations)
     )
-    found = {BASE: settings(scale)[BASE]}
+    every = settings(scale)
+    found = {BASE: every[BASE]}
     for label in ["AugSelf"] if smoke else WEIGHTS:
-        own = settings(scale)[label]
+        own = every[label]
         usual = peer_config(scale, 0, own).flat()[WEIGHTS[label]]
         found |= {_named(label, weight): {**own, WEIGHTS[label]: weight} for weight in around(usual)}
     seed = scale.seeds[0]
