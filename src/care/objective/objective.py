@@ -61,6 +61,12 @@ class Objective(nn.Module):
         return {} if self.equivariance is None else self.equivariance.exported()
 
     @property
+    def encoders(self) -> list[Encoder]:
+        """All networks that see views: the encoder, and that of a teacher."""
+        teacher = getattr(self.method, "teacher", None)
+        return [self.encoder, *([teacher] if isinstance(teacher, Encoder) else [])]
+
+    @property
     def seen(self) -> list[int]:
         """The positions of the views that the encoder sees."""
         return positions_seen(self.plan, self.method, getattr(self.method, "settings", None))
