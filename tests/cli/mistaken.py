@@ -46,7 +46,7 @@ MISTAKES = {
     f"{SMALL} --policy cifar11": "no policy is called 'cifar11'.*did you mean cifar10",
     f"{SMALL} --method simclear": "method must be one of simclr.*got simclear; did you mean simclr",
     f"{SMALL} --equivariance care --form eucledian": "form must be one of euclidean, .*got 'eucledian'",
-    f"{SMALL} --equivariance care --equivariance-views 3": "equivariance_views must be one of own, shared, mixed",
+    f"{SMALL} --equivariance care --equivariance-views 3": "equivariance_views must be one of own, composed, .*mixed",
     f"{SMALL} --size 4": "size must be at least 8 and at most 4096, got 4",
     f"{SMALL} --size 1000000": "size must be at least 8 and at most 4096, got 1000000",
     f"{SMALL} --embedding-dim 1": "embedding_dim must be at least 2 and at most 65536, got 1",

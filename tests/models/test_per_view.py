@@ -21,8 +21,10 @@ def views(generator):
 
 
 @pytest.mark.parametrize("reduce", [None, lambda x: x], ids=["one by one", "all at once"])
-def test_one_pass_equals_separate_passes(network, views, reduce):
-    """Outputs, gradients and running statistics, for four views that differ in scale."""
+@pytest.mark.parametrize("sizes", [(6, 6, 6, 6), (6, 6, 3, 2)], ids=str)
+def test_one_pass_equals_separate_passes(network, views, reduce, sizes):
+    """Outputs, gradients and running statistics, for four views that differ in scale, of as many images or not."""
+    views = [view[:size] for view, size in zip(views, sizes, strict=True)]
     separate, together = network, split_batchnorm(copy.deepcopy(network), reduce)
     z = [separate(view) for view in views]
     w = forward_views(together, views)

@@ -101,10 +101,6 @@ def test_gathering_reaches_methods_that_compare_images_only():
             "equivariance_fraction 0.6 is 2.4 of the 4 images",
         ),
         (
-            {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.5, "batchnorm": "joint"},
-            "views differ in size and cannot share BatchNorm: batchnorm view",
-        ),
-        (
             {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.5, "equivariance_views": "shared"},
             "equivariance_fraction is of use to views of its own only",
         ),

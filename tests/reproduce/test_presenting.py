@@ -149,7 +149,8 @@ def test_seeds_and_shared_runs():
     names = ("wahba", "relative-equivariance", "composition")
     slugs = [{t.slug for t in STUDIES[name].trials(small)} for name in names]
     assert slugs[0] == slugs[1] == slugs[2] <= {t.slug for t in STUDIES["linear-probe"].trials(small)}
-    validated = [t.config.validation for name in ("lambda-sweep", "split-sweep") for t in STUDIES[name].trials(small)]
+    sweeps = ("lambda-sweep", "split-sweep", "recipe-sweep")
+    validated = [t.config.validation for name in sweeps for t in STUDIES[name].trials(small)]
     assert min(validated) == 500
 
 

@@ -21,7 +21,11 @@ CASES = {
     "half of each chunk": {"equivariance": "split", "chunks": 2, "equivariance_fraction": 0.5},
     "in tiles": {"method": "simclr", "equivariance": "care", "tile": 3},
     "shared views": {"method": "mocov2", "equivariance": "care", "equivariance_views": "shared"},
-}
+    "composed views": {
+        "equivariance": "split", "equivariance_views": "composed", "equivariance_policy": "hue_only", "chunks": 2,
+        "equivariance_fraction": 0.5,
+    },
+}  # fmt: skip
 OF_FOUR = ("simclr", "in tiles", "all views", "vicreg", "split queue")
 
 

@@ -35,10 +35,11 @@ class CARESettings(Settings):
         "euclidean", "The bilinear form that augmentations should preserve."
     )
     equivariance_policy: str | None = setting(None, "Augmentations of the equivariance loss. Default: --policy.")
-    equivariance_views: Literal["own", "shared", "mixed"] = setting(
+    equivariance_views: Literal["own", "composed", "shared", "mixed"] = setting(
         "own",
-        "own: two more views, drawn per chunk (the paper). shared: the method's two views serve both losses, drawn per "
-        "chunk. mixed: they do, one drawn per chunk and one per sample.",
+        "own: two more views, drawn per chunk (the paper). composed: these augment the method's first view again. "
+        "shared: the method's two views serve both losses, drawn per chunk. mixed: they do, one drawn per chunk and "
+        "one per sample.",
     )
     contrast: Literal["own", "all"] = setting(
         "own",
@@ -70,7 +71,7 @@ class CARE(Equivariance):
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
         """Chunks divide the batch, and views go where they can."""
         check_chunks(settings.chunks, context)
-        check_fraction(settings.equivariance_fraction, context.batch // settings.chunks, context.joint)
+        check_fraction(settings.equivariance_fraction, context.batch // settings.chunks)
         if settings.form == "symplectic" and context.embedding_dim % 2:
             raise ValueError("the symplectic form needs an even embedding_dim")
         if settings.contrast == "all" and not (method is not None and method.any_views):
@@ -78,34 +79,54 @@ class CARE(Equivariance):
             raise ValueError(f"contrast all needs a method that compares any number of views, as SimCLR does: {name}")
         if settings.contrast == "all" and settings.equivariance_fraction < 1:
             raise ValueError("contrast all compares views of the same samples: leave out equivariance_fraction")
-        if settings.equivariance_views == "own":
-            return
-        if method is None:
-            raise ValueError(f"equivariance_views {settings.equivariance_views} needs a method to share views with")
-        own = ("equivariance_policy", "contrast", "augmentation_per", "identity_probability", "equivariance_fraction")
-        for name in own:
-            default = next(field.default for field in dataclasses.fields(settings) if field.name == name)
-            if getattr(settings, name) != default:
-                raise ValueError(f"{name} is of use to views of its own only: leave it out, or equivariance_views own")
+        if settings.equivariance_views != "own":
+            check_views(settings, method, cls.uses_theta)
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """Algorithm 1: two views per chunk beside the method's, or in their place."""
+        """Algorithm 1: two views per chunk beside the method's, or in their place.
+
+        Composed views are a(t x) and a'(t x), t the augmentation of the method's first view: L_equi is then asked of
+        the images that the method sees, and not of clean ones. One such view beside t x would not do: that it was
+        augmented twice gives it away, and −1 would do as the rotation of all a.
+        """
         draws = settings.chunks if settings.augmentation_per == "chunk" else 1
         chunk, changing = batch // settings.chunks, dataclasses.replace(policy, identity=settings.identity_probability)
         chunked = ViewSpec(changing, draws, chunk=chunk, kept=round(chunk * settings.equivariance_fraction))
-        n = len(views)
-        if settings.equivariance_views == "own":
+        n, which = len(views), settings.equivariance_views
+        if which in ("own", "composed"):
+            more = dataclasses.replace(chunked, base=0 if which == "composed" else None)
             compared = n + 2 if settings.contrast == "all" else n
-            return ViewPlan((*views, chunked, chunked), tuple(range(compared)), (n, n + 1))
+            return ViewPlan((*views, more, more), tuple(range(compared)), (n, n + 1))
         if n != 2:
-            raise ValueError(f"equivariance_views {settings.equivariance_views} needs a method with two views, not {n}")
-        return ViewPlan((chunked, chunked if settings.equivariance_views == "shared" else views[1]), (0, 1), (0, 1))
+            raise ValueError(f"equivariance_views {which} needs a method with two views, not {n}")
+        return ViewPlan((chunked, chunked if which == "shared" else views[1]), (0, 1), (0, 1))
 
     def terms(self, *views: EncodedView) -> Terms:
         """L_equi of the two views."""
         a, b = views
         return {"equivariance": Term(equivariance(a.z, b.z, self.chunks, self.form), self.settings.care_weight)}
+
+
+# What is of use to views that the equivariance draws, and not to those that it shares with the method.
+OF_DRAWN_VIEWS = (
+    "equivariance_policy", "contrast", "augmentation_per", "identity_probability", "equivariance_fraction",
+)  # fmt: skip
+
+
+def check_views(settings: CARESettings, method: type[Method] | None, theta: bool) -> None:
+    """ValueError unless the views of the equivariance can be those of the method, or made of them."""
+    which = settings.equivariance_views
+    if method is None:
+        raise ValueError(f"equivariance_views {which} needs a method to share views with")
+    if which == "composed" and theta:
+        raise ValueError(
+            "equivariance_views composed: steering rotates by what a chunk shares, and its view is not all"
+        )
+    for name in () if which == "composed" else OF_DRAWN_VIEWS:
+        default = next(field.default for field in dataclasses.fields(settings) if field.name == name)
+        if getattr(settings, name) != default:
+            raise ValueError(f"{name} is of use to views of its own only: leave it out, or equivariance_views own")
 
 
 def check_chunks(chunks: int, context: Context) -> None:
@@ -120,7 +141,7 @@ def check_chunks(chunks: int, context: Context) -> None:
         )
 
 
-def check_fraction(fraction: float, chunk: int, joint: bool) -> None:
+def check_fraction(fraction: float, chunk: int) -> None:
     """ValueError unless so much of a chunk is a whole number of images, and at least 2."""
     kept = fraction * chunk
     if round(kept) < 2 or abs(kept - round(kept)) > 1e-6:
@@ -129,5 +150,3 @@ def check_fraction(fraction: float, chunk: int, joint: bool) -> None:
             f"equivariance_fraction {fraction:g} is {kept:g} of the {chunk} images of a chunk: it must be a whole "
             f"number of at least 2, as with {', '.join(good)}"
         )
-    if fraction < 1 and joint:
-        raise ValueError("with equivariance_fraction, views differ in size and cannot share BatchNorm: batchnorm view")

@@ -10,7 +10,7 @@ from care.models.backbones import build_backbone
 from care.models.blocks import compile_blocks
 from care.models.heads import projection_head
 from care.models.layers import layer_index, layer_width, read_layer
-from care.models.per_view import batchnorm_groups
+from care.models.per_view import batchnorm_parts
 
 
 class Encoder(nn.Module):
@@ -101,19 +101,21 @@ class Encoder(nn.Module):
         return features, self.project(features, intermediate)
 
     def encode_views(
-        self, views: Sequence[Float[Tensor, "n ..."]], joint: bool = False
-    ) -> list[tuple[Float[Tensor, "n features"], Float[Tensor, "n d"]]]:
+        self, views: Sequence[Float[Tensor, "_ ..."]], joint: bool = False
+    ) -> list[tuple[Float[Tensor, "_ features"], Float[Tensor, "_ d"]]]:
         """[encode(view) for view in views] in one pass; with `joint`, BatchNorm sees all views as one batch."""
-        with batchnorm_groups(self, 1 if joint else len(views)):
+        sizes = [len(view) for view in views]
+        with batchnorm_parts(self, (1,) if joint else sizes):
             features, embeddings = self.encode(torch.cat(list(views)))
-        return list(zip(features.chunk(len(views)), embeddings.chunk(len(views)), strict=True))
+        return list(zip(features.split(sizes), embeddings.split(sizes), strict=True))
 
     def features_of_views(
-        self, views: Sequence[Float[Tensor, "n ..."]], joint: bool = False
-    ) -> list[Float[Tensor, "n features"]]:
+        self, views: Sequence[Float[Tensor, "_ ..."]], joint: bool = False
+    ) -> list[Float[Tensor, "_ features"]]:
         """[features(view) for view in views] in one pass, likewise: the head is left out."""
-        with batchnorm_groups(self, 1 if joint else len(views)):
-            return list(self.features(torch.cat(list(views))).chunk(len(views)))
+        sizes = [len(view) for view in views]
+        with batchnorm_parts(self, (1,) if joint else sizes):
+            return list(self.features(torch.cat(list(views))).split(sizes))
 
     @property
     def memory_format(self) -> torch.memory_format:

@@ -7,6 +7,7 @@ views is far faster for the convolutions, but would mix the statistics: here Bat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -18,22 +19,23 @@ from care.models.normalize import Reduce, normalize_parts
 
 
 class PerView(_BatchNorm):
-    """BatchNorm on each of `groups` equal parts of the batch, as if they went through one after the other.
+    """BatchNorm on each part of the batch, as if they went through one after the other. `parts` says how large each is,
+    in proportion.
 
     With `reduce`, a sum over all `processes`, the statistics are those of the part on all of them, which hold equal
     shares of it.
     """
 
-    groups: int = 1
+    parts: tuple[int, ...] = (1,)
     reduce: Reduce | None = None
     processes: int = 1
-    # Within `batchnorm_groups`, the means and variances of the parts; running statistics follow when the pass is over.
+    # Within `batchnorm_parts`, the means and variances of the parts; running statistics follow when the pass is over.
     pending: tuple[Tensor, Tensor] | None = None
     deferred: bool = False
-    # With activation checkpointing: in how many parts a batch of a shape was, for when it is computed again in the
+    # With activation checkpointing: in which parts a batch of a shape was, for when it is computed again in the
     # backward pass.
     checkpointed: bool = False
-    groups_before: dict[torch.Size, int]
+    parts_before: dict[torch.Size, tuple[int, ...]]
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalize each part by its own statistics, and update the running ones after each, in order."""
@@ -42,14 +44,14 @@ class PerView(_BatchNorm):
         if self.checkpointed:
             if torch._C._current_graph_task_id() != -1:  # within a backward pass
                 return self._again(input)
-            self.groups_before[input.shape] = self.groups
-        if self.reduce is not None or (self.groups > 1 and torch.compiler.is_compiling()):
+            self.parts_before[input.shape] = self.parts
+        if self.reduce is not None or (len(self.parts) > 1 and torch.compiler.is_compiling()):
             return self._all_parts_at_once(input)
         # One by one: without a compiler, torch's own BatchNorm is faster than the formula.
-        return torch.cat([super(PerView, self).forward(part) for part in input.chunk(self.groups)])
+        return torch.cat([super(PerView, self).forward(part) for part in input.split(rows(input, self.parts))])
 
     def _all_parts_at_once(self, x: Tensor) -> Tensor:
-        normalized, mean, variance = self._normalize(x, self.groups)
+        normalized, mean, variance = self._normalize(x, self.parts)
         self.pending = mean.detach(), variance.detach()
         if not self.deferred:
             follow([self])
@@ -58,19 +60,27 @@ class PerView(_BatchNorm):
     def _again(self, x: Tensor) -> Tensor:
         """What the forward pass gave, without letting the running statistics follow a second time."""
         if self.reduce is not None:
-            return self._activated(self._normalize(x, self.groups_before[x.shape])[0])
+            return self._activated(self._normalize(x, self.parts_before[x.shape])[0])
         # Copies, and not nothing: the backward pass wants the same tensors kept as in the forward pass.
         mean, variance = (None if r is None else r.clone() for r in (self.running_mean, self.running_var))
         normalize = partial(
             batch_norm, running_mean=mean, running_var=variance, weight=self.weight, bias=self.bias, training=True,
             momentum=0.0, eps=self.eps,
         )  # fmt: skip
-        return torch.cat([self._activated(normalize(part)) for part in x.chunk(self.groups_before[x.shape])])
+        return torch.cat([self._activated(normalize(part)) for part in x.split(rows(x, self.parts_before[x.shape]))])
 
-    def _normalize(self, x: Tensor, groups: int) -> tuple[Tensor, Tensor, Tensor]:
-        """(normalized, means, variances) of all parts at once."""
+    def _normalize(self, x: Tensor, parts: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+        """(normalized, means, variances) of all parts: neighbors of one size at once."""
         shift = None if self.running_mean is None else self.running_mean.detach().clone()  # it is about to change
-        return normalize_parts(x, self.weight, self.bias, shift, groups, self.eps, self.reduce, self.processes)
+        alike = [list(neighbors) for _, neighbors in groupby(rows(x, parts))]
+        found = [
+            normalize_parts(run, self.weight, self.bias, shift, len(sizes), self.eps, self.reduce, self.processes)
+            for run, sizes in zip(x.split([sum(sizes) for sizes in alike]), alike, strict=True)
+        ]
+        if len(found) == 1:
+            return found[0]
+        normalized, mean, variance = (torch.cat(each) for each in zip(*found, strict=True))
+        return normalized, mean, variance
 
     def _activated(self, normalized: Tensor) -> Tensor:
         """Some of timm's BatchNorms include the activation that follows."""
@@ -138,13 +148,14 @@ def checkpoint_activations(network: nn.Module) -> None:
     split_batchnorm(network)
     for module in network.modules():
         if isinstance(module, PerView):
-            module.checkpointed, module.groups_before = True, {}
+            module.checkpointed, module.parts_before = True, {}
 
 
 def forward_views(network: nn.Module, views: Sequence[Tensor], joint: bool = False) -> list[Tensor]:
     """[network(view) for view in views] in one pass; with `joint`, BatchNorm sees all views as one batch."""
-    with batchnorm_groups(network, 1 if joint else len(views)):
-        return list(network(torch.cat(list(views))).chunk(len(views)))
+    sizes = [len(view) for view in views]
+    with batchnorm_parts(network, (1,) if joint else sizes):
+        return list(network(torch.cat(list(views))).split(sizes))
 
 
 def forward_shuffled(network: nn.Module, views: Sequence[Tensor], groups: int) -> list[Tensor]:
@@ -155,20 +166,25 @@ def forward_shuffled(network: nn.Module, views: Sequence[Tensor], groups: int) -
     other images than its query.
     """
     order = torch.arange(len(views[0]), device=views[0].device).view(-1, groups).mT.reshape(-1)
-    with batchnorm_groups(network, groups * len(views)):
+    with batchnorm_parts(network, groups * len(views) * (1,)):
         shuffled: Tensor = network(torch.cat([view[order] for view in views]))
     return [torch.empty_like(part).index_copy(0, order, part) for part in shuffled.chunk(len(views))]
 
 
 @contextmanager
-def batchnorm_groups(network: nn.Module, groups: int) -> Iterator[None]:
-    """Inside, every `PerView` of `network` sees its batch as `groups` parts, each normalized for itself."""
+def batchnorm_parts(network: nn.Module, parts: Sequence[int]) -> Iterator[None]:
+    """Inside, every `PerView` of `network` sees its batch as parts of these sizes, each normalized for itself."""
     layers = [module for module in network.modules() if isinstance(module, PerView)]
     for layer in layers:
-        layer.groups, layer.deferred = groups, True
+        layer.parts, layer.deferred = tuple(parts), True
     try:
         yield
         follow(layers)
     finally:
         for layer in layers:
-            layer.groups, layer.deferred, layer.pending = 1, False, None
+            layer.parts, layer.deferred, layer.pending = (1,), False, None
+
+
+def rows(x: Tensor, parts: tuple[int, ...]) -> list[int]:
+    """How many rows of `x` each part has; a layer may see several rows for every sample."""
+    return [len(x) * part // sum(parts) for part in parts]

@@ -109,8 +109,9 @@ class ObjectiveSettings(Settings):
                 policy_named(name)  # says which there are
         if self.second_policy is not None and (ROTATIONS in (self.policy, self.second_policy)):
             raise ValueError("second_policy is for images: point clouds have one policy")
-        if self.second_policy is not None and getattr(self.equivariance.settings, "equivariance_views", "own") != "own":
-            raise ValueError("second_policy needs views of the method's own: equivariance_views own")
+        theirs = getattr(self.equivariance.settings, "equivariance_views", "own")
+        if self.second_policy is not None and theirs not in ("own", "composed"):
+            raise ValueError("second_policy needs views of the method's own: equivariance_views own or composed")
         if batch % processes:
             raise ValueError(f"{processes} processes cannot share a batch of {batch} evenly: choose a multiple")
         method, equivariance = find("method", self.method.name), find("equivariance", self.equivariance.name)

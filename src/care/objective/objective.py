@@ -14,7 +14,7 @@ from care.objective.views import EncodedView, View, ViewPlan, with_embedding
 
 
 class Objective(nn.Module):
-    """L = L_method(c) + L_equivariance(r), of one pass of all views of a shape through the encoder.
+    """L = L_method(c) + L_equivariance(r), of one pass of all views, of one size, through the encoder.
 
     The embedding is z for both or, where the equivariance splits it, z = (c, r), with c the invariant part. Called with
     what `plan` draws, it returns the terms of the loss by name.
@@ -85,11 +85,11 @@ class Objective(nn.Module):
         return positions_seen(alone, self.method, getattr(self.method, "settings", None))
 
     def _encode(self, views: Sequence[View]) -> Mapping[int, EncodedView]:
-        """All views, with features and embeddings of those that the encoder sees: those of one shape in one pass."""
+        """All views, with features and embeddings of those that the encoder sees: those of one size in one pass."""
         encoded = {i: EncodedView(view.inputs, view.theta) for i, view in enumerate(views)}
         passes: dict[torch.Size, list[int]] = {}
         for i in self.seen:
-            passes.setdefault(views[i].inputs.shape, []).append(i)
+            passes.setdefault(views[i].inputs.shape[1:], []).append(i)
         for positions in passes.values():
             encoded |= self._pass({i: encoded[i] for i in positions})
         return encoded

@@ -21,14 +21,16 @@ class ViewSpec:
 
     As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch". A view that is
     `turned` holds every image four times: as it is, and after one, two and three quarter turns. One that is `like`
-    the first view has its augmentations of that family, and draws all others anew. A view may be of some samples only:
-    of every `chunk` neighbors, the first `kept`.
+    the first view has its augmentations of that family, and draws all others anew. One with a `base` augments the view
+    at that position once more, in place of the image. A view may be of some samples only: of every `chunk` neighbors,
+    the first `kept`.
     """
 
     policy: Policy
     draws: int
     turned: bool = False
     like: Family | None = None
+    base: int | None = None
     chunk: int = 1
     kept: int = 1
 
@@ -118,13 +120,15 @@ class ViewPlan:
         Augmentations are drawn for the whole batch and the rows cut out, so the result does not depend on how many
         processes share the batch. `make` may be a compiled form of `make_view`.
         """
-        make, source, found = make or make_view, _source(inputs), []
+        make, source = make or make_view, _source(inputs)
+        found: list[View] = []
         drawn = self._random_numbers(source, generator)
         for position, view in enumerate(self.views):
             neighbors = batch // view.draws
             numbers = tuple(view.of(n.repeat_interleave(neighbors, 0)[rows]) for n in drawn[position])
             theta = round(view.share * min(neighbors, len(inputs))) if self.wants_theta(position) else None
-            x, coordinates_of_x = make(view.policy, view.of(inputs), numbers, theta)
+            augmented = inputs if view.base is None else found[view.base].inputs
+            x, coordinates_of_x = make(view.policy, view.of(augmented), numbers, theta)
             found.append(View(quarter_turns(x) if view.turned else x, coordinates_of_x))
         return tuple(found)
 

@@ -2,8 +2,6 @@
 
 import dataclasses
 import difflib
-import json
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +9,7 @@ from typing import Any, Literal
 from care.objective import Choice, ObjectiveSettings, choose, setting, view_plan
 from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
+from care.train import toml_text
 from care.train.initial import follow
 
 DEFAULT_CHOICE: dict[Kind, str] = {"method": "simclr", "equivariance": NONE}
@@ -181,8 +180,8 @@ class Config(ObjectiveSettings):
     def to_toml(self) -> str:
         """`name = value` lines, then a table for the method and one for the equivariance; what is None is left out."""
         choices = (("method", self.method), ("equivariance", self.equivariance))
-        tables = [f"\n[{kind}]\n{_lines({'name': choice.name, **choice.flat()})}" for kind, choice in choices]
-        return _lines(self._general()) + "".join(tables)
+        tables = {kind: {"name": choice.name, **choice.flat()} for kind, choice in choices}
+        return toml_text.written(self._general(), tables)
 
     @classmethod
     def from_toml(cls, text: str, where: str = "the configuration", unchecked: bool = False) -> "Config":
@@ -191,13 +190,7 @@ class Config(ObjectiveSettings):
         With `unchecked`, the settings of a method that is code outside of care are taken as they are: its code is not
         run to load an encoder.
         """
-        try:
-            values = tomllib.loads(text)
-        except (
-            ValueError,
-            RecursionError,
-        ) as error:  # numbers of 5,000 digits and brackets in brackets are no TOML error
-            raise ValueError(f"{where} is not valid TOML: {error}") from error
+        values = toml_text.read(text, where)
         _require("data" in values, f"{where} does not say what to train on: it needs data = NAME")
         try:
             return cls._read(values, unchecked)
@@ -210,7 +203,7 @@ class Config(ObjectiveSettings):
         tables: dict[Kind, dict[str, Any]] = {}
         for kind, default in DEFAULT_CHOICE.items():
             table = values.pop(kind, default)
-            tables[kind] = {"name": table} if isinstance(table, str) else {"name": default, **_table(kind, table)}
+            tables[kind] = {"name": default, **toml_text.named_table(kind, table)}
         names = {kind: table.pop("name") for kind, table in tables.items()}
         if unchecked and any(_is_foreign(kind, name) for kind, name in names.items()):
             choices = {kind: _choice(kind, name, tables[kind]) for kind, name in names.items()}
@@ -229,9 +222,8 @@ class Config(ObjectiveSettings):
         try:
             return cls.from_toml(file.read_text(encoding="utf-8"), str(file))
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{file} is not text: a configuration is a TOML file, such as a run's config.toml"
-            ) from error
+            expected = "a configuration is a TOML file, such as a run's config.toml"
+            raise ValueError(f"{file} is not text: {expected}") from error
 
     def differences(self, other: "Config") -> list[str]:
         """`name: ours, theirs` for each value in which two configurations differ."""
@@ -261,12 +253,6 @@ def _unknown(name: str, chosen: dict[Any, str], general: set[str]) -> str:
     return f"there is no setting {name!r}" + (f"; did you mean {close[0]!r}?" if close else "")
 
 
-def _table(kind: str, table: Any) -> dict[str, Any]:
-    _require(isinstance(table, dict), f"{kind} must be a name or a table, got {table!r}")
-    _require(isinstance(table.get("name", ""), str), f"the name of the {kind} must be text, got {table.get('name')!r}")
-    return dict(table)
-
-
 def _choice(kind: Kind, name: str, table: dict[str, Any]) -> Choice:
     """A choice whose settings are checked, unless that takes code outside of care."""
     return Choice(name, Unchecked(table)) if _is_foreign(kind, name) else choose(kind, name, **table)
@@ -274,19 +260,6 @@ def _choice(kind: Kind, name: str, table: dict[str, Any]) -> Choice:
 
 def _is_foreign(kind: Kind, name: str) -> bool:
     return name != NONE and name not in REGISTERED[kind]
-
-
-def _lines(values: dict[str, Any]) -> str:
-    return "".join(f"{name} = {_toml(value)}\n" for name, value in values.items() if value is not None)
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        # JSON's escapes are TOML's too, but for one character that JSON does not mind.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
 
 
 def _require(condition: bool, message: str) -> None:

@@ -18,6 +18,7 @@ from care.reproduce.studies import (
     peers,
     peers_weights,
     proteins,
+    recipe_sweep,
     split_sweep,
 )
 from care.reproduce.trial import Outcome, Trial
@@ -53,6 +54,9 @@ STUDIES = {
             "keeping-color", "not in the paper: color that is kept", keeping_color.trials, keeping_color.present
         ),
         Reproduction("split-sweep", "not in the paper: κ of split embeddings", split_sweep.trials, split_sweep.present),
+        Reproduction(
+            "recipe-sweep", "not in the paper: recipes at equal views", recipe_sweep.trials, recipe_sweep.present
+        ),
         Reproduction("peers", "not in the paper: other methods that keep something", peers.trials, peers.present),
         Reproduction(
             "peers-weights",

@@ -33,7 +33,8 @@ from care.train.recipes import applicable
 
 BASE, VIEWS = "SimCLR", 4
 # What all methods train with in place of the scale's settings: the recipe that is best for SimCLR on validation images.
-# None is chosen yet: it is the scale's. Its epochs, too, are those of a method with four views.
+# None is chosen yet: it is the scale's. Its epochs, too, are those of a method with four views; with a policy, it names
+# the measure_policy that all are measured under.
 RECIPE: dict[str, Any] = {}
 # The weight of every method that has one, by the name of its setting, and what `peers-weights` chose for it by its
 # rule. None is chosen yet: a method that is not there has its paper's weight, or our default.

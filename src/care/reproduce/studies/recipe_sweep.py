@@ -1,0 +1,92 @@
+"""Not in the paper: which recipe, how many views, and how the hue is kept at the least cost, chosen on images cut from
+the training split. All put as many views through the encoder as SimCLR does in 100 epochs."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from care.objective import view_plan, views_seen
+from care.objective.registry import find
+from care.report import trade_figure
+from care.reproduce.presentation import (
+    HUE,
+    HUE_DISTANCE,
+    KNN,
+    TUNED,
+    Presentation,
+    Quantity,
+    by_label,
+    measured_table,
+    values,
+)
+from care.reproduce.scales import Scale
+from care.reproduce.studies.lambda_sweep import PER_CLASS
+from care.reproduce.studies.split_sweep import COLOR_RATIO, MRR
+from care.reproduce.trial import Outcome, Trial
+from care.train import Config, keeping
+from care.train.recipes import SMALL_IMAGES
+
+BASE, COMPUTE = "SimCLR", 200  # views of a sample, over all epochs
+COLUMNS: dict[str, Quantity] = {
+    "tuned probe %": TUNED,
+    "kNN-200 %": KNN,
+    "held-out ratio, color": COLOR_RATIO,
+    "MRR, color": MRR,
+    "R² of hue": HUE,
+    "hue distance": HUE_DISTANCE,
+}
+SGD = {name: value for name, value in SMALL_IMAGES.items() if name not in ("model", "epochs")} | {"warmup_epochs": 5}
+ADAM = {
+    "policy": "small_images", "batch_size": 256, "optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6,
+    "schedule": "cosine", "warmup_epochs": 2,
+}  # fmt: skip
+FOUR = {"views": 4, "batch_size": 128}  # as many views a step as two of 256 samples
+
+
+def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
+    """What each label trains with."""
+    hue = {**ADAM, **FOUR, **keeping("hue", embedding_dim), "chunks": 4, "equivariance_fraction": 0.25}
+    composed = {**hue, "equivariance_views": "composed"}
+    return {
+        f"{BASE}, SGD": SGD,
+        f"{BASE}, SGD, four views": {**SGD, "views": 4},
+        BASE: ADAM,
+        f"{BASE}, four views": {**ADAM, **FOUR},
+        f"{BASE}, four views, τ = 0.2": {**ADAM, **FOUR, "temperature": 0.2},
+        "CARE, all views compared": {**ADAM, "batch_size": 128, "equivariance": "care", "contrast": "all"},
+        "split: hue": hue,
+        "split: hue, composed": composed,
+        "split: hue, composed, κ = 0.03": {**composed, "equivariant_weight": 0.03},
+    }
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """One seed of each, all measured under the paper's policy."""
+    usual, smoke = scale.config("cifar10"), scale.name == "smoke"
+    shared = {"validation": 5} if smoke else {"validation": PER_CLASS, "evaluate_every": 25}
+    measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), probe="none")
+    found = []
+    for label, settings in candidates(usual.embedding_dim).items():
+        chosen = {name: value for name, value in settings.items() if not (smoke and name in SGD)}
+        config = scale.config("cifar10", **{**shared, **chosen, "measure_policy": usual.policy})
+        epochs = usual.epochs if smoke else round(COMPUTE / _views(config))
+        found.append(Trial(label, config.replace(epochs=epochs), measures))
+    return [trial for trial in found if trial.label in (BASE, "split: hue, composed")] if smoke else found
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """The table, with the views of a step, and the class accuracy against what is kept of the hue."""
+    header, rows = measured_table(outcomes, COLUMNS)
+    groups = by_label(outcomes)
+    header.insert(1, "views a step")
+    for row in rows:
+        row.insert(1, f"{_views(groups[row[0]][0].trial.config):.3g}")
+    points = {label: (values(group, HUE), [100 * v for v in values(group, TUNED)]) for label, group in groups.items()}
+    drawn = {label: pair for label, pair in points.items() if all(pair)}
+    figures = {"recipe-sweep": trade_figure(drawn, "R² of hue →", "tuned probe, % →", BASE)} if drawn else {}
+    return Presentation(header, rows, figures, [])
+
+
+def _views(config: Config) -> float:
+    """How many views of a sample go through the encoder in a step."""
+    return views_seen(view_plan(config, config.batch_size), find("method", config.method.name), config.method.settings)
