@@ -46,7 +46,33 @@ with torch.compiler.set_stance("force_eager"):
     together.eval()(views[0][:1])
 assert counters["stats"]["unique_graphs"] == 6, counters["stats"]
 """
-PROGRAMS = {"the augmentations, in one graph": AUGMENTATIONS, "views in one pass equal separate passes": VIEWS}
+TEACHER = """
+import copy, torch
+from timm.models.resnet import BasicBlock, ResNet
+from torch._dynamo.utils import counters
+from care.models import Encoder, forward_shuffled, split_batchnorm
+from care.models.blocks import compile_blocks
+torch.manual_seed(0)
+backbone = ResNet(BasicBlock, (2, 1, 1, 1), num_classes=0, channels=(8, 8, 8, 8))
+plain = split_batchnorm(Encoder(backbone, torch.nn.Linear(8, 5), (0.0,) * 3, (1.0,) * 3).double())
+compiled = copy.deepcopy(plain)
+assert compile_blocks(compiled.backbone, backend="aot_eager", fullgraph=True)
+views = list(torch.randn(2, 8, 3, 32, 32, dtype=torch.float64))
+for _ in range(2):
+    with torch.no_grad():
+        a, b = (torch.cat(forward_shuffled(network, views, 4)) for network in (plain, compiled))
+    torch.testing.assert_close(a, b)
+    assert not b.requires_grad
+for name, buffer in plain.named_buffers():
+    torch.testing.assert_close(compiled.get_buffer(name), buffer)
+# Five blocks, no two of one shape, and the BatchNorm of the stem.
+assert counters["stats"]["unique_graphs"] == 6, counters["stats"]
+"""
+PROGRAMS = {
+    "the augmentations, in one graph": AUGMENTATIONS,
+    "views in one pass equal separate passes": VIEWS,
+    "a teacher, without gradients, in groups": TEACHER,
+}
 RUNNER = """
 import sys, torch, traceback
 for program in sys.argv[1:]:

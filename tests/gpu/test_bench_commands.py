@@ -33,6 +33,12 @@ def test_loader(gpu, tmp_path):
     assert any(row["name"].endswith("JPEG files, decoded by the GPU") for row in rows) == (gpu == "cuda")
 
 
+def test_methods(gpu, tmp_path):
+    rows = bench(gpu, tmp_path, "methods", "--only", "augself", "--only", "byol")
+    assert [row["name"] for row in rows] == ["byol", "augself"]
+    assert all(row["of_simclr"] > 0 for row in rows)
+
+
 def test_scaling(gpu, tmp_path):
     _, said = alone("bench", "scaling", *TINY, "--no-compile", "--device", gpu, "--out", tmp_path / "bench.json")
     assert "scaling: 1 process: first step after" in said

@@ -3,7 +3,7 @@
 import torch
 
 from care.objective import build_encoder, build_objective
-from care.objective.registry import REGISTERED, find
+from care.objective.registry import REGISTERED
 from care.train import Config
 from care.train.recipes import applicable
 
@@ -16,21 +16,10 @@ SIZES = {
 METHODS, EQUIVARIANCES = list(REGISTERED["method"]), list(REGISTERED["equivariance"])
 
 
-def goes_with(method, equivariance):
-    """Whether there is a combination: CASSLE's head sees the augmentation, which the teacher of a method does not."""
-    found = find("method", method)
-    return equivariance != "cassle" or not found.teacher_views(found.Settings(), 2)
-
-
-# Every method alone, and with every equivariance that it goes with; CARE without a method.
+# Every method alone, and with every equivariance; CARE without a method.
 ALL = {
     **{name: {"method": name} for name in METHODS},
-    **{
-        f"{name} + {other}": {"method": name, "equivariance": other}
-        for name in METHODS
-        for other in EQUIVARIANCES
-        if goes_with(name, other)
-    },
+    **{f"{name} + {other}": {"method": name, "equivariance": other} for name in METHODS for other in EQUIVARIANCES},
     "care alone": {"method": "none", "equivariance": "care"},
 }
 # Of these, all with CARE, and with the others one method of each kind: negatives of the batch, a queue, a teacher.

@@ -135,3 +135,9 @@ def test_batches_and_chunks_are_shared_out_over_processes():
         small(equivariance="care", chunks=2).check(16, processes=4)
     with pytest.raises(ValueError, match="4 processes cannot share a batch of 250 evenly"):
         small().check(250, processes=4)
+
+
+def test_the_networks_that_are_compiled_are_the_encoder_and_its_teacher():
+    alone, taught = build(), build(method="byol", equivariance="care")
+    assert alone.encoders == [alone.encoder]
+    assert taught.encoders == [taught.encoder, taught.method.teacher]

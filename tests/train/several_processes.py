@@ -13,6 +13,7 @@ CASES = {
     **REGISTERED_ONCE,
     "care alone": {"method": "none", "equivariance": "care"},
     "split queue": {"method": "mocov2", "equivariance": "split"},
+    "told queue": {"method": "mocov2", "equivariance": "cassle"},
     "split prediction": {"method": "byol", "equivariance": "split"},
     "another form": {"method": "invariance", "equivariance": "care", "form": "minkowski"},
     "all views": {"method": "simclr", "equivariance": "split", "contrast": "all"},

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.gpu
 CASES = {
     **REGISTERED_ONCE,
     "half of each chunk": {"equivariance": "split", "chunks": 2, "equivariance_fraction": 0.5},
+    "a teacher that is told": {"method": "byol", "equivariance": "cassle"},
     "composed views": {"equivariance": "split", "equivariance_views": "composed", "equivariance_policy": "hue_only"},
     "accumulated": {"equivariance": "care", "accumulate": 2},
     "ema": {"ema": 0.9, "optimizer": "lars", "schedule": "cosine", "warmup_epochs": 1},

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from care.bench.augmenting import measure_augmenting
 from care.bench.loader import measure_loader
+from care.bench.methods import check_methods, measure_methods
 from care.bench.results import Report, Table, headline
 from care.bench.saying import Say, silent, under
 from care.bench.scaling import measure_scaling, measure_start
@@ -16,18 +17,21 @@ PARTS: dict[str, Callable[[Settings, Say], Table]] = {
     "loader": measure_loader,
     "scaling": measure_scaling,
     "start": measure_start,
+    "methods": measure_methods,
 }
 ALL = "all"
+ON_REQUEST = ("methods",)  # a row for each of two dozen: minutes, where the others take two together
 
-__all__ = ["ALL", "PARTS", "Table", "chosen_parts", "default_settings", "measure_speed"]
+__all__ = ["ALL", "PARTS", "Table", "check_methods", "chosen_parts", "default_settings", "measure_speed"]
 
 
 def chosen_parts(names: Sequence[str]) -> list[str]:
-    """The parts that `names` mean, in their usual order; none means all."""
+    """The parts that `names` mean, in their usual order; none means all that are not on request."""
     for name in names:
         if name not in (*PARTS, ALL):
             raise ValueError(f"no part of the benchmark is called {name!r}; there are {', '.join(PARTS)} and {ALL}")
-    return [part for part in PARTS if not names or ALL in names or part in names]
+    wanted = set(names) or set(PARTS) - set(ON_REQUEST)
+    return [part for part in PARTS if part in wanted or ALL in wanted]
 
 
 def measure_speed(parts: Sequence[str], settings: Settings, say: Say = silent) -> Report:

@@ -31,7 +31,10 @@ METHODS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The sizes of a measurement. `seconds` is for each row, `batch_size` for each process, `images` for the store."""
+    """The sizes of a measurement. `seconds` is for each row, `batch_size` for each process, `images` for the store.
+
+    `methods` are those that are compared with SimCLR, by name; none means all.
+    """
 
     device: str
     model: str
@@ -41,6 +44,7 @@ class Settings:
     processes: tuple[int, ...]
     compile: bool
     images: int
+    methods: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.device != "cpu" and not self.on_gpu:

@@ -82,7 +82,7 @@ def building(settings: Settings) -> str:
 def _ours(settings: Settings, processes: Processes, peak: float, chosen: dict[str, Any], say: Say) -> Row:
     device, begun = processes.device, then_measuring(say, "step", settings.seconds)
     say(building(settings))
-    with _memory(device) as memory:
+    with peak_memory(device) as memory:
         step = build_step(settings, processes, **chosen)
         images = settings.random_images(settings.batch_size).to(device)
         calls = warmup_calls(step)
@@ -99,7 +99,7 @@ def _theirs(settings: Settings, processes: Processes, peak: float, chosen: dict[
     for workers, threads in _ways_to_load(processes.device):
         about = under(say, f"{workers} workers")
         about("building …")
-        with _memory(processes.device) as memory, _threads(threads):
+        with peak_memory(processes.device) as memory, _threads(threads):
             step = Baseline(settings, processes.device, workers, **chosen)
             # Loaded ahead are two batches per worker, and a worker's batch comes every so many steps.
             warmup, multiple = 2 + 2 * workers, max(1, workers)
@@ -146,7 +146,7 @@ def _row(config: Config, size: int, timing: Timing, peak: float) -> Row:
 
 
 @contextmanager
-def _memory(device: torch.device) -> Iterator[dict[str, float | None]]:
+def peak_memory(device: torch.device) -> Iterator[dict[str, float | None]]:
     """What the block allocates at most, in MB, on a GPU; nothing of an earlier row is left there."""
     found: dict[str, float | None] = {"memory_mb": None}
     gc.collect()

@@ -15,7 +15,8 @@ from care.cli.simulation import drawn, simulation
 
 def bench(
     parts: Annotated[
-        list[str] | None, typer.Argument(help="train, augment, loader, scaling, start, or all. Default: all.")
+        list[str] | None,
+        typer.Argument(help="train, augment, loader, scaling, start, methods, or all. Default: all but methods."),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     model: Annotated[
@@ -36,6 +37,10 @@ def bench(
     compile: Annotated[
         bool | None, typer.Option("--compile/--no-compile", help="As care train --compile. Default: on a GPU only.")
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="With methods: one by the name of its --method or --equivariance. May be given again."),
+    ] = None,
     simulate: Annotated[
         int | None,
         typer.Option(help="With scaling: measure one process, simulate 8, 64 … up to so many GPUs.", min=2, max=65536),
@@ -53,16 +58,16 @@ def bench(
     ] = "50,5",
     out: Annotated[Path, typer.Option(help="Where to write every number, as JSON.")] = Path("bench.json"),
 ) -> None:
-    """Measure training, augmentations, loading, several processes and the start, on random images.
+    """Measure training, augmentations, loading, several processes, the start, and all methods, on random images.
 
     Training is compared with the limit of this machine, and with the same method as people write it: a DataLoader,
     torchvision on one picture at a time, one forward pass per view. What is being done is said on the error stream.
 
     Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold],
-    [bold]care bench scaling --simulate 512[/bold]
+    [bold]care bench methods --only augself --only equimod[/bold], [bold]care bench scaling --simulate 512[/bold]
     """
     with users_input():
-        from care.bench import chosen_parts, default_settings, measure_speed
+        from care.bench import check_methods, chosen_parts, default_settings, measure_speed
 
         names = chosen_parts(parts or [])
         settings = default_settings(
@@ -74,10 +79,13 @@ def bench(
             processes=_numbers(processes),
             images=images,
             compile=compile,
+            methods=tuple(only or ()),
         )
         if (simulate or measured) and (names != ["scaling"] or simulate is None):
             raise ValueError("--simulate and --measured are for one part: care bench scaling --simulate 512")
         settings.check()
+        if "methods" in names:
+            check_methods(settings)
         imagined = simulation(simulate, measured, node, inside, between) if simulate else None
         make_folder(out.absolute().parent)
         claim_file(out)

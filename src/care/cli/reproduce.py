@@ -42,7 +42,7 @@ def reproduce(
     Examples: [bold]care reproduce[/bold], [bold]care reproduce lambda-sweep --scale smoke[/bold]
     """
     from care.cli.trials import Only, list_studies, list_trials
-    from care.reproduce import Workshop, carry_out_all, marked, scale_named, study_named
+    from care.reproduce import Workshop, carry_out_all, marked, not_there, scale_named, study_named
     from care.reproduce import write_reproduction as write
     from care.train.job import load_samples
 
@@ -58,10 +58,12 @@ def reproduce(
         if show:
             list_trials(studies, size, workshop)
             return
-        missing = [trial.config for trials in studies.values() for trial in trials if not workshop.find(trial)]
-        for config in {config.data: config for config in missing}.values():
+        missing = [trial for trials in studies.values() for trial in trials if not workshop.find(trial)]
+        for config in {trial.config.data: trial.config for trial in missing}.values():
             load_samples(workshop.how(config))
         claim_folder(out)
+    for data_set in not_there(missing):
+        typer.echo(f"without transfer to {data_set}, which is not prepared: care data prepare {data_set}", err=True)
     leave_out = "leave that trial out by naming the others with --part"
     with ending_in_one_line("the same command goes on", leave_out), progress_bars() as watch:
         for name, trials in studies.items():

@@ -1,6 +1,5 @@
 """BYOL (Grill et al., 2020): predict the teacher's embedding of the other view."""
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,8 +8,9 @@ import torch
 from torch import Tensor
 
 from care.losses import byol, mean_over_pairs
+from care.methods.teacher import Taught
 from care.models import Encoder, projection_head
-from care.objective import Context, EncodedView, Method, Settings, Term, Terms, setting, teacher_update
+from care.objective import Context, EncodedView, Settings, Term, Terms, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class BYOLSettings(Settings):
     )
 
 
-class BYOL(Method):
+class BYOL(Taught):
     """L = E ‖p̂1 − sg ẑ2‖² + E ‖p̂2 − sg ẑ1‖², p = predictor(f(a x)), z = f_teacher(a x), both on the sphere."""
 
     Settings: ClassVar[type[BYOLSettings]] = BYOLSettings
@@ -33,7 +33,6 @@ class BYOL(Method):
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
         self.predictor = projection_head(context.invariant_dim, context.head_width, context.invariant_dim)
-        self.teacher = copy.deepcopy(encoder).requires_grad_(False)
 
     @classmethod
     def teacher_views(cls, settings: Any, views: int) -> Sequence[int]:
@@ -48,11 +47,10 @@ class BYOL(Method):
     def predicted_and_taught(self, *views: EncodedView) -> list[tuple[Tensor, Tensor]]:
         """(predictor(f(a x)), f_teacher(a x)) of every view."""
         predictions = self.forward_views(self.predictor, [view.z for view in views])
-        with torch.no_grad():
-            taught = self.forward_views(self.teacher, [view.inputs for view in views])
+        taught = self.taught(views, self.forward_views)
         return [(p, z[:, : self.context.invariant_dim]) for p, z in zip(predictions, taught, strict=True)]
 
     def after_step(self, encoder: Encoder, progress: Tensor) -> None:
         """Move the teacher, the less the longer it has trained: m = 1 − (1 − m_0) · (cos(π · progress) + 1)/2."""
         momentum = 1 - (1 - self.settings.teacher_momentum) * (torch.cos(torch.pi * progress) + 1) / 2
-        teacher_update(self.teacher, encoder, momentum)
+        self.follow(encoder, momentum)

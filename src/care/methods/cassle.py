@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.methods.standardized import Standardized
+from care.methods.teacher import Forward
 from care.models import Encoder
 from care.objective import Context, EncodedView, Equivariance, Method, Settings, Terms, ViewPlan, ViewSpec, setting
 from care.objective.views import Policy
@@ -28,7 +29,8 @@ class CASSLE(Equivariance):
 
     The first layer of the head is linear, so [f; γ] enters it as W f + V γ(ω): the encoder has W, this has γ and V.
     What is added is V (γ(ω) − γ(0)), the constant being the layer's own. A view that is not augmented has ω = 0, and
-    the encoder by itself is the head that is told so.
+    the encoder by itself is the head that is told so. The head of a teacher is told by a copy of γ and V, which follows
+    as the teacher does.
     """
 
     Settings: ClassVar[type[CASSLESettings]] = CASSLESettings
@@ -44,25 +46,21 @@ class CASSLE(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """There is a method, all of whose embeddings come from the head."""
+        """There is a method, whose loss it changes."""
         if method is None:
             raise ValueError("cassle changes the head and has no loss of its own: choose a method")
-        if method.teacher_views(method.Settings(), 2):
-            raise ValueError(
-                f"cassle tells the head which augmentation it sees, and the teacher of {method.__name__} is not told: "
-                "choose a method without a teacher"
-            )
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """The method's views, all of them with θ."""
         positions = tuple(range(len(views)))
-        return ViewPlan(views, positions, positions)
+        return ViewPlan(views, positions, told=positions)
 
-    def embed(self, head: nn.Module, views: list[EncodedView]) -> list[Tensor]:
+    def embed(self, head: nn.Module, views: list[EncodedView], forward: Forward | None = None) -> list[Tensor]:
         """head([f; γ(ω)]) of every view."""
         assert isinstance(head, nn.Sequential)
-        return self.forward_views(head[1:], [head[0](view.f) + self.told(view.parameters) for view in views])
+        told = [head[0](view.f) + self.told(view.parameters) for view in views]
+        return (forward or self.forward_views)(head[1:], told)
 
     def told(self, theta: Float[Tensor, "n k"]) -> Float[Tensor, "n width"]:
         """V (γ(ω) − γ(0)), what the first layer of the head is told of the augmentation."""

@@ -1,9 +1,9 @@
 """MoCo-v2 (Chen, Fan, Girshick and He, 2020): keys from a slowly moving teacher, negatives from a queue."""
 
-import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,8 +11,9 @@ from torch import Tensor
 
 from care.geometry import Euclidean
 from care.losses import queue_info_nce
+from care.methods.teacher import Taught
 from care.models import Encoder, forward_shuffled
-from care.objective import Context, EncodedView, Method, Settings, Term, Terms, setting, teacher_update
+from care.objective import Context, EncodedView, Settings, Term, Terms, setting
 
 # Keys are normalized by BatchNorm in groups of about this many, interleaved, over all processes: a key and its query
 # meet different images there.
@@ -32,7 +33,7 @@ class MoCoSettings(Settings):
     )
 
 
-class MoCo(Method):
+class MoCo(Taught):
     """L = E_i [−log( e^{q_i·k_i/τ} / (e^{q_i·k_i/τ} + Σ_j e^{q_i·queue_j/τ}) )], q = f(a x), k = f_teacher(a' x).
 
     The second view is the key, and others are queries. The symmetric loss is the mean over all pairs of a query and the
@@ -50,7 +51,6 @@ class MoCo(Method):
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
         self.groups = key_groups(context)
-        self.teacher = copy.deepcopy(encoder).requires_grad_(False)
         start = torch.randn(settings.queue, context.invariant_dim, generator=torch.Generator().manual_seed(0))
         self.register_buffer("queue", Euclidean().embed(start))
         self.keys: list[Tensor] = []
@@ -76,10 +76,9 @@ class MoCo(Method):
     def terms(self, *views: EncodedView) -> Terms:
         """InfoNCE of the queries with the keys of other views, and the queue."""
         s, n = self.settings, len(views)
-        inputs = {b: views[b].inputs for b in self.teacher_views(s, n)}
-        with torch.no_grad():
-            encoded = forward_shuffled(self.teacher, list(inputs.values()), self.groups)
-        keys = {b: z[:, : self.context.invariant_dim] for b, z in zip(inputs, encoded, strict=True)}
+        taught = self.teacher_views(s, n)
+        encoded = self.taught([views[b] for b in taught], partial(forward_shuffled, groups=self.groups))
+        keys = {b: z[:, : self.context.invariant_dim] for b, z in zip(taught, encoded, strict=True)}
         self.keys += keys.values()
         pairs = [(a, b) for a in self.encoder_views(s, n) for b in keys if a != b]
         losses = [queue_info_nce(views[a].z, keys[b], self.queue, s.temperature) for a, b in pairs]
@@ -88,7 +87,7 @@ class MoCo(Method):
     @torch.no_grad()
     def after_step(self, encoder: Encoder, progress: Tensor) -> None:
         """Move the teacher, and let this step's keys of all processes replace the oldest in the queue."""
-        teacher_update(self.teacher, encoder, self.settings.teacher_momentum)
+        self.follow(encoder, self.settings.teacher_momentum)
         keys = Euclidean().embed(torch.cat([self.gather(keys) for keys in self.keys]).to(self.queue.dtype))
         self.queue.copy_(torch.cat([keys, self.queue])[: len(self.queue)])
         self.keys.clear()

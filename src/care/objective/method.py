@@ -115,6 +115,9 @@ class Method(nn.Module):
         """The terms of the loss, from the views in the order in which they were asked for."""
         raise TypeError(f"{type(self).__name__} does not say what its loss is: define terms(self, *views)")
 
+    def tell(self, condition: "Equivariance") -> None:
+        """Called where `condition` lets the head see the augmentation: what else has a head must see it, too."""
+
     def after_step(self, encoder: Encoder, progress: Float[Tensor, ""]) -> None:
         """What it does after a step of the optimizer; `progress` goes from 0 to 1 over training."""
 
@@ -163,8 +166,16 @@ class Equivariance(nn.Module):
         """The terms of the loss, from the views that `plan` gives to the equivariance."""
         raise TypeError(f"{type(self).__name__} does not say what its loss is: define terms(self, *views)")
 
-    def embed(self, head: nn.Module, views: list[EncodedView]) -> list[Tensor]:
-        """The embeddings of views that have features and θ, if it `conditions` the head of the encoder."""
+    def embed(
+        self,
+        head: nn.Module,
+        views: list[EncodedView],
+        forward: Callable[[nn.Module, list[Tensor]], list[Tensor]] | None = None,
+    ) -> list[Tensor]:
+        """The embeddings of views that have features and θ, if it `conditions` the head of the encoder.
+
+        Several views go through a network by `forward`, or as `forward_views` does it.
+        """
         raise TypeError(f"{type(self).__name__} does not say how the head sees the augmentation: define embed")
 
     def forward_views(self, network: nn.Module, views: list[Tensor]) -> list[Tensor]:

@@ -32,6 +32,8 @@ class Objective(nn.Module):
         super().__init__()
         self.encoder, self.method, self.equivariance = encoder, method, equivariance
         self.plan, self.equivariant_dim, self.joint = plan, equivariant_dim, joint
+        if method is not None and equivariance is not None and equivariance.conditions:
+            method.tell(equivariance)
 
     def forward(self, views: Sequence[View]) -> Terms:
         """The terms of the loss."""
@@ -57,6 +59,12 @@ class Objective(nn.Module):
     def exported(self) -> dict[str, Tensor]:
         """What a finished run keeps beside the encoder."""
         return {} if self.equivariance is None else self.equivariance.exported()
+
+    @property
+    def encoders(self) -> list[Encoder]:
+        """All networks that see views: the encoder, and that of a teacher."""
+        teacher = getattr(self.method, "teacher", None)
+        return [self.encoder, *([teacher] if isinstance(teacher, Encoder) else [])]
 
     @property
     def seen(self) -> list[int]:
@@ -146,3 +154,9 @@ def views_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: A
 def views_taught(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> int:
     """How many views the teacher of the method sees, if it has one."""
     return 0 if method is None else len(method.teacher_views(settings, len(plan.method)))
+
+
+def views_cost(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
+    """As many views cost as much as a step: those that the encoder sees, and a third of those that a teacher sees,
+    which go forward only, where the backward pass is twice the work."""
+    return views_seen(plan, method, settings) + views_taught(plan, method, settings) / 3

@@ -102,13 +102,15 @@ class EncodedView(View):
 class ViewPlan:
     """The views of a step. `method` and `equivariance` are the positions of the views that each of them receives.
 
-    With `theta`, the coordinates of the augmentations of the equivariance's views are drawn along.
+    With `theta`, the coordinates of the augmentations of the equivariance's views are drawn along, and of those that
+    are `told` to a head.
     """
 
     views: tuple[ViewSpec, ...]
     method: tuple[int, ...]
     equivariance: tuple[int, ...] = ()
     theta: bool = False
+    told: tuple[int, ...] = ()
 
     def draw(
         self, inputs: Tensor, batch: int, rows: slice, generator: torch.Generator, make: "Make | None" = None
@@ -143,7 +145,7 @@ class ViewPlan:
 
     def wants_theta(self, position: int) -> bool:
         """Whether θ of the view at this position is wanted."""
-        return self.theta and position in self.equivariance
+        return self.theta and position in (*self.equivariance, *self.told)
 
 
 def beside(views: tuple[ViewSpec, ...], policy: Policy, batch: int, *own: ViewSpec) -> ViewPlan:

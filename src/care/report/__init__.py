@@ -14,7 +14,7 @@ from care.report.spectrum import spectrum_figure
 from care.report.steered_gallery import Asked, steered_gallery
 from care.report.steering import steering_figure
 from care.report.sweep import sweep_figure
-from care.report.trade import trade_figure
+from care.report.trade import path_figure, trade_figure
 from care.report.training import training_figure
 from care.report.transfer import transfer_figure
 from care.report.wahba import wahba_figure
@@ -29,6 +29,7 @@ __all__ = [
     "gallery",
     "neighbors_figure",
     "orbit_figure",
+    "path_figure",
     "positive_cosine_figure",
     "read_pictures",
     "response_figure",

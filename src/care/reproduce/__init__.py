@@ -4,6 +4,7 @@ from care.reproduce.carrying import Workshop, carry_out_all
 from care.reproduce.presentation import marked
 from care.reproduce.scales import SCALES, Scale, scale_named
 from care.reproduce.studies import STUDIES, Reproduction, study_named
+from care.reproduce.transferring import not_there
 from care.reproduce.trial import Outcome, Trial
 from care.reproduce.writing import write_reproduction
 
@@ -17,6 +18,7 @@ __all__ = [
     "Workshop",
     "carry_out_all",
     "marked",
+    "not_there",
     "scale_named",
     "study_named",
     "write_reproduction",

@@ -16,6 +16,7 @@ from care.evaluate import Evaluation, Study, evaluate_model
 from care.evaluate.effects.families import Watch
 from care.pretrained import run_study
 from care.provenance import provenance
+from care.reproduce.transferring import measured_transfer, not_transferred
 from care.reproduce.trial import Outcome, Trial, find_outcome
 from care.train import CallbackProgress, Config, Run, prepare, train
 from care.train.compiling import forget_compiled
@@ -42,6 +43,11 @@ class Workshop:
         found = find_outcome(trial, self.kept, arrays)
         return dataclasses.replace(found, run=run.folder) if found is not None and run.weights.exists() else found
 
+    def complete(self, trial: Trial) -> Outcome | None:
+        """The same, unless there is something left to measure of it here: a data set that came since."""
+        found = self.find(trial)
+        return None if found is not None and found.run is not None and not_transferred(found) else found
+
     def how(self, config: Config) -> Config:
         """`config` as it is computed here."""
         return config.replace(device=resolve_device(self.device), compile=self.compile)
@@ -59,7 +65,7 @@ def carry_out_all(trials: Sequence[Trial], workshop: Workshop, watch: Watch) -> 
     while len(found) < len(wanted):
         before = len(found)
         for slug in [slug for slug in wanted if slug not in found]:
-            if outcome := workshop.find(wanted[slug]) or _if_free(wanted[slug], workshop, watch):
+            if outcome := workshop.complete(wanted[slug]) or _if_free(wanted[slug], workshop, watch):
                 found[slug] = outcome
                 watch("trials", len(found), len(wanted))
         if len(found) == before:
@@ -73,7 +79,12 @@ def _if_free(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome | None:
     except BlockingIOError:
         return None
     try:
-        return workshop.find(trial) or carry_out(trial, workshop, watch)
+        if (outcome := workshop.find(trial)) is None:
+            return carry_out(trial, workshop, watch)
+        if (complete := workshop.complete(trial)) is not None:
+            return complete
+        study = _study(Run(workshop.runs / trial.slug), workshop.how(trial.config))
+        return with_transfer(outcome, study, workshop, watch)
     finally:
         lock.release()
 
@@ -90,10 +101,22 @@ def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
     def measuring(stage: str, done: int, total: int) -> None:
         watch(f"{stage} of {trial.slug}", done, total)
 
-    evaluation = evaluate_model(_study(run, config), trial.measures, measuring)
+    study = _study(run, config)
+    evaluation = evaluate_model(study, trial.measures, measuring)
     evaluation.save(run.folder / "evaluation")
     made = {**provenance(config.device), **_speed(run)}
     outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
+    outcome.save(workshop.kept)  # before what is still to be measured: whatever happens then, this is done
+    return with_transfer(outcome, study, workshop, watch)
+
+
+def with_transfer(outcome: Outcome, study: Study, workshop: Workshop, watch: Watch) -> Outcome:
+    """The same, with the transfer of its encoder to the data sets that are there, and kept."""
+    if outcome.run is None or not not_transferred(outcome):
+        return outcome
+    transfer = measured_transfer(outcome, study, watch)
+    transfer.save(outcome.run / "transfer")
+    outcome = dataclasses.replace(outcome, transfer=transfer)
     outcome.save(workshop.kept)
     return outcome
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from care.evaluate.comparison.paired import Difference, paired_difference
 from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.transfer.result import TRANSFER_TO
 from care.reproduce.trial import Outcome
 from care.tables import number
 
@@ -97,6 +98,11 @@ def _as_now(outcome: Outcome, quantity: Quantity) -> bool:
     return outcome.evaluation.estimators >= max(since, default=1)
 
 
+def is_accuracy(quantity: Quantity) -> bool:
+    """Whether a quantity is a share of correct answers, which is shown in percent."""
+    return quantity[0] == "classes" or quantity[0].startswith(TRANSFER_TO)
+
+
 def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     """The seeds of every label, in the order in which labels come up."""
     found: dict[str, list[Outcome]] = {}
@@ -123,7 +129,7 @@ def cell(outcomes: Sequence[Outcome], quantity: Quantity, with_dimension: bool =
     found = values(outcomes, quantity)
     if not found:
         return "–"
-    scale = 100 if quantity[0] == "classes" else 1
+    scale = 100 if is_accuracy(quantity) else 1
     middle = f"{scale * fmean(found):.2f}" if scale == 100 else number(fmean(found))
     spread = "" if len(found) < 2 else f" ± {number(scale * stdev(found), 2)}"
     return middle + spread + (f" (d = {outcomes[0].dimension(quantity[0])})" if with_dimension else "")
@@ -144,7 +150,7 @@ def measured_table(
 def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quantity, words: str) -> str:
     """A sentence: how much higher a quantity is for one label than for another, seed by seed, with its interval."""
     groups = by_label(outcomes)
-    scale, unit = (100, " points") if quantity[0] == "classes" else (1, "")
+    scale, unit = (100, " points") if is_accuracy(quantity) else (1, "")
     if base not in groups or other not in groups:
         return f"{base} and {other} are not both done yet."
     ours, theirs = ({o.trial.config.seed: o for o in groups[label]} for label in (other, base))

@@ -5,14 +5,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from care.atomic_files import make_folder, write_atomically
-from care.evaluate import Evaluation, Settings
-from care.evaluate.comparison.quantities import ACTED_ON, find_quantity
+from care.evaluate import Evaluation, Settings, Transfer
+from care.evaluate.comparison.quantities import ACTED_ON, acted_on, quantities
+from care.evaluate.transfer.result import TRANSFER_TO
 from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
@@ -27,12 +29,14 @@ DIGITS = 6  # significant ones, of the numbers that are kept
 class Trial:
     """A configuration to train with, and how thoroughly to evaluate the result.
 
-    `label` is what a study calls it: trials that differ in their seed alone share it.
+    `label` is what a study calls it: trials that differ in their seed alone share it. `transfer` names data sets that
+    its features are tried on, too, where they are prepared: a trial is the same with or without them.
     """
 
     label: str
     config: Config
     measures: Settings
+    transfer: tuple[str, ...] = ()
 
     @property
     def slug(self) -> str:
@@ -62,7 +66,8 @@ class Trial:
 class Outcome:
     """What came of a trial. The evaluation has its arrays only where the trial was carried out.
 
-    `made` says with what and how long: versions, hardware, seconds. `run` is its folder, if it is here.
+    `made` says with what and how long: versions, hardware, seconds. `run` is its folder, if it is here. `transfer` is
+    None where no other data set was there.
     """
 
     trial: Trial
@@ -70,11 +75,26 @@ class Outcome:
     log: list[dict[str, Any]]
     made: Mapping[str, Any]
     run: Path | None = None
+    transfer: Transfer | None = None
 
     def value(self, group: str, name: str) -> float | None:
-        """One of the quantities of `care compare`, such as ("backbone", "γ_f") or (ACTED_ON, "γ_f")."""
-        quantity = find_quantity(self.evaluation, group, name)
-        return None if quantity is None else quantity.value
+        """One of the quantities of `care compare`, such as ("backbone", "γ_f"), (ACTED_ON, "γ_f") or ("transfer to
+        flowers102", "all labels")."""
+        if group.startswith(TRANSFER_TO):
+            return self._transferred(group.removeprefix(TRANSFER_TO), name)
+        return self._measured.get((group, name))
+
+    @cached_property
+    def _measured(self) -> dict[tuple[str, str], float | None]:
+        """By group and name: a table asks for them one by one, and all of them are made at once."""
+        found = (*quantities(self.evaluation), *acted_on(self.evaluation))
+        return {(quantity.group, quantity.name): quantity.value for quantity in found}
+
+    def _transferred(self, data: str, name: str) -> float | None:
+        if self.transfer is None or data not in self.transfer.data:
+            return None
+        accuracy, _ = self.transfer.scores(data).get(name, (None, None))
+        return accuracy
 
     def dimension(self, group: str) -> int | None:
         """Of the embeddings that the quantities of a group are measured of."""
@@ -90,6 +110,7 @@ class Outcome:
             "made": dict(self.made),
             "evaluation": self.evaluation.record,
             "log": self.log,
+            **({} if self.transfer is None else {"transfer": self.transfer.record}),
         }
         text = json.dumps(_short(record), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         write_atomically(folder / f"{self.trial.slug}.json", text.encode() + b"\n")
@@ -102,7 +123,9 @@ def find_outcome(trial: Trial, folder: Path, arrays: Mapping[str, Tensor]) -> Ou
         return None
     try:
         record = json.loads(file.read_bytes())
-        found = Outcome(trial, Evaluation(record["evaluation"], arrays), record["log"], record["made"])
+        transfer = Transfer(record["transfer"], {}) if "transfer" in record else None
+        evaluation = Evaluation(record["evaluation"], arrays)
+        found = Outcome(trial, evaluation, record["log"], record["made"], transfer=transfer)
         kept = {part: record[part] for part in ("settings", "measures")}
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file} is damaged: remove it, and the trial is carried out again") from error

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RECORD, ARRAYS = "transfer.json", "transfer.safetensors"
+TRANSFER_TO = "transfer to "  # in front of the name of a data set: the group of its quantities
 IN_WORDS = {"top1": "top-1", "mean_per_class": "mean per class"}
 
 Score = tuple[float, float | None]  # an accuracy, and its standard deviation or half of its interval
@@ -145,7 +146,7 @@ def _quantities(transfer: Transfer, data: str) -> Iterator[Quantity]:
         else:
             correct = arrays["all" if row == "all labels" else what.removesuffix(" of the")].double()
             units = weights * correct.reshape(-1, correct.shape[-1]).mean(0)
-        yield Quantity(f"transfer to {data}", row, accuracy, "higher", units, percent=True)
+        yield Quantity(f"{TRANSFER_TO}{data}", row, accuracy, "higher", units, percent=True)
 
 
 def _cell(score: Score) -> str:

@@ -16,6 +16,7 @@ from care.reproduce.studies import (
     linear_probe,
     pairs,
     peers,
+    peers_weights,
     proteins,
     recipe_sweep,
     split_sweep,
@@ -57,6 +58,12 @@ STUDIES = {
             "recipe-sweep", "not in the paper: recipes at equal views", recipe_sweep.trials, recipe_sweep.present
         ),
         Reproduction("peers", "not in the paper: other methods that keep something", peers.trials, peers.present),
+        Reproduction(
+            "peers-weights",
+            "not in the paper: the weights of these methods",
+            peers_weights.trials,
+            peers_weights.present,
+        ),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )
 }

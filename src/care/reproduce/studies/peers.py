@@ -1,14 +1,16 @@
 """Not in the paper: the methods that keep what augmentations change, at equal compute, measured alike.
 
-Every method is added to SimCLR and trained until as much has gone through the network as with four views a sample for
-the epochs of the scale: SimCLR, with two, for twice as long. Their weights are those of their papers, or our defaults.
+Every method is trained with one recipe until as much has gone through the network as with four views a sample for the
+epochs of the scale: SimCLR, with two, for twice as long.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from care.evaluate.comparison.quantities import ACTED_ON
-from care.objective import view_plan, views_seen
+from care.evaluate.transfer.result import TRANSFER_TO
+from care.objective import view_plan, views_cost
 from care.objective.registry import find
 from care.report import trade_figure
 from care.reproduce.presentation import (
@@ -27,12 +29,40 @@ from care.reproduce.scales import Scale
 from care.reproduce.studies.split_sweep import COLOR_RATIO, MRR
 from care.reproduce.trial import Outcome, Trial
 from care.train import Config, keeping
+from care.train.recipes import applicable
 
 BASE, VIEWS = "SimCLR", 4
+# What all methods train with in place of the scale's settings: the recipe that is best for SimCLR on validation images.
+# None is chosen yet: it is the scale's. Its epochs, too, are those of a method with four views; with a policy, it names
+# the measure_policy that all are measured under.
+RECIPE: dict[str, Any] = {}
+# The weight of every method that has one, by the name of its setting, and what `peers-weights` chose for it by its
+# rule. None is chosen yet: a method that is not there has its paper's weight, or our default.
+WEIGHTS = {
+    "Hard negatives": "concentration",
+    "AugSelf": "augself_weight",
+    "EquiMod": "equimod_weight",
+    "E-SSL": "essl_weight",
+    "Steerable": "steerable_weight",
+    "DUET": "duet_weight",
+    "LooC": "looc_weight",
+    "STL": "stl_weight",
+    "SIE": "sie_weight",
+    "CARE": "care_weight",
+    "CARE, all views compared": "care_weight",
+    "CARE, split: hue": "equivariant_weight",
+    "CARE, split: photometric": "equivariant_weight",
+}
+CHOSEN: dict[str, float] = {}
+
+TRANSFERRED = {"Flowers-102": "flowers102", "CIFAR-100": "cifar100"}
+FITTED_TO = {"": "all labels", " 5-shot": "5-way 5-shot", " 1-shot": "5-way 1-shot"}
 HUE_BY_NETWORK: Quantity = ("backbone", "R² of hue, network")
 COLUMNS: dict[str, Quantity] = {
     "tuned probe %": TUNED,
     "kNN-200 %": KNN,
+    **{f"{name}{few} %": (f"{TRANSFER_TO}{data}", to)
+       for name, data in TRANSFERRED.items() for few, to in FITTED_TO.items()},
     **{f"R² of {name}, {decoder}": ("backbone", f"R² of {name}, {decoder}")
        for name in ("hue", "brightness", "crop area") for decoder in ("network", "linear")},
     "hue distance": HUE_DISTANCE,
@@ -45,7 +75,7 @@ COLUMNS: dict[str, Quantity] = {
 
 
 def settings(scale: Scale) -> dict[str, dict[str, Any]]:
-    """What each label trains with."""
+    """What each label trains with, at the weights of the papers."""
     d, care = scale.config("cifar10").embedding_dim, scale.care("cifar10")
     peers = {
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
@@ -54,7 +84,9 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     return {
         BASE: {},
         "SimCLR, four views": {"views": VIEWS},
-        "MoCo-v3": {"method": "mocov3"},
+        "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
+        "DCL": {"method": "dcl", "temperature": 0.1},
+        "Hard negatives": {"method": "hard_negatives"},
         **{label: {"equivariance": name} for label, name in peers.items()},
         "SIE": {"equivariance": "sie", "equivariant_dim": d // 2},
         "CARE": care,
@@ -65,13 +97,30 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """Every method with all seeds."""
+    """Every method with all seeds, at the weights that were chosen."""
+    transfer = () if scale.instead else tuple(TRANSFERRED.values())
+    measures = dataclasses.replace(scale.measures, probe="none")  # the tuned probe is in its place
     found = []
-    for label, chosen in settings(scale).items():
-        views = _views(scale.config("cifar10", **chosen))
-        epochs = max(1, round(VIEWS * scale.config("cifar10").epochs / views))
-        found += scale.trials(label, "cifar10", **chosen, epochs=epochs)
+    for label, own in settings(scale).items():
+        chosen = {**own, **({WEIGHTS[label]: CHOSEN[label]} if label in CHOSEN else {})}
+        configs = (peer_config(scale, seed, chosen) for seed in scale.seeds)
+        found += [Trial(label, config, measures, transfer) for config in configs]
     return found
+
+
+def peer_config(scale: Scale, seed: int, chosen: dict[str, Any], **shared: Any) -> Config:
+    """A method with the recipe, and with as many epochs as make as much go through the network as four views do.
+
+    `shared` goes before the recipe, for all methods alike.
+    """
+    recipe = {**({} if scale.instead else RECIPE), **shared}
+    config = scale.config("cifar10", seed, **{**applicable(recipe, chosen), **chosen})
+    return config.replace(epochs=max(1, round(VIEWS * config.epochs / views_of(config))))
+
+
+def views_of(config: Config) -> float:
+    """How many views of a sample a step costs: those of a teacher, which go forward only, count a third."""
+    return views_cost(view_plan(config, config.batch_size), find("method", config.method.name), config.method.settings)
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
@@ -81,23 +130,42 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     header[1:1] = ["views a step", "samples/s"]
     for row in rows:
         first = groups[row[0]][0]
-        row[1:1] = [f"{_views(first.trial.config):.3g}", f"{first.made['samples_per_second']:,.0f}"]
-    points = {label: (values(group, HUE_BY_NETWORK), _percent(group)) for label, group in groups.items()}
+        row[1:1] = [f"{views_of(first.trial.config):.3g}", f"{first.made['samples_per_second']:,.0f}"]
     remarks = [
         compared(outcomes, BASE, label, quantity, words)
         for label in groups
         if label != BASE
         for quantity, words in ((TUNED, "Tuned probe"), (HUE_BY_NETWORK, "R² of hue by a network"))
     ]
-    drawn = {label: pair for label, pair in points.items() if all(pair)}
-    figures = {"peers": trade_figure(drawn, "R² of hue, by a network →", "tuned probe, % →", BASE)} if drawn else {}
-    return Presentation(header, rows, figures, remarks)
+    return Presentation(header, rows, _figures(groups), [*remarks, *_not_measured(outcomes)])
 
 
-def _percent(outcomes: Sequence[Outcome]) -> list[float]:
-    return [100 * value for value in values(outcomes, TUNED)]
+def _figures(groups: dict[str, list[Outcome]]) -> dict[str, Any]:
+    """A point per method: what is kept of the hue, and of what use the features are for classes, here and elsewhere."""
+    found = {}
+    accuracies = {"peers": ("tuned probe, % →", TUNED)} | {
+        f"peers-{data}": (f"{name}, all labels, % →", (f"{TRANSFER_TO}{data}", "all labels"))
+        for name, data in TRANSFERRED.items()
+    }
+    for title, (up, accuracy) in accuracies.items():
+        points = {label: (values(g, HUE_BY_NETWORK), _percent(g, accuracy)) for label, g in groups.items()}
+        drawn = {label: pair for label, pair in points.items() if all(pair)}
+        if drawn:
+            found[title] = trade_figure(drawn, "R² of hue, by a network →", up, BASE)
+    return found
 
 
-def _views(config: Config) -> float:
-    """How many views of a sample go through the encoder in a step."""
-    return views_seen(view_plan(config, config.batch_size), find("method", config.method.name), config.method.settings)
+def _not_measured(outcomes: Sequence[Outcome]) -> list[str]:
+    """Why cells are empty: data sets that were not there when a method was measured."""
+    found = []
+    for name, data in TRANSFERRED.items():
+        wanted = [o for o in outcomes if data in o.trial.transfer]
+        without = [o.trial.label for o in wanted if o.value(f"{TRANSFER_TO}{data}", "all labels") is None]
+        if without:
+            labels = ", ".join(dict.fromkeys(without))
+            found.append(f"{name} was not prepared (`care data prepare {data}`) when these were measured: {labels}.")
+    return found
+
+
+def _percent(outcomes: Sequence[Outcome], accuracy: Quantity) -> list[float]:
+    return [100 * value for value in values(outcomes, accuracy)]

@@ -1,0 +1,105 @@
+"""Rows of `care bench methods`: the step of every method, beside that of SimCLR with as many views."""
+
+import difflib
+import math
+from typing import Any
+
+from care.bench.clock import time_calls
+from care.bench.limit import config_views
+from care.bench.results import Row, Table
+from care.bench.saying import Say, then_measuring, under
+from care.bench.settings import Settings
+from care.bench.training import build_step, building, peak_memory, warmup_calls
+from care.objective.registry import REGISTERED
+from care.train import distributed
+from care.train.arithmetic import cudnn_benchmark
+from care.train.distributed import Processes
+
+FEWEST, MOST = 2, 4  # views of SimCLR whose step is timed
+SLOW = 0.8  # of SimCLR with as many views: what costs more than that is not its views
+
+NOTES = (
+    "Each method by the name of its --method or, added to SimCLR, of its --equivariance, with its default settings.",
+    "Views are those that go through the encoder, by their pixels; those of a teacher go forward only, and count 1/3.",
+    "The fraction is of SimCLR's samples/s with as many views; between whole numbers of views, and beyond those that "
+    "were timed, along the line through the times of the two nearest.",
+)
+
+
+def chosen_methods(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """What each row trains with, by its name: those that `names` mean, or all that are registered."""
+    every: dict[str, dict[str, Any]] = {
+        name: {kind: name} for kind, registered in REGISTERED.items() for name in registered
+    }
+    for name in names:
+        if name not in every:
+            close = difflib.get_close_matches(name, every, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(every)}"
+            raise ValueError(f"no method or equivariance is called {name!r}; {hint}")
+    return {name: chosen for name, chosen in every.items() if not names or name in names}
+
+
+def check_methods(settings: Settings) -> None:
+    """ValueError if a method that is to be measured is not there, or cannot be trained with these sizes."""
+    for chosen in chosen_methods(settings.methods).values():
+        settings.config(**chosen)
+
+
+def measure_methods(settings: Settings, say: Say) -> Table:
+    """SimCLR with as many views as others have, then every method, in one process on one device."""
+    processes = distributed.start(settings.device)
+    methods = chosen_methods(settings.methods)
+    views = {name: config_views(settings.config(**chosen)) for name, chosen in methods.items()}
+    with cudnn_benchmark():
+        simclr = {
+            n: _step(settings, processes, {"views": n}, under(say, f"simclr, {n} views"))
+            for n in sorted({n for count in views.values() for n in around(count)})
+        }
+        seconds = {n: row["ms_per_step"] / 1e3 for n, row in simclr.items()}
+        rows = []
+        for name, chosen in methods.items():
+            known = simclr.get(FEWEST) if name == "simclr" else None
+            found = known or _step(settings, processes, chosen, under(say, name))
+            rate = settings.batch_size / along(seconds, views[name])
+            fraction = found["samples_per_second"] / rate
+            rows.append({"name": name, "views": views[name], **found, "as_many_views": rate, "of_simclr": fraction})
+    return Table("methods", "Methods, and SimCLR with as many views", tuple(rows), (*NOTES, _slow(rows)))
+
+
+def around(views: float) -> tuple[int, ...]:
+    """The numbers of views whose times tell that of `views`: itself, or the two nearest that are timed."""
+    if views in range(FEWEST, MOST + 1):
+        return (int(views),)
+    low = min(max(math.floor(views), FEWEST), MOST - 1)
+    return low, low + 1
+
+
+def along(seconds: dict[int, float], views: float) -> float:
+    """Seconds of a step with so many views, along the line through the two nearest."""
+    low, *high = around(views)
+    return seconds[low] + (views - low) * (seconds[high[0]] - seconds[low]) if high else seconds[low]
+
+
+def _step(settings: Settings, processes: Processes, chosen: dict[str, Any], say: Say) -> Row:
+    """The step of a method as `care train` sets it up."""
+    device, begun = processes.device, then_measuring(say, "step", settings.seconds)
+    say(building(settings))
+    with peak_memory(device) as memory:
+        step = build_step(settings, processes, **chosen)
+        images = settings.random_images(settings.batch_size).to(device)
+        timing = time_calls(lambda: step([images], epoch=0), device, settings.seconds, warmup_calls(step), begun=begun)
+    say(f"{1e3 * timing.median:.1f} ms a step")
+    return {
+        "samples_per_second": settings.batch_size / timing.median,
+        "ms_per_step": 1e3 * timing.median,
+        "fastest_ms": 1e3 * timing.fastest,
+        "slowest_ms": 1e3 * timing.slowest,
+        "steps": timing.calls,
+        **memory,
+    }
+
+
+def _slow(rows: list[Row]) -> str:
+    """Which methods cost more than their views."""
+    slow = [f"{row['name']} ({row['of_simclr']:.2f})" for row in rows if row["of_simclr"] < SLOW]
+    return f"Slower than {SLOW:g} of SimCLR: {', '.join(slow) or 'none'}."

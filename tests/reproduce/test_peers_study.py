@@ -1,0 +1,126 @@
+"""The study of the peers: one recipe, equal compute, and weights that a rule chooses on validation images."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from care.evaluate import Evaluation, Transfer
+from care.evaluate.evaluation import ESTIMATORS
+from care.objective import view_plan, views_cost
+from care.objective.registry import find
+from care.reproduce import STUDIES, Outcome, scale_named
+from care.reproduce.studies import peers, peers_weights
+
+SMALL = scale_named("small")
+KEPT = Path(__file__).parents[2] / "results/small/trials/cifar10-resnet18-simclr-100-seed1-7ec12cb1.json"
+RECORD = json.loads(KEPT.read_text())["evaluation"]
+
+
+def outcome(trial, probe, hue, flowers=None):
+    """What came of a trial: a tuned probe on 5,000 images, R² of the hue, and an accuracy on Flowers-102."""
+    record = copy.deepcopy(RECORD)
+    record["about"] |= {"estimators": ESTIMATORS, "test_images": 5000}
+    record["logistic"]["accuracy"], record["decoding_network"]["backbone"]["hue"] = probe, hue
+    about = {"customary": "mean_per_class", "all_labels": {"mean_per_class": flowers, "top1": 0.0}}
+    transfer = None if flowers is None else Transfer({"data": {"flowers102": about}}, {})
+    return Outcome(trial, Evaluation(record, {}), [], {"samples_per_second": 1e4}, transfer=transfer)
+
+
+def first_trials(study):
+    return {trial.label: trial for trial in reversed(study.trials(SMALL))}
+
+
+def test_a_teacher_costs_a_third_of_what_it_sees():
+    """A forward pass, where training is a forward pass and a backward one of twice the work."""
+    found = {label: trial.config for label, trial in first_trials(peers).items()}
+    costs = {"SimCLR": 2, "MoCo-v3": 2 + 2 / 3, "EquiMod": 3, "E-SSL": 3, "CARE": 4, "DCL": 2}
+    for label, cost in costs.items():
+        assert peers.views_of(found[label]) == pytest.approx(cost)
+        assert found[label].epochs == round(400 / cost)
+    moco = find("method", "mocov2")
+    plan = view_plan(SMALL.config("cifar10", method="mocov2"), 256)
+    assert views_cost(plan, moco, moco.Settings()) == pytest.approx(1 + 1 / 3)
+
+
+def test_one_recipe_for_all_and_the_loss_of_each_its_own(monkeypatch):
+    before = {label: trial.slug for label, trial in first_trials(peers).items()}
+    recipe = {"optimizer": "sgd", "learning_rate": 0.12, "batch_size": 512, "epochs": 50, "temperature": 0.3}
+    monkeypatch.setattr(peers, "RECIPE", recipe)
+    found = {label: trial.config.flat() for label, trial in first_trials(peers).items()}
+    assert {(c["optimizer"], c["learning_rate"], c["batch_size"]) for c in found.values()} == {("sgd", 0.12, 512)}
+    own = {"MoCo-v3": 0.2, "DCL": 0.1}
+    assert {label: c["temperature"] for label, c in found.items()} == {label: own.get(label, 0.3) for label in found}
+    assert (found["SimCLR"]["epochs"], found["CARE"]["epochs"]) == (100, 50)
+    assert not set(before.values()) & {trial.slug for trial in peers.trials(SMALL)}
+    assert {t.config.epochs for t in peers.trials(scale_named("smoke")) if t.label == "CARE"} == {2}
+
+
+def test_weights_that_were_chosen_are_trained_with(monkeypatch):
+    usual = {label: c.config.flat() for label, c in first_trials(peers).items()}
+    assert {label: usual[label][name] for label, name in peers.WEIGHTS.items()} == {
+        "Hard negatives": 1, "AugSelf": 1, "EquiMod": 1, "E-SSL": 0.4, "Steerable": 1, "DUET": 10, "LooC": 1, "STL": 1,
+        "SIE": 4.5, "CARE": 3, "CARE, all views compared": 3, "CARE, split: hue": 0.1, "CARE, split: photometric": 0.1,
+    }  # fmt: skip
+    monkeypatch.setattr(peers, "CHOSEN", {"AugSelf": 7.0, "CARE": 5.0})
+    found = {label: c.config.flat() for label, c in first_trials(peers).items()}
+    changed = {label for label in found if found[label] != usual[label]}
+    assert changed == {"AugSelf", "CARE"}
+    assert (found["AugSelf"]["augself_weight"], found["CARE"]["care_weight"]) == (7, 5)
+
+
+def test_every_weight_is_tried_on_validation_images_at_equal_compute():
+    trials = peers_weights.trials(SMALL)
+    assert {t.config.validation for t in trials} == {500}
+    assert [t.label for t in trials if t.label.startswith("E-SSL")] == ["E-SSL, 0.133", "E-SSL, 0.4", "E-SSL, 1.2"]
+    assert len(trials) == 1 + 3 * len(peers.WEIGHTS) == len({t.slug for t in trials})
+    assert all(abs(t.config.epochs * peers.views_of(t.config) - 40) <= 2 for t in trials)
+    assert not any(t.transfer for t in trials)
+
+
+def test_the_rule_takes_what_keeps_most_among_those_as_good_as_the_best():
+    """One standard error of 80 % of 5,000 images is 0.57 points: 79.5 % is as good as 80 %, 79.4 % is not."""
+    trials = {t.label: t for t in peers_weights.trials(SMALL)}
+    small, usual, large = (trials[f"AugSelf, {weight}"] for weight in ("0.333", "1", "3"))
+
+    def chosen(*numbers):
+        planted = [outcome(t, *pair) for t, pair in zip((small, usual, large), numbers, strict=True)]
+        (weights,) = peers_weights.by_method(planted).values()
+        return peers_weights.chosen(weights)
+
+    assert chosen((0.80, 0.1), (0.795, 0.3), (0.70, 0.9)) == 1.0
+    assert chosen((0.80, 0.1), (0.794, 0.3), (0.70, 0.9)) == 0.333
+    assert chosen((0.70, 0.9), (0.795, 0.2), (0.80, 0.3)) == 3.0
+    assert chosen((0.80, 0.4), (0.80, float("nan")), (0.80, 0.1)) == 0.333
+
+
+def test_what_is_chosen_can_be_put_into_the_study():
+    trials = {t.label: t for t in peers_weights.trials(SMALL)}
+    labels = ("SimCLR", "AugSelf, 0.333", "AugSelf, 1", "AugSelf, 3", "CARE, 3", "CARE, all views compared, 3")
+    planted = [outcome(trials[label], 0.8, 0.1 * i) for i, label in enumerate(labels)]
+    presented = STUDIES["peers-weights"].present(planted)
+    assert presented.remarks == (
+        "AugSelf: augself_weight 3, at the edge of what was tried.",
+        "CARE: 1 of 3 weights are done, none is chosen.",
+        "CARE, all views compared: 1 of 3 weights are done, none is chosen.",
+        "CHOSEN = {'AugSelf': 3.0}",
+    )
+    assert [row[0] for row in presented.rows] == list(labels)
+    (ax,) = presented.figures["peers-weights"].axes
+    assert {text.get_text() for text in ax.texts} == {"AugSelf", "CARE", "CARE, all views compared", "SimCLR"}
+
+
+def test_the_table_shows_transfer_where_it_was_measured():
+    trials = first_trials(peers)
+    planted = [outcome(trials["SimCLR"], 0.8, 0.1, flowers=0.345), outcome(trials["CARE"], 0.8, 0.1)]
+    presented = STUDIES["peers"].present(planted)
+    column = presented.header.index("Flowers-102 %")
+    assert [row[column] for row in presented.rows] == ["34.50", "–"]
+    assert {"peers", "peers-flowers102"} == set(presented.figures)
+    said = [remark for remark in presented.remarks if "was not prepared" in remark]
+    assert [(s.split()[0], s.rpartition(": ")[2]) for s in said] == [
+        ("Flowers-102", "CARE."), ("CIFAR-100", "SimCLR, CARE."),
+    ]  # fmt: skip
+    assert trials["SimCLR"].transfer == ("flowers102", "cifar100")
+    assert trials["SimCLR"].measures.probe == "none"
