@@ -152,9 +152,14 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
 
 
 def _training_images(train: Samples, images: int | None) -> Samples:
-    """All, or enough for so many test images: evenly spaced, since those of a class may be neighbors."""
-    n = len(train) if images is None else min(len(train), TRAIN_PER_IMAGE * images)
-    return train if n == len(train) else train.subset(torch.arange(n) * len(train) // n)
+    """All, or enough for so many test images: the first of every class, each in proportion."""
+    share = 1.0 if images is None else TRAIN_PER_IMAGE * images / len(train)
+    if share >= 1:
+        return train
+    order = train.labels.argsort(stable=True)
+    _, kind, count = train.labels[order].unique_consecutive(return_inverse=True, return_counts=True)
+    rank = torch.arange(len(train)) - (count.cumsum(0) - count)[kind]
+    return train.subset(order[rank < share * count[kind]].sort().values)
 
 
 def _about(study: Study, settings: Settings, images: int, fitted: int) -> dict[str, Any]:

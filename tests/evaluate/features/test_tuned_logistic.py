@@ -5,7 +5,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from care.evaluate.features.tuned_logistic import PENALTIES, _past_the_top, tuned_logistic
+from care.evaluate.features.newton import Objective
+from care.evaluate.features.tuned_logistic import PENALTIES, _past_the_top, _regularization_path, tuned_logistic
 
 
 def overlapping(generator, n=240, d=12, classes=3):
@@ -132,3 +133,16 @@ def test_mistakes_are_named(labels, held_out, penalties, message):
     rows = None if held_out is None else torch.tensor(held_out)
     with pytest.raises(ValueError, match=message):
         tuned_logistic(torch.eye(4), torch.tensor(labels), rows, penalties)
+
+
+def test_nearly_dependent_features_take_no_longer_at_weak_penalties(monkeypatch):
+    """Where products in float32 are too rough for conjugate gradients: seen to take 30,000 at each of such penalties."""
+    generator = torch.Generator().manual_seed(0)
+    labels, few = torch.randint(5, (400,), generator=generator), torch.randn(400, 4, generator=generator)
+    mixed, noise = torch.randn(4, 20, generator=generator), torch.randn(400, 20, generator=generator)
+    features = (few @ mixed + 0.02 * noise - 2).relu()
+    counts, curve = [], Objective.curve
+    monkeypatch.setattr(Objective, "curve", lambda *args: (counts.append(1), curve(*args))[1])
+    path = list(_regularization_path(features, labels, [10.0**-k for k in range(9)]))
+    assert all(classifier.converged for classifier in path)
+    assert len(counts) < 300 * len(path)

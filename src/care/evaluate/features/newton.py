@@ -10,8 +10,9 @@ from torch import Tensor
 
 CONJUGATE = 1000  # conjugate gradients per step of Newton's, at most
 SKETCHED = 8  # rows per feature that a preconditioner is made of, at most
-# After so many, the Hessian itself becomes the preconditioner, if it has at most so many rows: where classes are nearly
-# separated, a curvature that is the mean of all classes' says little, and thousands would follow.
+# After so many, the Hessian itself is inverted, if it has at most so many rows: where classes are nearly separated, a
+# curvature that is the mean of all classes' says little, and thousands would follow. So they would where features are
+# nearly dependent, and products in float32 are less exact than the penalty is small.
 PATIENCE, DENSE = 60, 4096
 # Probabilities below this have no curvature: in float32 they would be subnormal, which CPUs take ten times as long for.
 NOTHING = 1e-30
@@ -94,7 +95,7 @@ class Objective:
         L = _cholesky(H)
         return lambda residual: torch.cholesky_solve(residual, L)
 
-    def dense_preconditioner(self, q: Float64[Tensor, "n classes"]) -> Solve:
+    def inverse_hessian(self, q: Float64[Tensor, "n classes"]) -> Solve:
         """The inverse of the Hessian."""
         L = _cholesky(self.hessian(q))
         return lambda residual: torch.cholesky_solve(residual.mT.reshape(-1, 1), L).view(residual.mT.shape).mT
@@ -138,16 +139,16 @@ def _newton_step(
     accuracy: float,
     dense: Solve | None,
 ) -> tuple[Float64[Tensor, "p classes"], Solve | None]:
-    """The s with Hs = −∇, up to `accuracy` of the gradient, by preconditioned conjugate gradients; and the inverse of
-    the Hessian if there is one by now, `dense` being that of an earlier step.
+    """The s with Hs = −∇, up to `accuracy` of the gradient, by conjugate gradients or, where they take long, exactly;
+    and the inverse of the Hessian if there is one by now, `dense` being that of an earlier step, a preconditioner here.
     """
     solve, curvature, residual = dense or objective.preconditioner(q), objective.curvature(q), -gradient
     step, goal = torch.zeros_like(gradient), accuracy * gradient.norm()
     direction, along = torch.zeros_like(gradient), residual.new_tensor(torch.inf)
     for iteration in range(CONJUGATE):
         if iteration == PATIENCE and gradient.numel() <= DENSE:
-            solve = dense = objective.dense_preconditioner(q)
-            along = residual.new_tensor(torch.inf)  # directions begin anew
+            dense = objective.inverse_hessian(q)
+            return dense(-gradient), dense
         z = solve(residual)
         before, along = along, (residual * z).sum()
         direction = z + along / before * direction
