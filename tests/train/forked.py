@@ -5,7 +5,9 @@ import sys
 import tempfile
 import traceback
 
+import timm  # noqa: F401: what children would otherwise import each for itself, where they first need it
 import torch.distributed as dist
+import torch.distributed.tensor  # noqa: F401: needed by torch.testing
 
 
 def together(number, work, *arguments):
