@@ -41,6 +41,32 @@ def narrow_network():
     network.WIDTH = 128
 
 
+@pytest.fixture(scope="session", autouse=True)
+def few_penalties():
+    """One per decade in place of four: a logistic regression in a third of the time."""
+    from care.evaluate.features import tuned_logistic
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuned_logistic, "PENALTIES", tuned_logistic.PENALTIES[::4])
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_generated_samples():
+    """2,000 in place of 20,000 to train on, 500 in place of 4,000 to test: to make them takes seconds, each time."""
+    from care.data import registry
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "GENERATED_SPLITS", {"train": (2_000, 1), "test": (500, 2)})
+        yield
+
+
+@pytest.fixture
+def all_generated_samples(monkeypatch):
+    """As many as other processes have."""
+    monkeypatch.setattr("care.data.registry.GENERATED_SPLITS", {"train": (20_000, 1), "test": (4_000, 2)})
+
+
 @pytest.fixture(scope="module")
 def coarse_pictures():
     """For tests of commands: figures are drawn, but not laid out, and of few dots, in half of the time.

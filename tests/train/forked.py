@@ -5,9 +5,10 @@ import sys
 import tempfile
 import traceback
 
-import timm  # noqa: F401: what children would otherwise import each for itself, where they first need it
+# timm, and what torch.testing needs: otherwise each child imports them for itself.
+import timm  # noqa: F401
 import torch.distributed as dist
-import torch.distributed.tensor  # noqa: F401: needed by torch.testing
+import torch.distributed.tensor  # noqa: F401
 
 
 def together(number, work, *arguments):

@@ -8,6 +8,11 @@ from sklearn.preprocessing import StandardScaler
 from care.evaluate.features.tuned_logistic import PENALTIES, _past_the_top, tuned_logistic
 
 
+@pytest.fixture(autouse=True)
+def all_penalties(monkeypatch):
+    monkeypatch.setattr("care.evaluate.features.tuned_logistic.PENALTIES", PENALTIES)
+
+
 def overlapping(generator, n=240, d=12, classes=3):
     """Classes that overlap, of features with offsets, correlations and units of their own; one says nothing at all."""
     labels = torch.arange(n) % classes
