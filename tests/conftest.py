@@ -60,18 +60,10 @@ def all_generated_samples(monkeypatch):
 
 @pytest.fixture(scope="module")
 def coarse_pictures():
-    """For tests of commands: figures are drawn, but not laid out, and of few dots, in half of the time.
+    """For tests of commands. How each figure looks is tested in tests/report."""
+    from coarse_drawing import coarse_drawing
 
-    How each of them looks is tested in tests/report.
-    """
-    from care.report import drawing
-
-    def coarse(canvas):
-        return lambda figure: (figure.set_layout_engine("none"), figure.set_dpi(40), canvas(figure))[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("FigureCanvasAgg", "FigureCanvasSVG"):
-            patch.setattr(drawing, name, coarse(getattr(drawing, name)))
+    with coarse_drawing():
         yield
 
 

@@ -129,7 +129,7 @@ def load(
 
     `name` may also be the path of a store, whatever its split, of a folder with a store per split, or of a folder of
     pictures or of shards that are not prepared: these are decoded as they are asked for, to squares of `pixels`. Only a
-    `Path` and text with a slash are paths. Where no more than the `first` samples will be used, no others are generated.
+    `Path` and text with a slash are paths. Where only the `first` samples will be used, no others are generated.
     """
     if isinstance(name, Path) or os.sep in name:
         path = Path(name)

@@ -56,7 +56,7 @@ def demonstrate(
 
 
 def fresh(lesson: Lesson, out: Path, seed: int) -> dict[str, Job]:
-    """What is to be trained, all of it on the same samples, in new run folders below `out`; earlier ones are removed."""
+    """What is to be trained, on the same samples, in new run folders below `out`; runs of that name are removed."""
     configs = lesson.configs(seed)
     loaded = load_samples(next(iter(configs.values())))
     return {name: _fresh(config, out, lesson.data, name, loaded) for name, config in configs.items()}

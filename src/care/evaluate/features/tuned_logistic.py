@@ -59,8 +59,9 @@ def tuned_logistic(
     min_{W,b} Σᵢ −log softmax(Wᵀx̂ᵢ + b)_{yᵢ} + ½ penalty ‖W‖², a sum over rows, as in scikit-learn: its C is 1/penalty.
     x̂ has mean 0 and variance 1 per feature over the rows it is fitted to; a constant feature has no weight.
 
-    `held_out` are the rows that choose, by default a tenth of each class; of `penalties`, by default PENALTIES, that are
-    equally good they choose the strongest. Then the regression is fitted to all rows. `tick(done, total)` is called at every penalty.
+    `held_out` are the rows that choose, by default a tenth of each class; of `penalties`, by default PENALTIES, that
+    are equally good they choose the strongest. Then the regression is fitted to all rows. `tick(done, total)` is called
+    at every penalty.
     """
     features, labels = checked_rows(features, labels, "training")
     held_out = every_tenth(labels, "penalty") if held_out is None else held_out
