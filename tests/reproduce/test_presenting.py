@@ -49,7 +49,6 @@ def all_planted(name, pictures, scale="smoke"):
     return [planted(outcome, t, 0.5 + 0.01 * i) for i, t in enumerate(STUDIES[name].trials(scale_named(scale)))]
 
 
-@pytest.mark.usefixtures("coarse_pictures")
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_a_table_a_figure_and_words(name, pictures, tmp_path):
     outcomes = all_planted(name, pictures)

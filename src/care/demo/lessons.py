@@ -43,9 +43,9 @@ PICTURES = {
     "warmup_epochs": 1,  # without it CARE's probe is anywhere from 41 to 51 %, by seed and number of samples
 }  # fmt: skip
 
-# The short demo, and what its second encoder adds to `care train --keep hue`. Made from the first block, the equivariant
-# part leaves the later ones alone, whose features classes are read off. A small κ leaves the first to SimCLR's loss,
-# too, and Adam still trains the head of the equivariant part as fast: only this loss has a gradient there.
+# The short demo, and what its second encoder adds to `care train --keep hue`. Made from the first block, the
+# equivariant part leaves the later ones alone, whose features classes are read off. A small κ leaves the first to
+# SimCLR's loss, too, and Adam still trains the head of the equivariant part as fast: no other loss has a gradient there.
 FROM_FIRST_BLOCK = {"equivariant_layer": "blocks.0", "equivariance_fraction": 0.25, "equivariant_weight": 0.003}
 HUE = Lesson(
     "shapes",
