@@ -45,7 +45,7 @@ PICTURES = {
 
 # The short demo, and what its second encoder adds to `care train --keep hue`. Made from the first block, the
 # equivariant part leaves the later ones alone, whose features classes are read off. A small κ leaves the first to
-# SimCLR's loss, too, and Adam still trains the head of the equivariant part as fast: no other loss has a gradient there.
+# SimCLR's loss, too, and Adam still trains the head of the equivariant part as fast: it has no other gradient.
 FROM_FIRST_BLOCK = {"equivariant_layer": "blocks.0", "equivariance_fraction": 0.25, "equivariant_weight": 0.003}
 HUE = Lesson(
     "shapes",
