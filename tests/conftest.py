@@ -14,19 +14,10 @@ if sys.dont_write_bytecode:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-import jaxtyping
 import pytest
-import torch
-
-from shape_checks import begin_test, check_shapes
-
-# Must run before anything of care is imported. torch.compile cannot look through the checks: tests of compiled code
-# start a process of their own, which this file does not reach.
-check_shapes("care")
 
 # Two threads that share a core with another process wait for each other most of the time; the tests are small, and so
 # are the processes that they start.
-torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
 
 # cuBLAS reads it once, before its first product: a deterministic training may come after other tests.
@@ -41,31 +32,52 @@ def narrow_network():
     network.WIDTH = 128
 
 
-@pytest.fixture(scope="module")
-def coarse_pictures():
-    """For tests of commands: figures are drawn, but not laid out, and of few dots, in half of the time.
-
-    How each of them looks is tested in tests/report.
-    """
-    from care.report import drawing
-
-    def coarse(canvas):
-        return lambda figure: (figure.set_layout_engine("none"), figure.set_dpi(40), canvas(figure))[-1]
+@pytest.fixture(scope="session", autouse=True)
+def few_penalties():
+    """One per decade in place of four: a logistic regression in a third of the time."""
+    from care.evaluate.features import tuned_logistic
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("FigureCanvasAgg", "FigureCanvasSVG"):
-            patch.setattr(drawing, name, coarse(getattr(drawing, name)))
+        patch.setattr(tuned_logistic, "PENALTIES", tuned_logistic.PENALTIES[::4])
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_generated_samples():
+    """2,000 in place of 20,000 to train on, 500 in place of 4,000 to test: to make them takes seconds, each time."""
+    from care.data import registry
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "GENERATED_SPLITS", {"train": (2_000, 1), "test": (500, 2)})
         yield
 
 
 @pytest.fixture
-def generator() -> torch.Generator:
+def all_generated_samples(monkeypatch):
+    """As many as other processes have."""
+    monkeypatch.setattr("care.data.registry.GENERATED_SPLITS", {"train": (20_000, 1), "test": (4_000, 2)})
+
+
+@pytest.fixture(scope="module")
+def coarse_pictures():
+    """For tests of commands. How each figure looks is tested in tests/report."""
+    from coarse_drawing import coarse_drawing
+
+    with coarse_drawing():
+        yield
+
+
+@pytest.fixture
+def generator():
+    import torch
+
     return torch.Generator().manual_seed(0)
 
 
 @pytest.fixture
 def no_waiting():
     """A context in which it is an error if the host waits for the GPU."""
+    import torch
 
     @contextlib.contextmanager
     def context():
@@ -82,17 +94,21 @@ def no_waiting():
 @pytest.fixture
 def unchecked():
     """Calls as a user makes them, without the shape checks: for tests of the errors that users see."""
+    import jaxtyping
+
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-# Files that take longest. Whole files go to a process: begun last, one of them would keep one core waiting.
+# Files that take longest, in this order. Whole files go to a process: begun last, one of them would keep one core
+# waiting.
 LONG = (
-    "test_demo.py", "test_processes.py", "test_contract.py", "test_trials.py", "test_train_command.py", "test_loop.py",
-    "test_evaluate_commands.py", "test_fused.py", "test_initial.py", "test_docs.py", "test_compiled.py",
-    "test_zoo.py", "test_mistakes.py", "test_epoch_end.py", "test_bench_processes.py", "test_measure.py",
-    "test_presenting.py", "test_fitting.py", "test_steer_command.py",
+    "test_processes.py", "test_contract.py", "test_demo.py", "test_presenting.py", "test_compiled.py", "test_trials.py",
+    "test_train_command.py", "test_evaluate_commands.py", "test_mistakes.py", "test_bench_processes.py", "test_loop.py",
+    "test_streamed_training.py", "test_initial.py", "test_endings.py", "test_export.py", "test_security.py",
+    "test_fitting.py", "test_epoch_end.py", "test_docs.py", "test_fused.py", "test_zoo.py", "test_faults.py",
+    "test_bench.py", "test_measure.py", "test_steer_command.py",
 )  # fmt: skip
 STARTED = pytest.StashKey[float]()
 
@@ -105,6 +121,19 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.stash[STARTED] = time.monotonic()
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        _prepare_to_test()  # a process that only hands out tests need not wait for torch
+
+
+def _prepare_to_test():
+    import torch
+
+    from shape_checks import check_shapes
+
+    # Must run before anything of care is imported. torch.compile cannot look through the checks: tests of compiled code
+    # start a process of their own, which this file does not reach.
+    check_shapes("care")
+    torch.set_num_threads(1)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -116,7 +145,10 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_collection_modifyitems(items, config):
-    items.sort(key=lambda item: item.path.name not in LONG)
+    import torch
+
+    place = {name: index for index, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
     if torch.cuda.is_available():
         return
     for item in items:
@@ -127,6 +159,8 @@ def pytest_collection_modifyitems(items, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup():
+    from shape_checks import begin_test
+
     begin_test()
 
 

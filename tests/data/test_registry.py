@@ -31,6 +31,7 @@ def prepare(root, name, split, level=5):
     write_store(store_folder(name, split, root), name, split, source)
 
 
+@pytest.mark.usefixtures("all_generated_samples")
 def test_chains_are_generated():
     test, expected = load("chains", "test"), generate_chains(4_000, seed=2)
     assert torch.equal(test.inputs, expected.points)
@@ -46,6 +47,15 @@ def test_shapes_are_generated(monkeypatch):
     assert (len(train), len(test), train.source, train.inputs.dtype) == (20, 10, (32, 32), torch.uint8)
     assert {"hue", "angle"} <= set(train.factors)
     assert not torch.equal(train.inputs[:10], test.inputs)
+
+
+def test_of_the_first_few_no_others_are_generated(monkeypatch):
+    """Where they do not depend on how many there are: chains do."""
+    monkeypatch.setattr("care.data.registry.GENERATED_SPLITS", {"train": (20, 1), "test": (10, 2)})
+    few, all_of_them = load("shapes", first=5), load("shapes")
+    assert torch.equal(few.inputs, all_of_them.inputs[:5])
+    assert torch.equal(few.factors["hue"], all_of_them.factors["hue"][:5])
+    assert [len(load(name, first=first)) for name, first in (("shapes", 50), ("chains", 5))] == [20, 20]
 
 
 def test_stores_by_name_and_by_path(tmp_path):

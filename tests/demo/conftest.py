@@ -10,6 +10,7 @@ from care import demo
 from care.cli import app
 from care.data import registry
 from care.evaluate import Settings
+from coarse_drawing import coarse_drawing
 
 SMALL = {
     "shapes": {"limit": 128, "epochs": 2, "batch_size": 64, "chunks": 8, "evaluate_every": 2},
@@ -41,7 +42,7 @@ def small():
 
 
 def _run(out, *options):
-    with everything_small():
+    with everything_small(), coarse_drawing():
         done = CliRunner().invoke(app, ["demo", "--out", str(out), *options], env=TERMINAL)
     assert done.exit_code == 0, done.output
     return out, done.stdout

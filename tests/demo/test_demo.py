@@ -115,7 +115,11 @@ def test_runs_can_be_used_like_all_others(shown):
 
 
 def test_a_second_demo_replaces_the_first(small, tmp_path):
-    chains = dataclasses.replace(small["chains"], settings={**small["chains"].settings, "limit": 64, "epochs": 1})
+    chains = dataclasses.replace(
+        small["chains"],
+        settings={**small["chains"].settings, "limit": 64, "epochs": 1},
+        encoders={"CARE": small["chains"].encoders["CARE"]},
+    )
 
     def measured(seed):
         found = demo.demonstrate(

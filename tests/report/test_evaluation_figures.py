@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cbook import is_math_text
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
@@ -184,6 +185,17 @@ def test_differences_are_written_as_precisely_as_they_are_known(row, text):
     (ax,) = differences_figure([("m", *row, "higher", False)]).axes
     assert text in texts(ax)
     assert (text == "undefined") == (not [line for line in ax.lines if line.get_marker() == "o"])
+
+
+def test_a_long_title_does_not_cover_what_the_numbers_are():
+    figure = differences_figure([("m", 1.0, 0.5, 2.0, "lower", True)], "one model against another: " + "long " * 12)
+    FigureCanvasAgg(figure).draw()
+    (ax,) = figure.axes
+    (heading,) = (text for text in ax.texts if "interval" in text.get_text())
+    title = next(t for t in figure.findobj(Text) if "one model" in t.get_text())
+    assert title.get_window_extent().x1 > heading.get_window_extent().x0  # or there would be nothing to cover
+    assert title.get_window_extent().y0 > heading.get_window_extent().y1
+    assert title.get_window_extent().y1 <= figure.bbox.y1
 
 
 def test_odd_names_are_taken_literally(tmp_path):

@@ -163,7 +163,7 @@ def test_damage_is_told_with_the_name_of_the_file(carried_out, tmp_path, uncheck
         mine.find(trials[0])
 
 
-@pytest.mark.usefixtures("coarse_pictures")
+@pytest.mark.usefixtures("coarse_pictures", "all_generated_samples")
 def test_it_can_be_stopped_and_goes_on(tmp_path):
     """SIGTERM in the middle: exit code 75, and the same command ends with what was done kept."""
     words = ["reproduce", "proteins", "--scale", "smoke", "--part", "CARE", "--seed", "1", "--device", "cpu"]

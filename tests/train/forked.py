@@ -5,7 +5,10 @@ import sys
 import tempfile
 import traceback
 
+# timm, and what torch.testing needs: otherwise each child imports them for itself.
+import timm  # noqa: F401
 import torch.distributed as dist
+import torch.distributed.tensor  # noqa: F401
 
 
 def together(number, work, *arguments):

@@ -1,6 +1,7 @@
 """Run by a test: gradients of two processes against one, in float64, for everything that is registered, and of four."""
 
 import torch
+import torch.distributed as dist
 from forked import together
 
 from care.models import split_batchnorm
@@ -33,6 +34,10 @@ def gradients(objective, wrapped, views):
     total(wrapped(views)).backward()
     objective.after_step(torch.tensor(0.3, dtype=torch.float64))
     return {name: p.grad for name, p in objective.named_parameters() if p.grad is not None}, objective.state_dict()
+
+
+def floating(state):
+    return {name: tensor for name, tensor in state.items() if tensor.is_floating_point()}
 
 
 def check_a_sum_of_gathered_views(processes):
@@ -71,19 +76,34 @@ def check_half_precision(processes):
     assert torch.equal(x.grad, rounded_once.expand(1, n)), x.grad
 
 
-def check_gradients(processes, name, settings):
-    images, rows = noise(BATCH), processes.rows(BATCH)
-    alone = build(**settings)
-    expected, state = gradients(alone, alone, drawn(alone, images))
+def alone(images, settings):
+    objective = build(**settings)
+    return gradients(objective, objective, drawn(objective, images))
+
+
+def told(rank, mine, like):
+    """The tensors of the process that has computed them, for all: names and shapes must be those of `like`."""
+    names = [sorted(mine)] if mine else [None]
+    dist.broadcast_object_list(names, rank)
+    assert names[0] == sorted(like)
+    whole = torch.cat([(mine or like)[name].detach().flatten() for name in names[0]])
+    dist.broadcast(whole, rank)
+    parts = whole.split([like[name].numel() for name in names[0]])
+    return {name: part.view_as(like[name]) for name, part in zip(names[0], parts, strict=True)}
+
+
+def check_gradients(processes, number, name, settings):
+    """The processes take turns in being the one that computes what all are to find."""
+    images, rows, turn = noise(BATCH), processes.rows(BATCH), number % processes.world_size
+    expected, state = alone(images, settings) if processes.rank == turn else ({}, {})
     shared = build(processes=processes.world_size, **settings)
     shared.gather_by(distributed.all_gather, rows)
     split_batchnorm(shared, distributed.all_reduce, processes.world_size)
     mine = drawn(shared, images[rows], rows=rows)
     found, shared_state = gradients(shared, distributed.parallel(shared, processes), mine)
+    expected, state = told(turn, expected, found), told(turn, floating(state), floating(shared_state))
     worst = max((found[key] - expected[key]).abs().max().item() for key in expected)
-    buffers = [key for key in state if state[key].is_floating_point()]
-    drift = max((shared_state[key] - state[key]).abs().max().item() for key in buffers)
-    assert found.keys() == expected.keys()
+    drift = max((shared_state[key] - state[key]).abs().max().item() for key in state)
     if processes.is_rank_0:
         print(f"{processes.world_size} processes: {name} {worst:.2e} {drift:.2e}", flush=True)
     assert worst < 1e-10, (name, worst)
@@ -95,8 +115,8 @@ def check(cases):
     check_a_sum_of_gathered_views(processes)
     check_a_wish(processes)
     check_half_precision(processes)
-    for name, settings in cases.items():
-        check_gradients(processes, name, settings)
+    for number, (name, settings) in enumerate(cases.items()):
+        check_gradients(processes, number, name, settings)
 
 
 if __name__ == "__main__":

@@ -125,12 +125,12 @@ def test_kills_at_random_moments_leave_whole_checkpoints(tmp_path):
             step += 1
             save(tmp_path, step, *at(step))
 
-    kills = 0
+    kills, patience = 0, 1.0
     while kills < 25 or resumed_at[-1] < 25:
         kills += 1
         assert kills < 500, "next to nothing is saved"
         child = in_fork(body)
-        time.sleep(0.03 + 0.05 * delays.random())
+        time.sleep(patience * (0.03 + 0.05 * delays.random()))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         halves += bool(list(tmp_path.glob(".incomplete-*")))
@@ -138,6 +138,7 @@ def test_kills_at_random_moments_leave_whole_checkpoints(tmp_path):
         assert holds(checkpoint, checkpoint.step)
         assert checkpoint.skipped == ()
         assert checkpoint.step >= resumed_at[-1]
+        patience = 1.0 if checkpoint.step > resumed_at[-1] else 2 * patience  # on a busy machine nothing may be saved
         resumed_at.append(checkpoint.step)
     print(f"{resumed_at[-1]} saves, {halves} of {kills} kills within one")
 

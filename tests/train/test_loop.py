@@ -168,7 +168,7 @@ def test_validation_is_cut_from_train(data, tmp_path):
 def test_clouds_train_too(tmp_path, monkeypatch):
     from care.data import Samples, generate_chains
 
-    def small(name, split="train", root=None, pixels=None):
+    def small(name, split="train", **_):
         chains = generate_chains(32, seed=len(split), points=16)
         return Samples(chains.points, chains.labels, tuple("0123456789"), name="chains")
 

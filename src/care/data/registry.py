@@ -26,11 +26,15 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 @dataclass(frozen=True)
 class Generated:
-    """A data set that is computed when it is loaded."""
+    """A data set that is computed when it is loaded: `generate(n, seed)`.
+
+    `prefix` says that a sample does not depend on n: of the first few, no others need be made.
+    """
 
     summary: str
     generate: Callable[[int, int], Samples]
     splits: tuple[str, ...] = tuple(GENERATED_SPLITS)
+    prefix: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ ANY_FOLDER = Published("pictures in folders, one per class, or without classes",
 
 DATA_SETS: dict[str, Generated | Published] = {
     "chains": Generated("generated protein-like point clouds, 10 classes", _chains),
-    "shapes": Generated("generated pictures of colored shapes, 32 × 32, 10 classes", _shapes),
+    "shapes": Generated("generated pictures of colored shapes, 32 × 32, 10 classes", _shapes, prefix=True),
     "cifar10": Published(
         "CIFAR-10: photos, 32 × 32, 10 classes",
         lambda path, split, *_: read_cifar10(path, split),
@@ -121,12 +125,14 @@ def load(
     root: Path | None = None,
     pixels: int | None = None,
     decoder: Decoder = "cpu",
+    first: int | None = None,
 ) -> Samples:
     """The samples of a data set: generated, or from a store under the data root.
 
     `name` may also be the path of a store, whatever its split, of a folder with a store per split, or of a folder of
     pictures or of shards that are not prepared: these are decoded as they are asked for, to squares of `pixels`, and
-    with the `decoder` "gpu" on the GPU that a batch is for. Only a `Path` and text with a slash are paths.
+    with the `decoder` "gpu" on the GPU that a batch is for. Only a `Path` and text with a slash are paths. Where only
+    the `first` samples will be used, no others are generated.
     """
     if isinstance(name, Path) or os.sep in name:
         path = Path(name)
@@ -135,7 +141,8 @@ def load(
         return open_store(path if (path / HEADER).exists() else path / split)
     known = DATA_SETS.get(name)
     if isinstance(known, Generated):
-        return known.generate(*GENERATED_SPLITS[_chosen(name, split, known.splits)])
+        n, seed = GENERATED_SPLITS[_chosen(name, split, known.splits)]
+        return known.generate(min(first or n, n) if known.prefix else n, seed)
     folder = store_folder(name, split, root)
     if known is not None and known.splits:
         _chosen(name, split, known.splits)

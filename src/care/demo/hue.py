@@ -25,6 +25,7 @@ from care.pretrained import run_study
 from care.train import CallbackProgress, Config, train
 from care.train.job import Job
 
+PENALTIES = (100.0, 10.0, 1.0, 0.1)  # of the logistic regression, which takes most of the time of measuring
 SHOWN = 4  # recolored pictures whose neighbors are drawn
 
 
@@ -53,18 +54,14 @@ class HueDemo:
 
 def demonstrate_hue(out: Path, seed: int = 0, lesson: Lesson = HUE, watch: Watch = lambda *words: None) -> HueDemo:
     """Train and measure both encoders, in a run folder each below `out`, on as many pictures as there is time for."""
-    jobs = _prepared(lesson, out, seed)
+    jobs = fresh(lesson, out, seed)
     watch("timing a few steps", 0, 1)
     share = affordable(sum(seconds_of(job) for job in jobs.values()))
     watch("timing a few steps", 1, 1)
     if share < 1:
-        jobs = _prepared(lesson.with_share(share), out, seed)
+        jobs = fresh(lesson.with_share(share), out, seed)
     encoders = {name: _show(name, job, watch) for name, job in jobs.items()}
     return HueDemo(encoders, share, len(next(iter(jobs.values())).heldout))
-
-
-def _prepared(lesson: Lesson, out: Path, seed: int) -> dict[str, Job]:
-    return {name: fresh(config, out, lesson.data, name) for name, config in lesson.configs(seed).items()}
 
 
 def _show(name: str, job: Job, watch: Watch) -> Kept:
@@ -84,7 +81,7 @@ def measure_hue(study: Study, watch: Watch) -> tuple[dict[str, Quantity], float,
         B, T = bank.clean(), test.clean()
         retrieval, arrays = _retrieve(test, T, watch)
     labels, wanted = study.train.labels, study.test.labels
-    tuned = tuned_logistic(B[BACKBONE], labels, tick=lambda *_: watch("logistic regression", 0, 1))
+    tuned = tuned_logistic(B[BACKBONE], labels, penalties=PENALTIES, tick=lambda *_: watch("logistic regression", 0, 1))
     nearest = knn_predict(B[BACKBONE], labels, T[BACKBONE])
     quantities = (
         _quantity("class", (tuned.predict(T[BACKBONE]) == wanted).double(), "higher", percent=True),

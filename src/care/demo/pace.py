@@ -9,10 +9,10 @@ from care.train.job import Job
 from care.train.state import build_state
 from care.train.step import Step
 
-PATIENCE = 160.0  # seconds for everything: below three minutes, with a margin for other programs that start meanwhile
+PATIENCE = 90.0  # seconds for everything
 REST = 0.4  # what is not training (data, measuring, drawing) takes of the time of training on all pictures
 SHARES = (1.0, 0.5, 0.25)  # of the pictures: with less, there is no class to speak of
-TIMED_STEPS = 6
+TIMED_STEPS = 4
 
 
 def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter) -> float:

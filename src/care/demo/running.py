@@ -11,13 +11,14 @@ from torch import Tensor
 
 from care.atomic_files import remove_folder
 from care.augment import PointPolicy
+from care.data import Samples
 from care.demo.lessons import LESSONS, MEASURES, Lesson
 from care.evaluate import Evaluation, Settings, evaluate_model
 from care.evaluate.effects.families import Watch
 from care.evaluate.effects.orbits import orbits
 from care.pretrained import run_study
 from care.train import CallbackProgress, Config, prepare, train
-from care.train.job import Job
+from care.train.job import Job, load_samples
 
 BANK = 5000  # training samples that classes are learned from
 CLOUDS = 6  # whose orbits are drawn: each is rotated through 360°
@@ -47,19 +48,25 @@ def demonstrate(
     """Train and measure every encoder, in a run folder each below `out`; what an earlier demo left is replaced."""
     return {
         lesson.data: {
-            name: _show(fresh(config, out, lesson.data, name), measures, f"{name} on {lesson.data}", watch)
-            for name, config in lesson.configs(seed).items()
+            name: _show(job, measures, f"{name} on {lesson.data}", watch)
+            for name, job in fresh(lesson, out, seed).items()
         }
         for lesson in lessons
     }
 
 
-def fresh(config: Config, out: Path, data: str, name: str) -> Job:
-    """What is to be trained, in a new run folder below `out`; a run of that name is removed."""
+def fresh(lesson: Lesson, out: Path, seed: int) -> dict[str, Job]:
+    """What is to be trained, on the same samples, in new run folders below `out`; runs of that name are removed."""
+    configs = lesson.configs(seed)
+    loaded = load_samples(next(iter(configs.values())))
+    return {name: _fresh(config, out, lesson.data, name, loaded) for name, config in configs.items()}
+
+
+def _fresh(config: Config, out: Path, data: str, name: str, loaded: tuple[Samples, Samples]) -> Job:
     folder = out / f"{data}-{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}"
     if (folder / "config.toml").exists():
         remove_folder(folder)
-    return prepare(config, folder)
+    return prepare(config, folder, loaded=loaded)
 
 
 def _show(job: Job, measures: Settings, words: str, watch: Watch) -> Shown:

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 # Patches and windows of models: sizes that are a multiple of one of these are tried, to say which ones a model takes.
 STEPS = (14, 16, 32)
 
+# How many features a model has for images of a shape: found out once, which takes longer than to make most models.
+_widths: dict[tuple[str, tuple[int, ...]], int] = {}
+
 # What models raise for images of a size that they do not take.
 MISFITS = (RuntimeError, AssertionError, ValueError, IndexError, TypeError, ZeroDivisionError)
 
@@ -33,7 +36,9 @@ def build_timm(name: str, source: tuple[int, ...]) -> tuple[nn.Module, int]:
     check_timm_name(name)
     try:
         model = create_timm(name, source)
-        return model, output_width(model, source)
+        if (name, source) not in _widths:
+            _widths[name, source] = output_width(model, source)
+        return model, _widths[name, source]
     except MISFITS as error:
         if "meta tensors" in str(error):
             raise ValueError(f"{name} is not supported: its shapes depend on numbers; choose another model") from error

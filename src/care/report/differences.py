@@ -26,7 +26,7 @@ def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
     width = max(
         6.4, 4.6 + 0.07 * max(len(name) for name, *_ in rows)
     )  # of inches, so that names leave room for the rest
-    figure = Figure(figsize=(width, 0.27 * len(rows) + 0.85 + 0.2 * bool(title)), layout="constrained")
+    figure = Figure(figsize=(width, 0.27 * len(rows) + 0.85 + 0.4 * bool(title)), layout="constrained")
     ax = figure.subplots()
     tidy(ax)
     ax.grid(visible=False)
@@ -42,7 +42,7 @@ def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
     ax.spines["left"].set_visible(False)
     ax.set_xlabel("each row has its own scale", fontsize=SMALL, color="0.4")
     ax.text(1.02, 1.02, "difference  [95 % interval]", transform=ax.transAxes, fontsize=SMALL, color="0.4")
-    headline(ax, literal(title))
+    headline(ax, literal(title), pad=20)  # above the line before: both may be long
     return figure
 
 

@@ -90,9 +90,9 @@ def whole_decades(values: Sequence[float]) -> tuple[float, float]:
     return 10.0**low, 10.0 ** max(high, low + 1)
 
 
-def headline(ax: Axes, text: str, color: str = "0.1") -> None:
-    """What the panel shows, above its left edge."""
-    ax.set_title(text, fontsize=TITLE, loc="left", color=color)
+def headline(ax: Axes, text: str, color: str = "0.1", pad: float | None = None) -> None:
+    """What the panel shows, above its left edge; `pad` points above it, where something else stands there."""
+    ax.set_title(text, fontsize=TITLE, loc="left", color=color, pad=pad)
 
 
 def key(figure: FigureBase, colors: Mapping[str, str]) -> None:

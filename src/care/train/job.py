@@ -84,10 +84,17 @@ class Job:
         return self.config.batch_size // self.config.accumulate
 
 
-def prepare(config: Config, out: str | Path, resume: bool = False, saving: Saving | None = None) -> Job:
+def prepare(
+    config: Config,
+    out: str | Path,
+    resume: bool = False,
+    saving: Saving | None = None,
+    loaded: tuple[Samples, Samples] | None = None,
+) -> Job:
     """Check everything that can be wrong with what the user asked for, and make or find the run folder.
 
-    `resume` goes on with the run in `out`, if there is one. The folder is this run's until `train` has ended.
+    `resume` goes on with the run in `out`, if there is one. The folder is this run's until `train` has ended. `loaded`
+    is what `load_samples` gave for a run on the same samples.
     """
     run = Run(Path(out))
     if config.deterministic:
@@ -96,7 +103,7 @@ def prepare(config: Config, out: str | Path, resume: bool = False, saving: Savin
     config.check(config.batch_size // config.accumulate, processes.world_size)
     if config.decoder == "gpu":
         nvjpeg(processes.device)
-    samples, heldout = load_samples(config)
+    samples, heldout = loaded or load_samples(config)
     if len(samples) < config.batch_size:
         raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
     if compiles(config, processes, config.epochs * len(samples)):
@@ -117,7 +124,8 @@ def decoded_pixels(config: Config) -> int | None:
 def load_samples(config: Config) -> tuple[Samples, Samples]:
     """(what to train on, what to watch): the test or val split, or `validation` samples per class cut from train."""
     pixels = config.pixels or decoded_pixels(config)
-    samples = data.load(config.data, config.split, pixels=pixels, decoder=config.decoder)
+    first = None if config.validation else config.limit
+    samples = data.load(config.data, config.split, pixels=pixels, decoder=config.decoder, first=first)
     if config.decoder == "gpu" and not samples.streamed:
         raise ValueError(f"{config.data} is prepared, there is nothing for a GPU to decode: leave out --decoder gpu")
     if config.validation:

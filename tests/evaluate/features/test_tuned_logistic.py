@@ -9,6 +9,11 @@ from care.evaluate.features.newton import Objective
 from care.evaluate.features.tuned_logistic import PENALTIES, _past_the_top, _regularization_path, tuned_logistic
 
 
+@pytest.fixture(autouse=True)
+def all_penalties(monkeypatch):
+    monkeypatch.setattr("care.evaluate.features.tuned_logistic.PENALTIES", PENALTIES)
+
+
 def overlapping(generator, n=240, d=12, classes=3):
     """Classes that overlap, of features with offsets, correlations and units of their own; one says nothing at all."""
     labels = torch.arange(n) % classes
@@ -136,7 +141,7 @@ def test_mistakes_are_named(labels, held_out, penalties, message):
 
 
 def test_nearly_dependent_features_take_no_longer_at_weak_penalties(monkeypatch):
-    """Where products in float32 are too rough for conjugate gradients: seen to take 30,000 at each of such penalties."""
+    """Where products in float32 are too rough for conjugate gradients: seen to take 30,000 for each penalty."""
     generator = torch.Generator().manual_seed(0)
     labels, few = torch.randint(5, (400,), generator=generator), torch.randn(400, 4, generator=generator)
     mixed, noise = torch.randn(4, 20, generator=generator), torch.randn(400, 20, generator=generator)

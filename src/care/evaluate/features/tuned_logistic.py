@@ -51,7 +51,7 @@ def tuned_logistic(
     features: Float[Tensor, "n d"],
     labels: Int[Tensor, " n"],
     held_out: Bool[Tensor, " n"] | None = None,
-    penalties: Sequence[float] = PENALTIES,
+    penalties: Sequence[float] | None = None,
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> TunedLogistic:
     """The logistic regression of standardized features, with the penalty of the highest accuracy on held-out rows.
@@ -59,13 +59,15 @@ def tuned_logistic(
     min_{W,b} Σᵢ −log softmax(Wᵀx̂ᵢ + b)_{yᵢ} + ½ penalty ‖W‖², a sum over rows, as in scikit-learn: its C is 1/penalty.
     x̂ has mean 0 and variance 1 per feature over the rows it is fitted to; a constant feature has no weight.
 
-    `held_out` are the rows that choose, by default a tenth of each class; of penalties that are equally good they
-    choose the strongest. Then the regression is fitted to all rows. `tick(done, total)` is called at every penalty.
+    `held_out` are the rows that choose, by default a tenth of each class; of `penalties`, by default PENALTIES, that
+    are equally good they choose the strongest. Then the regression is fitted to all rows. `tick(done, total)` is called
+    at every penalty.
     """
     features, labels = checked_rows(features, labels, "training")
     held_out = every_tenth(labels, "penalty") if held_out is None else held_out
     if not held_out.any() or held_out.all():
         raise ValueError("held_out must be some of the rows, and not all: one part chooses, the other is fitted to")
+    penalties = PENALTIES if penalties is None else penalties
     if not penalties or not all(0 < penalty < float("inf") for penalty in penalties):
         raise ValueError(f"penalties must be positive and at least one, got {list(penalties)}")
     path, total = sorted(penalties, reverse=True), len(penalties) + 1
