@@ -6,7 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 from care.bench import default_settings
-from care.bench.limit import config_views
 from care.bench.methods import _slow, along, around, chosen_methods
 from care.cli import app
 from care.objective.registry import REGISTERED
@@ -33,7 +32,7 @@ def test_views_are_those_that_a_step_costs():
     settings = default_settings("cpu", batch_size=8, size=16)
     costs = {"simclr": 2, "care": 4, "essl": 3, "looc": 3, "augself": 2, "mocov2": 1 + 1 / 3, "byol": 2 + 2 / 3}
     for name, cost in costs.items():
-        assert config_views(settings.config(**chosen_methods((name,))[name])) == pytest.approx(cost)
+        assert settings.config(**chosen_methods((name,))[name]).views_a_step == pytest.approx(cost)
 
 
 @pytest.mark.parametrize(

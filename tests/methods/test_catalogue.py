@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from care.bench.limit import config_views
 from care.cli import load_command
 from care.cli.training import configuration
 from care.data import load
@@ -33,7 +32,7 @@ def test_a_row_for_all_that_is_registered():
 @pytest.mark.parametrize("name", KIND)
 def test_views_and_weights_are_those_of_the_method(name):
     _, _, views, _, weight, _ = ROWS[name]
-    assert float(views) == pytest.approx(config_views(recommended_config("photos", **{KIND[name]: name})), abs=0.01)
+    assert float(views) == pytest.approx(recommended_config("photos", **{KIND[name]: name}).views_a_step, abs=0.01)
     if weight.strip() != "–":
         option, value = re.fullmatch(r" `--([\w-]+)` ([\d.]+) ", weight).groups()
         assert getattr(find(KIND[name], name).Settings(), option.replace("-", "_")) == float(value)

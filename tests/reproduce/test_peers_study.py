@@ -37,7 +37,7 @@ def test_a_teacher_costs_a_third_of_what_it_sees():
     found = {label: trial.config for label, trial in first_trials(peers).items()}
     costs = {"SimCLR": 2, "MoCo-v3": 2 + 2 / 3, "EquiMod": 3, "E-SSL": 3, "CARE": 4, "DCL": 2}
     for label, cost in costs.items():
-        assert peers.views_of(found[label]) == pytest.approx(cost)
+        assert found[label].views_a_step == pytest.approx(cost)
         assert found[label].epochs == round(400 / cost)
     moco = find("method", "mocov2")
     plan = view_plan(SMALL.config("cifar10", method="mocov2"), 256)
@@ -75,7 +75,7 @@ def test_every_weight_is_tried_on_validation_images_at_equal_compute():
     assert {t.config.validation for t in trials} == {500}
     assert [t.label for t in trials if t.label.startswith("E-SSL")] == ["E-SSL, 0.133", "E-SSL, 0.4", "E-SSL, 1.2"]
     assert len(trials) == 1 + 3 * len(peers.WEIGHTS) == len({t.slug for t in trials})
-    assert all(abs(t.config.epochs * peers.views_of(t.config) - 40) <= 2 for t in trials)
+    assert all(abs(t.config.epochs * t.config.views_a_step - 40) <= 2 for t in trials)
     assert not any(t.transfer for t in trials)
 
 

@@ -5,8 +5,7 @@ from torch import nn
 
 from care.bench.clock import time_calls
 from care.losses import info_nce
-from care.objective import build_encoder, view_plan, views_cost
-from care.objective.registry import find
+from care.objective import build_encoder
 from care.train import Config
 
 # Large enough that a product is bound by arithmetic, not by memory or by launching it.
@@ -27,14 +26,9 @@ def forward_flops(network: nn.Module, size: int) -> int:
     return int(counter.get_total_flops()) // len(images)
 
 
-def config_views(config: Config) -> float:
-    """How many views of a sample a step costs; what a teacher sees counts a third."""
-    return views_cost(view_plan(config, config.batch_size), find("method", config.method.name), config.method.settings)
-
-
 def step_flops(config: Config, size: int) -> int:
     """3 × forward × views × batch, the encoder's alone; what a teacher sees goes forward only."""
-    passes = PASSES_OF_TRAINING * config_views(config)
+    passes = PASSES_OF_TRAINING * config.views_a_step
     return round(passes * config.batch_size) * forward_flops(build_encoder(config, (size, size)), size)
 
 

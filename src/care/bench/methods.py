@@ -5,7 +5,6 @@ import math
 from typing import Any
 
 from care.bench.clock import time_calls
-from care.bench.limit import config_views
 from care.bench.results import Row, Table
 from care.bench.saying import Say, then_measuring, under
 from care.bench.settings import Settings
@@ -49,7 +48,7 @@ def measure_methods(settings: Settings, say: Say) -> Table:
     """SimCLR with as many views as others have, then every method, in one process on one device."""
     processes = distributed.start(settings.device)
     methods = chosen_methods(settings.methods)
-    views = {name: config_views(settings.config(**chosen)) for name, chosen in methods.items()}
+    views = {name: settings.config(**chosen).views_a_step for name, chosen in methods.items()}
     with cudnn_benchmark():
         simclr = {
             n: _step(settings, processes, {"views": n}, under(say, f"simclr, {n} views"))

@@ -70,7 +70,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "bench": (
         "bench.bench",
-        "Measure training, augmentations, loading, several processes and the start, on random images.",
+        "Measure training, augmentations, loading, several processes, the start, and all methods, on random images.",
     ),
     "data": ("data.app", "Prepare data sets, list them, check them."),
 }

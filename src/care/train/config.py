@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from care.objective import Choice, ObjectiveSettings, choose, setting, view_plan
+from care.objective import Choice, ObjectiveSettings, choose, setting, view_plan, views_cost
 from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 from care.train import toml_text
@@ -179,6 +179,12 @@ class Config(ObjectiveSettings):
     def monitored_policy(self) -> str:
         """The augmentations that it is measured under while it trains: those of the equivariance, if there is one."""
         return self.measured_policy if self.equivariance.name == NONE else self.equivariance_policy
+
+    @property
+    def views_a_step(self) -> float:
+        """How many views of a sample a step costs: those of a teacher, which go forward only, count a third."""
+        method = find("method", self.method.name)
+        return views_cost(view_plan(self, self.batch_size // self.accumulate), method, self.method.settings)
 
     def to_toml(self) -> str:
         """`name = value` lines, then a table for the method and one for the equivariance; what is None is left out."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from care.evaluate.comparison.quantities import ACTED_ON
 from care.evaluate.transfer.result import TRANSFER_TO
-from care.objective import view_plan, views_cost
-from care.objective.registry import find
 from care.report import trade_figure
 from care.reproduce.presentation import (
     HUE_DISTANCE,
@@ -115,12 +113,7 @@ def peer_config(scale: Scale, seed: int, chosen: dict[str, Any], **shared: Any) 
     """
     recipe = {**({} if scale.instead else RECIPE), **shared}
     config = scale.config("cifar10", seed, **{**applicable(recipe, chosen), **chosen})
-    return config.replace(epochs=max(1, round(VIEWS * config.epochs / views_of(config))))
-
-
-def views_of(config: Config) -> float:
-    """How many views of a sample a step costs: those of a teacher, which go forward only, count a third."""
-    return views_cost(view_plan(config, config.batch_size), find("method", config.method.name), config.method.settings)
+    return config.replace(epochs=max(1, round(VIEWS * config.epochs / config.views_a_step)))
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
@@ -130,7 +123,10 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     header[1:1] = ["views a step", "samples/s"]
     for row in rows:
         first = groups[row[0]][0]
-        row[1:1] = [f"{views_of(first.trial.config):.3g}", f"{first.made['samples_per_second']:,.0f}"]
+        row[1:1] = [
+            f"{first.trial.config.views_a_step:.3g}",
+            f"{first.made['samples_per_second']:,.0f}",
+        ]
     remarks = [
         compared(outcomes, BASE, label, quantity, words)
         for label in groups

@@ -13,7 +13,7 @@ from care.report import path_figure
 from care.reproduce.presentation import HUE, KNN, TUNED, Presentation, Quantity, by_label, mean, measured_table
 from care.reproduce.scales import Scale
 from care.reproduce.studies.lambda_sweep import PER_CLASS
-from care.reproduce.studies.peers import BASE, HUE_BY_NETWORK, WEIGHTS, peer_config, settings, views_of
+from care.reproduce.studies.peers import BASE, HUE_BY_NETWORK, WEIGHTS, peer_config, settings
 from care.reproduce.trial import Outcome, Trial
 
 FACTORS = (1 / 3, 1.0, 3.0)
@@ -56,7 +56,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     groups = by_label(outcomes)
     header.insert(1, "views a step")
     for row in rows:
-        row.insert(1, f"{views_of(groups[row[0]][0].trial.config):.3g}")
+        row.insert(1, f"{groups[row[0]][0].trial.config.views_a_step:.3g}")
     paths = {label: [_point(o) for o in weights.values()] for label, weights in by_method(outcomes).items()}
     paths |= {BASE: [_point(o) for o in groups.get(BASE, [])]}
     figure = path_figure(paths, "R² of hue, by a network →", "tuned probe on validation images, % →")

@@ -5,8 +5,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from care.objective import view_plan, views_seen
-from care.objective.registry import find
 from care.report import trade_figure
 from care.reproduce.presentation import (
     HUE,
@@ -16,6 +14,7 @@ from care.reproduce.presentation import (
     Presentation,
     Quantity,
     by_label,
+    mean,
     measured_table,
     values,
 )
@@ -23,7 +22,7 @@ from care.reproduce.scales import Scale
 from care.reproduce.studies.lambda_sweep import PER_CLASS
 from care.reproduce.studies.split_sweep import COLOR_RATIO, MRR
 from care.reproduce.trial import Outcome, Trial
-from care.train import Config, keeping
+from care.train import keeping
 from care.train.recipes import SMALL_IMAGES
 
 BASE, COMPUTE = "SimCLR", 200  # views of a sample, over all epochs
@@ -69,7 +68,7 @@ def trials(scale: Scale) -> list[Trial]:
     for label, settings in candidates(usual.embedding_dim).items():
         chosen = {name: value for name, value in settings.items() if not (smoke and name in SGD)}
         config = scale.config("cifar10", **{**shared, **chosen, "measure_policy": usual.policy})
-        epochs = usual.epochs if smoke else round(COMPUTE / _views(config))
+        epochs = usual.epochs if smoke else round(COMPUTE / config.views_a_step)
         found.append(Trial(label, config.replace(epochs=epochs), measures))
     return [trial for trial in found if trial.label in (BASE, "split: hue, composed")] if smoke else found
 
@@ -80,13 +79,11 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     groups = by_label(outcomes)
     header.insert(1, "views a step")
     for row in rows:
-        row.insert(1, f"{_views(groups[row[0]][0].trial.config):.3g}")
+        config = groups[row[0]][0].trial.config
+        row.insert(1, f"{config.views_a_step:.3g}")
     points = {label: (values(group, HUE), [100 * v for v in values(group, TUNED)]) for label, group in groups.items()}
     drawn = {label: pair for label, pair in points.items() if all(pair)}
     figures = {"recipe-sweep": trade_figure(drawn, "R² of hue →", "tuned probe, % →", BASE)} if drawn else {}
-    return Presentation(header, rows, figures, [])
-
-
-def _views(config: Config) -> float:
-    """How many views of a sample go through the encoder in a step."""
-    return views_seen(view_plan(config, config.batch_size), find("method", config.method.name), config.method.settings)
+    best = max(groups, key=lambda label: mean(groups[label], TUNED))
+    remark = f"The best tuned probe on the validation images: {best}, {100 * mean(groups[best], TUNED):.2f} %."
+    return Presentation(header, rows, figures, (remark,))
