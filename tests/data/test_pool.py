@@ -1,12 +1,15 @@
 """Processes that call a function for their parent, each when its turn comes."""
 
+import multiprocessing
 import os
+import signal
 import sys
 import time
 from itertools import pairwise
 
 import pytest
 
+from care.data import pool as processes
 from care.data.pool import Pool, cores_of_this_process
 from care.data.readers import decoding
 
@@ -77,3 +80,22 @@ def test_processes_of_torchrun_share_the_cores(monkeypatch):
     assert cores_of_this_process() == 16
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
     assert cores_of_this_process() == 5
+
+
+@on_linux
+def test_signals_that_come_before_a_process_has_begun_do_not_end_it(monkeypatch):
+    begin = processes._begin
+
+    def late(*arguments):
+        time.sleep(0.3)
+        begin(*arguments)
+
+    monkeypatch.setattr(processes, "_begin", late)
+    before = set(multiprocessing.active_children())
+    with Pool(abs, 2) as pool:
+        first = pool.submit(-3)
+        for process in set(multiprocessing.active_children()) - before:
+            os.kill(process.pid, signal.SIGINT)
+            os.kill(process.pid, signal.SIGTERM)
+        assert first() == 3
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()).isdisjoint(processes.ENDING)

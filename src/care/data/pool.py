@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -19,6 +19,7 @@ from care.data.readers import decoding
 
 SECONDS_BETWEEN_LOOKS = 0.2
 TURNS_AHEAD = 2  # of every process
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 Result = TypeVar("Result")
 _inherited: Callable[..., Any] | None = None  # a process has its work from its parent
@@ -52,7 +53,8 @@ class Pool(Generic[Result]):
 
     def submit(self, *arguments: object) -> Callable[[], Result]:
         """Begin a call; calling the result waits for its end."""
-        future = self.executor.submit(self.call, *arguments)
+        with signals_later():  # the first call forks
+            future = self.executor.submit(self.call, *arguments)
 
         def wait() -> Result:
             try:
@@ -82,12 +84,26 @@ class Pool(Generic[Result]):
         self.close()
 
 
+@contextmanager
+def signals_later() -> Iterator[None]:
+    """Signals to end wait until this is over; in a process that is forked meanwhile, until it knows what to do."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows, where nothing is forked
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin(call: Callable[..., Any], parent: int, large: AbstractContextManager[Any]) -> None:
     """Signals are the parent's to answer, which finishes its step; without a parent there is nothing to do."""
     global _inherited
     _inherited, decoding.LARGE = call, large
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     threading.Thread(target=_leave_without, args=(parent,), daemon=True).start()
 
 
