@@ -13,6 +13,7 @@ from care.evaluate.features.classification import Classifiers, evaluate_classifi
 from care.evaluate.features.probe import Protocol
 from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.observer import Observer
+from care.evaluate.study import _training_images
 from evaluate.planted import colors, pixels, shapes, study
 
 
@@ -147,3 +148,20 @@ def test_clouds_have_no_crops():
 def test_two_learning_rates_on_augmented_images_are_refused():
     with pytest.raises(ValueError, match="one learning rate"):
         evaluate_model(study(colors), Settings(probe_on="augmented", learning_rates=(0.1, 0.2), augmentations=1))
+
+
+@pytest.mark.parametrize("order", ["class after class", "in turn", "as drawn"])
+def test_for_a_quick_look_classifiers_are_fitted_to_the_first_of_every_class(order):
+    """20 for each image asked for, in proportion: 40 of 100, 60 and 240."""
+    labels = torch.arange(3).repeat_interleave(torch.tensor([100, 60, 240]))
+    if order != "class after class":
+        shuffled = torch.randperm(400, generator=torch.Generator().manual_seed(0))
+        labels = labels[shuffled] if order == "as drawn" else labels.view(20, 20).mT.flatten()
+    pictures = torch.randint(256, (400, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    train = Samples(pictures, labels, ("a", "b", "c"))
+    found = _training_images(train, 2)
+    assert found.labels.bincount().tolist() == [10, 6, 24]
+    for kind in range(3):
+        first = (labels == kind).nonzero().flatten()[: int((found.labels == kind).sum())]
+        assert torch.equal(found.inputs[found.labels == kind], pictures[first])
+    assert _training_images(train, 20) is _training_images(train, None) is train
