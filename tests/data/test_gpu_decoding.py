@@ -151,6 +151,15 @@ def test_a_file_that_cannot_be_read_has_the_stand_in_of_the_cpu(tmp_path):
     assert (found[place["a.jpg"]].int() - found[place["b.jpg"]].int()).abs().float().mean() < 1
 
 
+def test_a_gpu_that_decodes_nothing_is_told_once(tmp_path):
+    samples = open_pictures(of_every_kind(tmp_path / "photos"), "train", 20, workers=2)
+    right = decoded_by_the_gpu(samples, False, StandIn())
+    with pytest.warns(UserWarning, match="none of 3") as warned:
+        found = decoded_by_the_gpu(samples, False, StandIn(bad=b""))
+    assert [str(one.message) for one in warned] == ["cpu decoded none of 3 JPEGs: the CPU does it, slowly"]
+    assert (found.int() - right.int()).abs().float().mean((1, 2, 3)).max() < 1
+
+
 def test_pictures_are_decoded_in_groups_that_fit_together(monkeypatch):
     monkeypatch.setattr(gpu_decoders, "PIXELS_AT_ONCE", 10_000)
     sizes = [(100, 20), (20, 100), (50, 40), (90, 30), (10, 10), (100, 100)] * 5

@@ -1,5 +1,6 @@
 """JPEGs decoded by the GPU that trains on them. What it cannot decode, the CPU does, picture by picture."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -87,6 +88,7 @@ class GpuDecoders:
     def __init__(self, pictures: StreamedPictures, whole: bool, device: torch.device, decode: Decode) -> None:
         self.pictures, self.whole, self.device, self.decode = pictures, whole, device, decode
         self.in_use: dict[int, Jpeg] = {}
+        self.warned = False  # that the GPU decodes nothing
         formats()  # Pillow imports its formats here rather than in several threads at once
         self.readers = ThreadPoolExecutor(pictures.workers or cores_of_this_process(), "care-readers")
 
@@ -121,8 +123,11 @@ class GpuDecoders:
         found = dict(enumerate(one for future in begun for one in future.result()))
         batch = torch.empty((len(numbers), self.pictures.row_bytes(self.whole)), dtype=torch.uint8, device=self.device)
         jpegs = {place: one for place, one in found.items() if isinstance(one, Jpeg)}
-        for places in groups(jpegs):
-            found |= {place: self._by_cpu(numbers[place]) for place in self._by_gpu(batch, places, jpegs)}
+        failed = [place for places in groups(jpegs) for place in self._by_gpu(batch, places, jpegs)]
+        if len(failed) == len(jpegs) > 1 and not self.warned:
+            self.warned = True
+            warnings.warn(f"{self.device} decoded none of {len(failed)} JPEGs: the CPU does it, slowly", stacklevel=2)
+        found |= {place: self._by_cpu(numbers[place]) for place in failed}
         for place, one in found.items():
             if isinstance(one, Decoded):
                 self.pictures.report(one.problems)
