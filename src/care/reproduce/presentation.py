@@ -24,6 +24,13 @@ RATIO, ANY_LINEAR = (ACTED_ON, "held-out ratio"), (ACTED_ON, "held-out ratio, an
 GAMMA, WAHBA = (ACTED_ON, "γ_f"), (ACTED_ON, "W_f")
 DISPLACEMENT, COMPOSITION = (ACTED_ON, "displacement"), (ACTED_ON, "composition error")
 HUE, HUE_DISTANCE = ("backbone", "R² of hue, linear"), ("backbone", "hue distance of neighbors")
+# How much one map for all images explains, of the embedding and of the backbone.
+MAPS: dict[str, Quantity] = {
+    "held-out ratio": RATIO,
+    "any linear map": ANY_LINEAR,
+    "backbone's held-out ratio": ("backbone", RATIO[1]),
+    "backbone, any linear map": ("backbone", ANY_LINEAR[1]),
+}
 # Titles of columns, and what they show.
 COLUMNS: dict[str, Quantity] = {
     "tuned probe %": TUNED,

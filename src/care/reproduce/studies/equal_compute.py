@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from care.objective import view_plan
 from care.report import bar_figure
 from care.reproduce.presentation import (
+    COLUMNS,
     GAMMA,
     HUE,
+    MAPS,
     PROBE,
     RATIO,
     Presentation,
@@ -38,7 +39,7 @@ def trials(scale: Scale) -> list[Trial]:
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
     """The table with the views that were seen, and who is ahead at equal epochs and at equal compute."""
-    header, rows = measured_table(outcomes)
+    header, rows = measured_table(outcomes, {**COLUMNS, **MAPS})
     groups = by_label(outcomes)
     header.insert(1, "views, millions")
     for row in rows:
@@ -61,4 +62,4 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
 def _views(outcome: Outcome) -> int:
     """How many augmented images went through the encoder."""
     config, steps = outcome.trial.config, int(outcome.log[-1]["step"])
-    return steps * config.batch_size * len(view_plan(config, config.batch_size).views)
+    return round(steps * config.batch_size * config.views_a_step)

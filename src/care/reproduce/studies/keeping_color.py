@@ -31,14 +31,15 @@ from care.reproduce.presentation import (
 )
 from care.reproduce.scales import Scale
 from care.reproduce.studies.decoding import r2_by_output
-from care.reproduce.studies.split_sweep import BACKBONE_RATIO, COLOR_RATIO, MRR, UNEXPLAINED
+from care.reproduce.studies.split_sweep import BACKBONE_RATIO, COLOR_COMPOSITION, COLOR_RATIO, MRR, UNEXPLAINED
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
 STEERED, COLORS, HUES = "CARE, color kept, steering", "CARE, split: photometric", "CARE, split: hue"
 CONTROL = 16  # the dimension of the equivariant parts
-COLOR_COMPOSITION = (ACTED_ON, "composition error, color")
+FIRST = (ACTED_ON, "H@1 by rotation, color")
+HUE_RATIO, HUE_COMPOSITION = (ACTED_ON, "held-out ratio, hue"), (ACTED_ON, "composition error, hue")
 COLUMNS = {
     "tuned probe %": TUNED,
     "linear probe (paper) %": PROBE,
@@ -50,10 +51,16 @@ COLUMNS = {
     "held-out ratio, color": COLOR_RATIO,
     "unexplained variance, color": UNEXPLAINED,
     "composition error, color": COLOR_COMPOSITION,
+    "held-out ratio, hue": HUE_RATIO,
+    "composition error, hue": HUE_COMPOSITION,
     "MRR, color": MRR,
+    "H@1, color": FIRST,
     "backbone's held-out ratio, color": BACKBONE_RATIO,
     "displacement": DISPLACEMENT,
     "R² of hue": HUE,
+    "R² of brightness": ("backbone", "R² of brightness, linear"),
+    "R² of contrast": ("backbone", "R² of contrast, linear"),
+    "R² of blur": ("backbone", "R² of blur, linear"),
     "hue distance": HUE_DISTANCE,
 }
 
@@ -90,13 +97,19 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     responses = {label: e.measurement(e.equivariant_output).values() for label, e in first.items()}
     remarks = [
         compared(outcomes, base, other, quantity, words)
-        for base, other in ((BASE, CARE_KEPT), (KEPT, CARE_KEPT), (CARE_KEPT, STEERED), (BASE, COLORS), (BASE, HUES))
+        for base, other in (
+            *((BASE, other) for other in ("CARE", COLORS, HUES, CARE_KEPT)),
+            (KEPT, CARE_KEPT),
+            (CARE_KEPT, STEERED),
+        )
         for quantity, words in (
             (TUNED, "Tuned probe"),
             (PROBE, "Linear probe (paper)"),
             (KNN, "kNN-200"),
             (HUE, "R² of hue"),
+            (HUE_DISTANCE, "Hue distance of neighbors"),
             (COLOR_RATIO, "Held-out ratio of color"),
+            (HUE_RATIO, "Held-out ratio of hue"),
         )
     ]
     figures = {"keeping-color": response_figure(responses), "decoding": decoding_figure(r2_by_output(groups))}

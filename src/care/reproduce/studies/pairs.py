@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 from care.evaluate.comparison.quantities import ACTED_ON
 from care.report import cosine_figure, neighbors_figure, response_figure, training_figure, wahba_figure
 from care.reproduce.presentation import (
-    ANY_LINEAR,
     COMPOSITION,
     DISPLACEMENT,
     GAMMA,
     HUE,
     HUE_DISTANCE,
     KNN,
+    MAPS,
     PROBE,
     RATIO,
     WAHBA,
@@ -118,8 +118,7 @@ def present_composition(outcomes: Sequence[Outcome]) -> Presentation:
     )
     columns = {
         "composition error": COMPOSITION,
-        "held-out ratio": RATIO,
-        "any linear map": ANY_LINEAR,
+        **MAPS,
         "kNN-200 %": KNN,
     }
     return _presented(outcomes, columns, {"composition": figure}, remarks)

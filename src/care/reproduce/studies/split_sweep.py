@@ -7,6 +7,7 @@ from typing import Any
 from care.evaluate.comparison.quantities import ACTED_ON
 from care.report import sweep_figure
 from care.reproduce.presentation import (
+    COMPOSITION,
     HUE,
     HUE_DISTANCE,
     KNN,
@@ -29,12 +30,15 @@ BASE = "SimCLR"
 KAPPAS = (0.03, 0.1, 0.3, 1.0)
 EVERYTHING = "split: all augmentations, κ = 1"
 COLOR_RATIO, BACKBONE_RATIO = (ACTED_ON, "held-out ratio, color"), ("backbone", "held-out ratio, color")
+COLOR_COMPOSITION = (ACTED_ON, "composition error, color")
 UNEXPLAINED, MRR = (ACTED_ON, "unexplained variance, color"), (ACTED_ON, "MRR by rotation, color")
 COLUMNS: dict[str, Quantity] = {
     "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
+    "composition error": COMPOSITION,
     "held-out ratio, color": COLOR_RATIO,
+    "composition error, color": COLOR_COMPOSITION,
     "unexplained variance, color": UNEXPLAINED,
     "backbone's held-out ratio, color": BACKBONE_RATIO,
     "MRR, color": MRR,
