@@ -15,8 +15,9 @@ RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"
 
 # The version of the measures. 2: held-out ratios without the bias of halves, kNN with τ = 0.07, decoding by networks,
 # gray masked. 3: composition errors by the displacement of all compositions, where each was divided by its own before.
-# 4: the network decodes what the linear decoder leaves, where it had to find everything.
-ESTIMATORS = 4
+# 4: the network decodes what the linear decoder leaves, where it had to find everything. 5: it is mixed with the linear
+# one, of which it often found nothing to be left.
+ESTIMATORS = 5
 
 # What must be the same for two evaluations to be compared image by image and augmentation by augmentation, and for a
 # difference of their probes to be one of the models.

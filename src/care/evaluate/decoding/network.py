@@ -13,7 +13,7 @@ from care.randomness import derive, generator_for
 WIDTH, EPOCHS, BATCH, LEARNING_RATE = 1024, 50, 256, 1e-3
 VALIDATION = 10  # one row in so many is for early stopping
 PATIENCE = 8  # epochs in which no target improves
-CERTAIN = 2  # standard errors by which a target must be predicted better than by its mean
+CERTAIN = 2  # standard errors by which a target must be predicted better than by the regression
 
 
 @torch.no_grad()
@@ -24,47 +24,50 @@ def network_predictions(
     others: Float[Tensor, "m f"],
     seed: int = 0,
 ) -> Float[Tensor, "m t"]:
-    """Targets of the rows `others`: what ridge regression on (X, Y) predicts, plus what a network finds in its errors.
+    """Targets of the rows `others`: r + α (g − r), of a ridge regression r and a network g trained on (X, Y).
 
-    The errors are those that the regression on one half of the rows makes in the other. So a network never explains
-    less than a linear decoder does, however little there is to find and however few rows it learns from.
+    Both are fitted without the last tenth of the rows, on which α ∈ [0, 1] has the least squared error. It is 0 for a
+    target that this predicts better than r by no more than two standard errors, which noise can be. So a network
+    explains no less than a linear decoder does, however little there is to find and however few rows it learns from.
     """
-    half = len(X) // 2
-    one, two = slice(half), slice(half, None)
-    crossed = [ridge_predictions(X[b], Y[b], known[b], X[a]) for a, b in ((one, two), (two, one))]
-    errors = Y - torch.cat(crossed).nan_to_num()  # a target that one half hardly knows has no regression there
-    return ridge_predictions(X, Y, known, others) + _found_by_network(X, errors, known, others, seed)
+    cut = len(X) - max(2, len(X) // VALIDATION)  # two have a standard error
+    held_out = torch.cat([X[cut:], others])
+    r = ridge_predictions(X[:cut], Y[:cut], known[:cut], held_out).nan_to_num()  # NaN: too few rows are known
+    change = _by_network(X, Y, known, held_out, cut, seed) - r
+    error, by = (torch.where(known[cut:], one, 0) for one in (Y[cut:] - r[: len(X) - cut], change[: len(X) - cut]))
+    alpha = ((error * by).sum(0) / by.square().sum(0)).nan_to_num(0).clamp(0, 1)
+    gain = error.square() - (error - alpha * by).square()
+    certain = gain.sum(0) > CERTAIN * gain.std(0) * math.sqrt(len(gain))
+    return ridge_predictions(X, Y, known, others) + torch.where(certain, alpha, 0) * change[len(X) - cut :]
 
 
-def _found_by_network(
+def _by_network(
     X: Float[Tensor, "n f"],
     Y: Float[Tensor, "n t"],
     known: Bool[Tensor, "n t"],
     others: Float[Tensor, "m f"],
+    cut: int,
     seed: int,
 ) -> Float[Tensor, "m t"]:
-    """Targets of the rows `others`, by one network of two hidden layers for all targets, trained on (X, Y) where known.
+    """Targets of the rows `others`, by one network of two hidden layers for all targets, trained on rows before `cut`.
 
-    The last tenth of the rows is for early stopping: every target is predicted by the network of the epoch in which its
-    error there is least, and by its mean if that is better by no more than two standard errors, which noise can be.
+    Every target is predicted by the network of the epoch in which its error on the rows after `cut` is least.
     """
-    cut = len(X) - max(2, len(X) // VALIDATION)  # two have a standard error
     X, others = _standardized(X[:cut], X, others)
     mean, scale = _moments(Y[:cut], known[:cut])
     Y = torch.where(known, (Y - mean) / scale, 0).float()
     model = _network(X.shape[1], Y.shape[1], seed).to(X.device)
-    predicted, gain = torch.zeros(len(others), Y.shape[1], device=X.device), torch.zeros_like(Y[cut:])
+    predicted, least = torch.zeros(len(others), Y.shape[1], device=X.device), Y[cut:].square().sum(0)
     since = 0
     for _ in _epochs(model, X[:cut], Y[:cut], known[:cut], seed):
-        found = Y[cut:].square() - torch.where(known[cut:], model(X[cut:]) - Y[cut:], 0).square()
-        better = found.sum(0) > gain.sum(0)
+        error = torch.where(known[cut:], model(X[cut:]) - Y[cut:], 0).square().sum(0)
+        better = error < least
         since = 0 if better.any() else since + 1
         if since == PATIENCE:
             break
         if better.any():
-            gain, predicted = torch.where(better, found, gain), torch.where(better, model(others), predicted)
-    error = gain.std(0) * math.sqrt(len(gain))
-    return torch.where(gain.sum(0) > CERTAIN * error, predicted, 0) * scale + mean
+            least, predicted = torch.minimum(error, least), torch.where(better, model(others), predicted)
+    return predicted * scale + mean
 
 
 def _epochs(
