@@ -6,11 +6,15 @@ from typing import Any
 
 from registered import methods_page
 from sphinx.application import Sphinx
-from tables import claims_marked, tables_page
+from tables import CLAIMS_HEADER, claims_marked, tables_page
+from trade_off import trade_off, with_trade_off
+
+from care.report.drawing import small_png
 
 ROOT = Path(__file__).parents[2]
 MADE = "project"  # the folder of docs/ that they are in, which is not kept
 BESIDE_THE_README = {"RESULTS.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+TRADE_OFF, DOTS_PER_INCH = "trade-off.png", 120
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 
 
@@ -24,10 +28,12 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def make_pages(app: Sphinx) -> None:
     """Write the pages that changed."""
     pages = {page_of(name): from_root((ROOT / name).read_text()) for name in BESIDE_THE_README}
-    pages["results.md"] = claims_marked(pages["results.md"])
+    marked = claims_marked(pages["results.md"])
+    pages["results.md"] = with_trade_off(marked, CLAIMS_HEADER, TRADE_OFF, ROOT / "results")
     pages |= {"tables.md": tables_page(ROOT / "results"), "methods.md": methods_page()}
     folder = Path(app.srcdir, MADE)
     folder.mkdir(exist_ok=True)
+    (folder / TRADE_OFF).write_bytes(small_png(trade_off(ROOT / "results"), DOTS_PER_INCH))
     for name, text in pages.items():
         page = folder / name
         if not page.exists() or page.read_text() != text:

@@ -68,6 +68,14 @@ def test_claims_of_the_paper_are_marked(html):
     assert all(f'<span class="{verdict}"><strong>' in page for verdict in ("yes", "no", "undecided"))
 
 
+def test_the_trade_off_is_drawn_below_the_claims(html):
+    page = (html / "project" / "results.html").read_text()
+    picture = re.search(r'src="([^"]*trade-off[^"]*)"', page)
+    assert picture
+    assert (html / "project" / picture[1]).stat().st_size > 5_000
+    assert page.index("the paper says of CARE") < picture.start() < page.index('id="simclr-against-care"')
+
+
 def test_the_gallery_is_that_of_the_scripts(pages):
     scripts = {path.stem for path in (ROOT / "docs" / "gallery").glob("*.py")}
     assert len(scripts) >= 8
