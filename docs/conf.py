@@ -57,7 +57,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "pictures.Place",
     "image_scrapers": ("pictures.keep_figures",),
     "reset_modules": ("pictures.quiet",),
-    "notebook_extensions": set(),
+    "min_reported_time": 3600,  # the clock of a busy machine tells nothing; the gallery's own page has CPU times
     "download_all_examples": False,
     "write_computation_times": False,
     "abort_on_example_error": True,

@@ -6,11 +6,16 @@ from typing import Any
 
 from registered import methods_page
 from sphinx.application import Sphinx
-from tables import claims_marked, tables_page
+from tables import CLAIMS_HEADER, claims_marked, tables_page
+from trade_off import trade_off, with_trade_off
+
+from care.report.drawing import small_png
 
 ROOT = Path(__file__).parents[2]
 MADE = "project"  # the folder of docs/ that they are in, which is not kept
 BESIDE_THE_README = {"RESULTS.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"}
+TRADE_OFF, DOTS_PER_INCH = "trade-off.png", 120
+NUMBER, NO_BREAK = re.compile(r"[+−]?\d[\d.,]*( ± [\d.,]+)?( %|°)?(?= )"), "\u00a0"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 
 
@@ -24,10 +29,12 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def make_pages(app: Sphinx) -> None:
     """Write the pages that changed."""
     pages = {page_of(name): from_root((ROOT / name).read_text()) for name in BESIDE_THE_README}
-    pages["results.md"] = claims_marked(pages["results.md"])
+    marked = claims_marked(pages["results.md"])
+    pages["results.md"] = with_trade_off(marked, CLAIMS_HEADER, TRADE_OFF, ROOT / "results")
     pages |= {"tables.md": tables_page(ROOT / "results"), "methods.md": methods_page()}
     folder = Path(app.srcdir, MADE)
     folder.mkdir(exist_ok=True)
+    (folder / TRADE_OFF).write_bytes(small_png(trade_off(ROOT / "results"), DOTS_PER_INCH))
     for name, text in pages.items():
         page = folder / name
         if not page.exists() or page.read_text() != text:
@@ -56,6 +63,12 @@ def from_docs(app: Sphinx, name: str, source: list[str]) -> None:
     """A page of docs/, with links to files beside the README turned into links to their pages."""
     if "/" not in name:
         source[0] = LINK.sub(lambda match: _from_docs(match[1]), source[0])
+    source[0] = "\n".join(unbroken(line) for line in source[0].split("\n"))
+
+
+def unbroken(line: str) -> str:
+    """A row of a table with its numbers on one line each: 84.4 ± 0.3 %."""
+    return NUMBER.sub(lambda match: match[0].replace(" ", NO_BREAK), line) if line.startswith("|") else line
 
 
 def _from_docs(target: str) -> str:

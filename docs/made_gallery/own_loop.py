@@ -60,8 +60,9 @@ def train(weight: float, epochs: int = 8, pictures: int = 512) -> list[tuple[flo
 if __name__ == "__main__":
     runs = {"SimCLR (λ = 0)": train(0.0), "CARE (λ = 3)": train(3.0)}
     figure = Figure(figsize=(7, 2.8), layout="constrained")
-    for axis, title, which in zip(figure.subplots(1, 2), ("InfoNCE", "equivariance loss"), (0, 1), strict=True):
+    axes = figure.subplots(1, 2)
+    for axis, title, which in zip(axes, ("InfoNCE", "equivariance loss"), (0, 1), strict=True):
         for name, history in runs.items():
             axis.plot(range(1, len(history) + 1), [losses[which] for losses in history], "o-", label=name)
         axis.set(title=title, xlabel="epoch", ylim=(0, None) if which else None)
-        axis.legend()
+    axes[0].legend()

@@ -4,6 +4,7 @@ import colorsys
 import dataclasses
 import re
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -124,21 +125,43 @@ def test_less_training_is_said(planted):
     assert "25% of the pictures" in demo.shortened(between(planted, "forgets", "keeps", 0.25))
 
 
-@pytest.mark.parametrize(("seconds", "share"), [(20.0, 1), (60.0, 1), (80.0, 0.5), (120.0, 0.25), (9999.0, 0.25)])
+@pytest.mark.parametrize(
+    ("seconds", "share"), [(20.0, 1), (105.0, 1), (110.0, 0.75), (140.0, 0.5), (170.0, 0.25), (9999.0, 0.25)]
+)
 def test_what_there_is_time_for(seconds, share):
-    """With 90 seconds for training and what takes 0.4 of it: 84, 72 and 78 fit, 112 and 108 do not."""
+    """With 150 seconds for training and what takes 0.4 of it: 147, 126.5 and 126 fit, 154, 161 and 153 do not."""
     assert pace.affordable(seconds) == share
 
 
 def test_training_is_foretold_from_a_few_steps(small, tmp_path):
     """The first step takes 10 seconds, all others 2, but for one that takes 5: 8 steps of 2."""
     job = prepare(default_config("chains", limit=64, batch_size=16, epochs=2, device="cpu"), tmp_path / "run")
-    times = iter([0.0, 10.0, 12.0, 17.0, 19.0])
+    times = iter([0.0, 10.0, 12.0, 17.0, 19.0, 21.0])
     assert pace.seconds_of(job, lambda: next(times)) == 16
+    times = iter([0.0, 10.0, 13.0])
+    assert pace.seconds_of(job, lambda: next(times), most=11) == 24  # that is enough to see that it is slower
+
+
+@pytest.mark.parametrize(("together", "threads", "told"), [(20.0, 3, 50.0), (80.0, 1, 100.0)])
+def test_as_many_threads_as_are_faster(monkeypatch, together, threads, told):
+    """One thread takes 40 and 60 seconds; three take half of that for the first job, or twice as long."""
+    before, asked = torch.get_num_threads(), []
+
+    def seconds_of(job, most=None):
+        asked.append(torch.get_num_threads())
+        return job.alone if torch.get_num_threads() == 1 else together
+
+    monkeypatch.setattr(pace, "seconds_of", seconds_of)
+    with pace.threads_restored():
+        torch.set_num_threads(3)
+        assert pace.least_seconds([SimpleNamespace(alone=s, total_steps=20) for s in (40.0, 60.0)]) == told
+        assert torch.get_num_threads() == threads
+    assert asked == [1, 1, 3]
+    assert torch.get_num_threads() == before
 
 
 def test_a_slow_computer_trains_on_less(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(hue, "seconds_of", lambda job: 1000.0)
+    monkeypatch.setattr(hue, "least_seconds", lambda jobs: 1000.0)
     monkeypatch.setattr(hue, "_show", lambda name, job, watch: demo.Kept(job.config, [], {}, 0.25, {}))
     found = demo.demonstrate_hue(
         tmp_path, 0, dataclasses.replace(demo.HUE, settings={**demo.HUE.settings, "limit": 256})
@@ -153,7 +176,7 @@ def test_a_terminal_of_eighty_columns_shows_it(short):
     assert path == str(out / "report.html")  # as long as it is
     assert max(map(len, lines)) <= 80
     assert len(lines) <= 16
-    page = unescape((out / "report.html").read_text())
+    page = unescape(re.sub(r"</?span[^>]*>", "", (out / "report.html").read_text()))
     assert [line for line in lines if line.startswith("• ")] != []
     for sentence in " ".join(printed.split()).split("• ")[1:3]:
         assert sentence.strip() in page

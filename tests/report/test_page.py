@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from care.report.page import Page, Picture, Points, Section, Table
+from care.report.page import Page, Picture, Points, Row, Section, Table
 
 EVIL = "<script>alert('x')</script> & \"quotes\" {{ 7 * 7 }}"
 
@@ -69,6 +69,23 @@ def test_whatever_it_says_is_text():
     # of the picture, footer.
     assert read.text.count(EVIL) == 16
     assert read.all("img")[0]["alt"] == EVIL
+
+
+def test_an_option_stays_on_one_line_and_is_text_all_the_same():
+    html = Page("with --keep hue", EVIL, [Section("", ["a--b, -- and --equivariant-weight <b>"])]).html()
+    read = Reader(html)
+    assert html.count('<span class="option">') == 2
+    assert '<span class="option">--keep</span> hue' in html
+    assert '<span class="option">--equivariant-weight</span> &lt;b&gt;' in html
+    assert "a--b, -- and --equivariant-weight <b>" in read.text
+    assert not read.all("b")
+
+
+def test_pictures_of_a_row_are_shown_with_their_words():
+    read = Reader(Page("t", "l", [Section("", [Row([Picture(line(), "left", EVIL), Picture(line(), EVIL)])])]).html())
+    assert [image["alt"] for image in read.all("img")] == ["left", EVIL]
+    assert {"class": "row"} in read.all("div")
+    assert read.text.count(EVIL) == 1
 
 
 def test_nothing_is_fetched_from_elsewhere():

@@ -1,6 +1,7 @@
 import math
 
 import pytest
+from matplotlib.text import Text
 
 from care.report import path_figure, trade_figure
 
@@ -14,6 +15,19 @@ def test_a_point_per_model_at_its_means_and_lines_through_the_base(tmp_path):
     straight = [(line.get_xdata(), line.get_ydata()) for line in ax.lines if line.get_linestyle() == "--"]
     assert straight == [([pytest.approx(0.2)] * 2, [0, 1]), ([0, 1], [pytest.approx(81.0)] * 2)]
     figure.savefig(tmp_path / "trade.png", dpi=50)
+
+
+def test_names_of_points_that_are_close_hide_neither_each_other_nor_a_point():
+    """By the boxes that are drawn, which is not how places are chosen: overlaps are counted, areas are not."""
+    points = {f"a method with a long name, {i}": ([0.5 + 0.01 * i], [80.0 + 0.05 * i]) for i in range(6)}
+    figure = trade_figure(points, "kept", "accuracy")
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    boxes = [Text.get_window_extent(text) for text in ax.texts]
+    dots = ax.transData.transform([text.xy for text in ax.texts])
+    assert [box.count_overlaps(boxes) for box in boxes] == [1] * 6  # with itself
+    assert not any(box.contains(*dot) for box in boxes for dot in dots)
+    assert all(ax.get_window_extent().contains(*corner) for box in boxes for corner in box.corners())
 
 
 def test_nothing_to_draw_is_said():

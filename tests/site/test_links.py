@@ -1,5 +1,7 @@
 """Every link and anchor of the built site leads somewhere, and no page needs another host."""
 
+import ast
+import json
 import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -68,6 +70,14 @@ def test_claims_of_the_paper_are_marked(html):
     assert all(f'<span class="{verdict}"><strong>' in page for verdict in ("yes", "no", "undecided"))
 
 
+def test_the_trade_off_is_drawn_below_the_claims(html):
+    page = (html / "project" / "results.html").read_text()
+    picture = re.search(r'src="([^"]*trade-off[^"]*)"', page)
+    assert picture
+    assert (html / "project" / picture[1]).stat().st_size > 5_000
+    assert page.index("the paper says of CARE") < picture.start() < page.index('id="simclr-against-care"')
+
+
 def test_the_gallery_is_that_of_the_scripts(pages):
     scripts = {path.stem for path in (ROOT / "docs" / "gallery").glob("*.py")}
     assert len(scripts) >= 8
@@ -75,6 +85,23 @@ def test_the_gallery_is_that_of_the_scripts(pages):
     pictures = list((ROOT / "docs" / "made_gallery" / "images").rglob("*.png"))
     assert pictures
     assert max(path.stat().st_size for path in pictures) <= 100_000
+
+
+def test_every_script_can_be_downloaded_as_a_notebook_of_the_same_code(pages):
+    for script in (ROOT / "docs" / "gallery").glob("*.py"):
+        page = pages[f"made_gallery/{script.stem}.html"]
+        (link,) = [link for link in page.links if link.endswith(f"/{script.stem}.ipynb")]
+        cells = json.loads((page.path.parent / link).read_text())["cells"]
+        code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+        _, *written = ast.parse(script.read_text()).body  # without its docstring, which is the first cell
+        assert ast.dump(ast.Module(written, [])) == ast.dump(ast.Module(ast.parse(code).body, []))
+
+
+def test_numbers_of_tables_are_not_broken_over_lines(html):
+    page = (html / "project" / "results.html").read_text()
+    cells = re.findall(r"<td>(.*?)</td>", page, re.S)
+    assert any(re.search(r"\d\u00a0±\u00a0\d", cell) for cell in cells)
+    assert not any(re.search(r"\d ± \d", cell) for cell in cells)
 
 
 @pytest.mark.parametrize("name", ["care.losses.info_nce", "care.geometry.heldout_ratio", "care.measure"])

@@ -30,9 +30,9 @@ def demo(
 ) -> None:
     """Train SimCLR and SimCLR --keep hue on generated pictures, recolor some, and see which neighbors they have.
 
-    Times itself to be done within a minute and a half on two CPU cores: on slow or busy ones it trains less, and says
-    so. Nothing is downloaded.
-    Prints three numbers and writes one page with the pictures, report.html.
+    Takes a minute and a half on two CPU cores, and times itself: on busy ones it may train less, and says so.
+
+    Nothing is downloaded. Prints three numbers and writes one page with the pictures, report.html.
     """
     started = time.perf_counter()
     with users_input():

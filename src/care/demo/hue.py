@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from care.augment.presets import hue_only
 from care.data import Samples
 from care.demo.lessons import HUE, Lesson
-from care.demo.pace import affordable, seconds_of
+from care.demo.pace import affordable, least_seconds, threads_restored
 from care.demo.running import BANK, fresh
 from care.evaluate import Observer, Study, knn_predict, tuned_logistic
 from care.evaluate.comparison.quantities import Quantity
@@ -45,23 +46,26 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class HueDemo:
-    """Encoders by name, the share of the pictures they learned from, and how many others they were measured on."""
+    """Encoders by name, the share of the pictures they learned from, how many others they were measured on, and with
+    how many threads."""
 
     encoders: Mapping[str, Kept]
     share: float
     tested: int
+    threads: int = 1
 
 
 def demonstrate_hue(out: Path, seed: int = 0, lesson: Lesson = HUE, watch: Watch = lambda *words: None) -> HueDemo:
     """Train and measure both encoders, in a run folder each below `out`, on as many pictures as there is time for."""
     jobs = fresh(lesson, out, seed)
-    watch("timing a few steps", 0, 1)
-    share = affordable(sum(seconds_of(job) for job in jobs.values()))
-    watch("timing a few steps", 1, 1)
-    if share < 1:
-        jobs = fresh(lesson.with_share(share), out, seed)
-    encoders = {name: _show(name, job, watch) for name, job in jobs.items()}
-    return HueDemo(encoders, share, len(next(iter(jobs.values())).heldout))
+    with threads_restored():
+        watch("timing a few steps", 0, 1)
+        share = affordable(least_seconds(list(jobs.values())))
+        watch("timing a few steps", 1, 1)
+        if share < 1:
+            jobs = fresh(lesson.with_share(share), out, seed)
+        encoders = {name: _show(name, job, watch) for name, job in jobs.items()}
+        return HueDemo(encoders, share, len(next(iter(jobs.values())).heldout), torch.get_num_threads())
 
 
 def _show(name: str, job: Job, watch: Watch) -> Kept:

@@ -1,6 +1,9 @@
 """What the short demo says: a headline, three numbers in words, and a page that opens with the pictures."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+
+from torch import Tensor
 
 from care import __version__
 from care.demo.hue import HueDemo, Kept
@@ -10,7 +13,7 @@ from care.evaluate.comparison.paired import Difference
 from care.evaluate.comparison.quantities import Quantity
 from care.evaluate.observer import EMBEDDING
 from care.report import neighbors_figure, training_figure
-from care.report.page import Page, Picture, Points, Section, Table
+from care.report.page import Page, Picture, Points, Row, Section, Table
 
 # What the rows of the table mean.
 MEANINGS = {
@@ -27,7 +30,8 @@ UNDECIDED = 0.03  # of accuracy: what may be lost by as much is not called the s
 
 LEAD = (
     "Both encoders were just trained here, without labels, on views of generated shapes whose hue, too, is drawn at "
-    "random. Each picture on the left was recolored; beside it are the five test pictures whose embeddings are nearest."
+    "random: SimCLR, as is usual, and SimCLR with --keep hue. Each picture on the left was recolored; beside it are "
+    "the five test pictures that the encoder takes for most alike."
 )
 
 
@@ -76,9 +80,15 @@ def hue_page(demo: HueDemo, seconds: float) -> Page:
         Section("What to do next", [NEXT], folded=True),
     ]
     config = demo.encoders[SIMCLR].config
-    trained = f"{config.model}, {config.epochs} epochs of {config.limit:,} pictures, seed {config.seed}"
+    trained = (
+        f"{config.model}, {config.epochs} epochs of {config.limit:,} pictures, seed {config.seed}, {_threads(demo)}"
+    )
     footer = f"Made by care demo, version {__version__}, in {seconds:.0f} seconds: {trained}. {shortened(demo)}".strip()
     return Page(headline(demo), LEAD, sections, footer)
+
+
+def _threads(demo: HueDemo) -> str:
+    return f"{demo.threads} thread{'s' if demo.threads > 1 else ''}"
 
 
 NEXT = (
@@ -97,17 +107,14 @@ def table(demo: HueDemo) -> Table:
     return Table(["", *demo.encoders, "difference, at 95 %"], rows, "", MEANINGS)
 
 
-def _gallery(demo: HueDemo) -> Picture:
-    pictures = {name: kept.pictures for name, kept in demo.encoders.items()}
-    first = next(iter(pictures.values()))
-    figure = neighbors_figure(
-        first["queries"],
-        first["jittered"],
-        {name: drawn[EMBEDDING] for name, drawn in pictures.items()},
-        right={name: drawn[f"{EMBEDDING}/right"] for name, drawn in pictures.items()},
-    )
-    alt = "Pictures, the same recolored, and the five nearest test pictures of each by the embeddings of both encoders."
-    return Picture(figure, alt)
+def _gallery(demo: HueDemo) -> Row:
+    return Row([_neighbors(name, kept.pictures) for name, kept in demo.encoders.items()])
+
+
+def _neighbors(name: str, drawn: Mapping[str, Tensor]) -> Picture:
+    found, right = {name: drawn[EMBEDDING]}, {name: drawn[f"{EMBEDDING}/right"]}
+    figure = neighbors_figure(drawn["queries"], drawn["jittered"], found, right=right)
+    return Picture(figure, f"Pictures, the same recolored, and the five nearest test pictures by the encoder: {name}.")
 
 
 def _caveats(demo: HueDemo) -> list[str]:

@@ -1,30 +1,63 @@
 """How much this computer can train while someone waits: a few steps are timed before all of them are done."""
 
 import itertools
+import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from statistics import median
+
+import torch
 
 from care.train.job import Job
 from care.train.state import build_state
 from care.train.step import Step
 
-PATIENCE = 90.0  # seconds for everything
+PATIENCE = 150.0  # seconds for everything: quiet cores need half of that
 REST = 0.4  # what is not training (data, measuring, drawing) takes of the time of training on all pictures
-SHARES = (1.0, 0.5, 0.25)  # of the pictures: with less, there is no class to speak of
-TIMED_STEPS = 4
+SHARES = (1.0, 0.75, 0.5, 0.25)  # of the pictures: with less, there is no class to speak of
+TIMED_STEPS = 5
 
 
-def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter) -> float:
-    """How long training will take, by the median of some steps of a network that is thrown away."""
+@contextmanager
+def threads_restored() -> Iterator[None]:
+    """Whatever number of threads is chosen inside, torch has as many as before afterwards."""
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def least_seconds(jobs: Sequence[Job]) -> float:
+    """How long training will take, with one thread or with all: torch is left with what is faster.
+
+    Threads wait for each other after every layer. Where other programs use the cores, one of them is always late.
+    """
+    every = torch.get_num_threads()
+    torch.set_num_threads(1)
+    alone = [seconds_of(job) for job in jobs]
+    if every == 1:
+        return sum(alone)
+    torch.set_num_threads(every)
+    speedup = alone[0] / seconds_of(jobs[0], most=alone[0] * TIMED_STEPS / jobs[0].total_steps)
+    torch.set_num_threads(every if speedup > 1 else 1)
+    return sum(alone) / max(speedup, 1.0)
+
+
+def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter, most: float = math.inf) -> float:
+    """How long training will take, by the median of some steps of a network that is thrown away.
+
+    No further step is timed when `most` seconds are over.
+    """
     state = build_state(job.config, job.samples, job.processes)
     step = Step(state, job.config, job.processes, job.steps_per_epoch)
     batch, at = job.samples.limit(job.config.batch_size).inputs, [clock()]
-    for _ in range(min(TIMED_STEPS, job.total_steps)):
+    while len(at) <= min(TIMED_STEPS, job.total_steps) and at[-1] - at[0] < most:
         step([batch], epoch=0)
         at.append(clock())
-    # The first step also loads and plans, once.
-    return job.total_steps * median(after - before for before, after in itertools.pairwise(at[1:]))
+    steps = [after - before for before, after in itertools.pairwise(at)]
+    return job.total_steps * median(steps[1:] or steps)  # the first one also loads and plans, once
 
 
 def affordable(seconds: float, shares: Iterable[float] = SHARES) -> float:

@@ -23,9 +23,8 @@ def orbit_figure(orbits: Mapping[str, Float[Tensor, "inputs angles d"]]) -> Figu
             ax.plot(*curve.mT, color="0.8", linewidth=0.8, zorder=1)
             dots = ax.scatter(*curve.mT, c=angle, cmap="twilight", s=9, zorder=2)
         ax.set(title=name, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
-    figure.colorbar(
-        dots, ax=list(axes), label="rotation of the input (degrees)", ticks=[0, 90, 180, 270, 360], shrink=0.8
-    )
+    bar = figure.colorbar(dots, ax=list(axes), label="rotation of the input", shrink=0.8)
+    bar.set_ticks([0, 90, 180, 270, 360], labels=["0°", "90°", "180°", "270°", "360°"])
     return figure
 
 

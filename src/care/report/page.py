@@ -2,6 +2,7 @@
 
 import base64
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -9,12 +10,14 @@ from typing import ClassVar, Literal
 
 import matplotlib
 from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from care.report.drawing import draw
 
 TEMPLATE = "page.html.jinja"
 
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 DOTS_PER_INCH = 144
 LARGEST_SVG = 200_000  # bytes; pictures of pixels, or of thousands of dots, are smaller and faster as PNG
 
@@ -65,7 +68,15 @@ class Points:
     sentences: Sequence[tuple[str, str]]
 
 
-Part = str | Table | Picture | Points  # a text is a paragraph
+@dataclass(frozen=True)
+class Row:
+    """Pictures beside each other; one below the other where there is no room for that."""
+
+    kind: ClassVar[str] = "row"
+    pictures: Sequence[Picture]
+
+
+Part = str | Table | Picture | Points | Row  # a text is a paragraph
 
 
 @dataclass(frozen=True)
@@ -94,8 +105,14 @@ class Page:
     def html(self) -> str:
         """The page. Whatever text it was given is shown as it is: no text becomes markup."""
         environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        environment.filters["unbroken"] = unbroken
         template = files("care.report").joinpath(TEMPLATE).read_text(encoding="utf-8")
         return environment.from_string(template).render(page=self)
+
+
+def unbroken(text: str) -> Markup:
+    """The text, escaped, in which an option such as --keep stays on one line."""
+    return Markup(OPTION.sub(r'<span class="option">\g<0></span>', str(escape(text))))
 
 
 def _drawn(figure: Figure, kind: Literal["png", "svg"]) -> bytes:

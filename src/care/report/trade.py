@@ -6,10 +6,11 @@ from statistics import fmean, stdev
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from care.report.look import INK, LABEL, SMALL, dark, finite, literal, model_colors, tidy
+from care.report.apart import Point, names_apart
+from care.report.look import INK, LABEL, finite, model_colors, tidy
 
 Seeds = Sequence[float]
-Points = Sequence[tuple[float, float]]
+Points = Sequence[Point]
 
 
 def trade_figure(points: Mapping[str, tuple[Seeds, Seeds]], across: str, up: str, base: str | None = None) -> Figure:
@@ -24,18 +25,35 @@ def trade_figure(points: Mapping[str, tuple[Seeds, Seeds]], across: str, up: str
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     ax = figure.add_subplot()
     tidy(ax)
-    for name, color in model_colors(known).items():
-        x, y = known[name]
-        at = (fmean(x), fmean(y))
-        across_seeds, up_seeds = (stdev(seeds) if len(seeds) > 1 else None for seeds in (x, y))
-        ax.errorbar(*at, up_seeds, across_seeds, fmt="o", color=color, markersize=6, linewidth=1.2)
-        ax.annotate(literal(name), at, (6, 4), textcoords="offset points", fontsize=SMALL, color=dark(color))
-    if base in known:
-        x, y = known[base]
-        ax.axvline(fmean(x), color="0.6", linewidth=0.8, linestyle="--", zorder=0)
-        ax.axhline(fmean(y), color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+    means = {name: (fmean(x), fmean(y)) for name, (x, y) in known.items()}
+    spreads = {name: (_spread(x), _spread(y)) for name, (x, y) in known.items()}
+    colors = model_colors(known)
+    for name, (x, y) in means.items():
+        dx, dy = spreads[name]
+        ax.errorbar(x, y, dy or None, dx or None, fmt="o", color=colors[name], markersize=5, linewidth=1, capsize=3)
     _finish(ax, across, up)
+    dashed = _through(ax, means[base]) if base in means else []
+    names_apart(ax, means, colors, [*dashed, *(bar for name in means for bar in _bars(means[name], spreads[name]))])
     return figure
+
+
+def _spread(seeds: Seeds) -> float:
+    return stdev(seeds) if len(seeds) > 1 else 0.0
+
+
+def _bars(mean: Point, spread: Point) -> list[tuple[Point, Point]]:
+    """The ends of both bars."""
+    (x, y), (dx, dy) = mean, spread
+    return [((x - dx, y), (x + dx, y)), ((x, y - dy), (x, y + dy))]
+
+
+def _through(ax: Axes, point: Point) -> list[tuple[Point, Point]]:
+    """Draw dashed lines through a point, to the edges; their ends."""
+    (x, y), (left, right), (low, high) = point, ax.get_xlim(), ax.get_ylim()
+    ax.axvline(x, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+    ax.axhline(y, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
+    ax.set(xlim=(left, right), ylim=(low, high))
+    return [((x, low), (x, high)), ((left, y), (right, y))]
 
 
 def path_figure(paths: Mapping[str, Points], across: str, up: str) -> Figure:
@@ -47,14 +65,13 @@ def path_figure(paths: Mapping[str, Points], across: str, up: str) -> Figure:
     figure = Figure(figsize=(7.2, 5.0), layout="constrained")
     ax = figure.add_subplot()
     tidy(ax)
-    for name, color in model_colors(known).items():
-        x, y = zip(*known[name], strict=True)
-        ax.plot(x, y, "-", color=color, linewidth=1.2)
-        ax.scatter(x, y, [12 * (1 + i) for i in range(len(x))], color=color, zorder=3)
-        ax.annotate(
-            literal(name), (x[-1], y[-1]), (6, 4), textcoords="offset points", fontsize=SMALL, color=dark(color)
-        )
+    colors = model_colors(known)
+    for name, points in known.items():
+        x, y = zip(*points, strict=True)
+        ax.plot(x, y, "-", color=colors[name], linewidth=1.2)
+        ax.scatter(x, y, [12 * (1 + i) for i in range(len(x))], color=colors[name], zorder=3)
     _finish(ax, across, up)
+    names_apart(ax, {name: points[-1] for name, points in known.items()}, colors)
     return figure
 
 
