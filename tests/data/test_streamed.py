@@ -27,6 +27,7 @@ from PIL import Image
 
 import care.data
 from care.data import batches
+from care.data.readers import read_folder
 from care.data.registry import heldout_split, is_streamed, known_splits
 from care.data.samples import SHARDS_AT_ONCE
 from care.data.streamed import indexes, tables
@@ -237,6 +238,11 @@ def test_shards_without_a_split_are_all_for_training(tmp_path):
     shutil.copy(next(folder.glob("*.tar")), folder / "more.parquet")
     with pytest.raises(ValueError, match=r"shards of several kinds, \.parquet, \.tar: keep one of them"):
         open_pictures(folder, "train", SIDE)
+
+
+def test_shards_that_somebody_wants_to_prepare_are_told(tmp_path):
+    with pytest.raises(ValueError, match=r"has shards and no pictures: they are not prepared, care train --data .*/a/"):
+        read_folder(write_tars(tmp_path / "a", 6), "train", SIDE)
 
 
 def test_the_index_of_archives_is_kept_until_they_change(tmp_path, monkeypatch):
