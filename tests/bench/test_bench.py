@@ -247,7 +247,7 @@ def test_numbers_that_are_missing_are_dashes():
 def test_parts_come_in_their_order():
     assert chosen_parts(["loader", "train"]) == ["train", "loader"]
     assert chosen_parts([]) == ["train", "augment", "loader", "scaling", "start"]
-    assert chosen_parts(["all"]) == [*chosen_parts([]), "methods"]
+    assert chosen_parts(["all"]) == [*chosen_parts([]), "methods", "photos"]
 
 
 @pytest.mark.parametrize("batch", [4, 6, 7, 64, 100, 256])

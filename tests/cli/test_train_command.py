@@ -1,14 +1,16 @@
 """`care train`, from the command to the run folder, on pictures of one's own."""
 
 import json
+import queue
 import re
+import threading
 
 import pytest
 import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from care.cli import app
+from care.cli import app, training
 from care.cli.training import with_kept
 from care.data import load
 from care.train import Config, keeping, recipe
@@ -23,6 +25,18 @@ def run(*args, code=0):
     result = CliRunner().invoke(app, [str(arg) for arg in args], env={"NO_COLOR": "1", "COLUMNS": "200"})
     assert result.exit_code == code, result.output
     return result.output
+
+
+def test_a_long_search_for_pictures_is_said_by_the_first_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "SECONDS_OF_SILENCE", 0.0)
+    said = queue.Queue()
+    with training.patience(f"{tmp_path}/", said.put):
+        assert said.get(timeout=30) == f"finding the pictures in {tmp_path}/, and how large they are …"
+    monkeypatch.setattr(threading.Timer, "start", lambda timer: said.put("nothing should be said"))
+    for data, rank in ((f"{tmp_path}/", "1"), ("shapes", "0"), (None, "0")):
+        monkeypatch.setenv("RANK", rank)
+        with training.patience(data, said.put):
+            assert said.empty()
 
 
 def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):

@@ -109,7 +109,7 @@ def test_what_is_not_there_is_told_in_a_sentence(tmp_path, name, split, message)
 
 
 def test_a_path_that_is_no_store(tmp_path):
-    with pytest.raises(ValueError, match="is not an image store"):
+    with pytest.raises(ValueError, match="nowhere is not a folder: expected that of a store, of pictures or of shards"):
         load(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="has no folders of classes and no pictures"):
         load(tmp_path)

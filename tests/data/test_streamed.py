@@ -27,6 +27,7 @@ from PIL import Image
 
 import care.data
 from care.data import batches
+from care.data.readers import read_folder
 from care.data.registry import heldout_split, is_streamed, known_splits
 from care.data.samples import SHARDS_AT_ONCE
 from care.data.streamed import indexes, tables
@@ -170,8 +171,20 @@ def test_many_that_cannot_be_read_are_an_error(tmp_path):
     samples = open_pictures(folder, "train", SIDE, workers=1)
     with (
         warnings.catch_warnings(action="ignore"),
-        pytest.raises(ValueError, match=r"11 of 22 pictures cannot be read: .*png"),
+        pytest.raises(OSError, match=r"11 of 22 pictures cannot be read, the first of them: .*png"),
     ):
+        list(batches(samples, torch.arange(N).split(11), "cpu"))
+
+
+@pytest.mark.parametrize("kind", ["files", "tars", "parquet"])
+def test_pictures_that_are_gone_are_an_error_that_names_one(kind, tmp_path):
+    """An OSError, which ends a training in one line; an Arrow file that is mapped stays until it is let go."""
+    folder = WRITERS[kind](tmp_path / "photos", N)
+    samples = open_pictures(folder, "train", SIDE, workers=1)
+    for file in folder.rglob("*.*"):
+        file.unlink()
+    gone = r"22 of 22 pictures cannot be read, the first of them: .*photos.* cannot be read"
+    with pytest.raises(OSError, match=gone):
         list(batches(samples, torch.arange(N).split(11), "cpu"))
 
 
@@ -227,6 +240,11 @@ def test_shards_without_a_split_are_all_for_training(tmp_path):
         open_pictures(folder, "train", SIDE)
 
 
+def test_shards_that_somebody_wants_to_prepare_are_told(tmp_path):
+    with pytest.raises(ValueError, match=r"has shards and no pictures: they are not prepared, care train --data .*/a/"):
+        read_folder(write_tars(tmp_path / "a", 6), "train", SIDE)
+
+
 def test_the_index_of_archives_is_kept_until_they_change(tmp_path, monkeypatch):
     folder, kept = write_tars(tmp_path / "a", 6, shards=2), tmp_path / "indexes"
     first = open_pictures(folder, "train", SIDE, indexes=kept)
@@ -274,6 +292,36 @@ def test_tables_of_other_shapes(tmp_path):
     assert open_pictures(tmp_path, "train", SIDE).classes == ("0", "1")
     pq.write_table(pa.table({"text": ["no", "picture"]}), tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="has no column of pictures, only text: expected image"):
+        open_pictures(tmp_path, "train", SIDE)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_table_that_is_damaged_or_of_another_shape_is_named(kind, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = WRITERS[kind](tmp_path, 8)
+    *_, last = sorted(folder.rglob(f"*.{kind}"))
+    last.write_bytes(last.read_bytes()[:700])
+    with pytest.raises(ValueError, match=rf"{last.name} cannot be read as a table of pictures as the first one: \w"):
+        open_pictures(folder, "train", SIDE)
+    tables._record_batches.cache_clear()
+    other = pa.table({"picture": [encoded(0)]})
+    if kind == "parquet":
+        pq.write_table(other, last)
+    else:
+        with pa.ipc.new_stream(last, other.schema) as file:
+            file.write_table(other)
+    with pytest.raises(ValueError, match=rf"{last.name} cannot be read as a table .*image"):
+        open_pictures(folder, "train", SIDE)
+
+
+def test_an_arrow_stream_without_rows_is_told(tmp_path):
+    import pyarrow as pa
+
+    with pa.ipc.new_stream(tmp_path / "a.arrow", pa.schema([("image", pa.binary())])):
+        pass
+    with pytest.raises(ValueError, match=r"there is no row in .*a\.arrow"):
         open_pictures(tmp_path, "train", SIDE)
 
 

@@ -120,7 +120,7 @@ def outcomes(folder, pattern, versions):
             else:
                 # Where a digit of the path to the data or of a number of samples has changed or is gone, it is the data
                 # that cannot be read, or is too little.
-                said = ("is not an image store", "do not fill one batch")
+                said = ("is not a folder", "is not an image store", "do not fill one batch")
                 elsewhere = pattern == "run/config.toml" and any(words in message for words in said)
                 assert file.name in message or elsewhere, f"{kind}: {message}"
                 assert "\n" not in message

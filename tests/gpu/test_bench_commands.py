@@ -33,6 +33,13 @@ def test_loader(gpu, tmp_path):
     assert any(row["name"].endswith("JPEG files, decoded by the GPU") for row in rows) == (gpu == "cuda")
 
 
+def test_photos(gpu, tmp_path):
+    alone, *fed = bench(gpu, tmp_path, "photos")
+    assert 0 < alone["views_share"] < 1
+    assert any(row["name"].endswith("JPEG files, decoded by the GPU") for row in fed) == (gpu == "cuda")
+    assert all(0 <= row["waiting_share"] < 1 for row in fed)
+
+
 def test_methods(gpu, tmp_path):
     rows = bench(gpu, tmp_path, "methods", "--only", "augself", "--only", "byol")
     assert [row["name"] for row in rows] == ["byol", "augself"]

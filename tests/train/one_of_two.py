@@ -89,6 +89,7 @@ def main():
         "gradient": spoiled_gradient(config, folder / "spoiled", rank),
         "blocked": ending(run, config, folder / "blocked", False, block),
         "held": ending(prepare, config, folder / "held"),
+        "other": ending(prepare, config.replace(data=str(folder / f"data{rank or ''}")), folder / "other"),
     }
     (folder / f"report-{rank}.json").write_text(json.dumps(report))
     sys.argv = ["care", "train", "--config", str(folder / "config.toml"), "--epochs", "1000"]

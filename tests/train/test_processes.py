@@ -43,6 +43,7 @@ def folder(tmp_path_factory):
     settings = {"equivariance": "care", "care_weight": 1.0, "optimizer": "sgd", "learning_rate": 1e-5}
     config = small_config(small_data(folder / "data"), epochs=EPOCHS, evaluate_every=EPOCHS, **settings)
     (folder / "config.toml").write_text(config.to_toml())
+    small_data(folder / "data1", pixels=14)
     train(prepare(config, folder / "one"))
     with pytest.raises(Interrupted):
         train(prepare(config, folder / "one to two"), StopAfter(2))
@@ -149,6 +150,13 @@ def test_what_the_first_process_cannot_do_stops_both(reports):
     assert "another run is writing to" in reports[0]["held"]
     for end in ("blocked", "held"):
         assert reports[1][end] == "OSError: rank 0 had to stop: its error says why"
+
+
+def test_processes_that_find_different_pictures_do_not_begin(folder, reports):
+    """As on two machines of which one has an older copy of the data."""
+    for report in reports:
+        assert "the processes find different samples in" in report["other"]
+    assert not (folder / "other").exists()
 
 
 def worker(launcher, rank):

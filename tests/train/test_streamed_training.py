@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -67,6 +68,49 @@ def test_processes_share_the_batches_of_one_from_any_step_on(kind, tmp_path, mon
         assert [list(chain.from_iterable(parts)) for parts in zip(*shares, strict=True)] == alone
     assert read(0, 1, 1, STEPS + 2) == alone[2:]
     assert alone != read(0, 1, 0, 0)
+
+
+TOGETHER = """
+import sys, pytest
+from care.train import distributed
+from care.train.job import Saving
+from test_streamed_training import KILLED_IN, Path, Seen, config_of, loop, prepare, train
+
+loop.STEPS_BETWEEN_MESSAGES = 1  # epochs have three steps
+data, run, folder = map(Path, sys.argv[1:])
+rank, first = distributed.start("cpu").rank, not folder.joinpath("again").exists()
+seen = Seen(folder / f"seen-{rank}", pytest.MonkeyPatch(), KILLED_IN if first else None)
+train(prepare(config_of(data), run, resume=True, saving=Saving(minutes=0.0)), seen)
+"""
+
+
+@pytest.mark.faults
+def test_two_processes_that_are_killed_within_an_epoch_see_no_picture_twice(tmp_path, monkeypatch):
+    """Both are killed by torchrun, one after the other; every picture of an epoch is seen once, by one of them."""
+    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
+    config = config_for(write_tars, tmp_path / "photos")
+    (tmp_path / "program.py").write_text(TOGETHER)
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += [tmp_path / "program.py", config.data, tmp_path / "run", tmp_path]
+    seen = [tmp_path / "seen-0", tmp_path / "seen-1"]
+    with subprocess.Popen(command, env=environment) as launcher:
+        wait_until(lambda: launcher.poll() is not None or min(map(last_step, seen)) == KILLED_IN)
+        os.kill(children_of(launcher.pid)[0], signal.SIGKILL)
+        assert launcher.wait(timeout=120) != 0
+    before = [len(lines_of(file)) for file in seen]
+    (tmp_path / "again").touch()
+    subprocess.run(command, env=environment, check=True)
+    again = [lines_of(file)[n:] for file, n in zip(seen, before, strict=True)]
+    went_on = again[0][0][1]
+    assert again[1][0][1] == went_on
+    assert STEPS + 1 < went_on <= KILLED_IN
+    steps = [lines_of(file)[: went_on - 1] + lines for file, lines in zip(seen, again, strict=True)]
+    assert [[step for _, step, _ in lines] for lines in steps] == 2 * [list(range(1, EPOCHS * STEPS + 1))]
+    for epoch in range(EPOCHS):
+        numbers = [n for lines in steps for e, _, batch in lines if e == epoch for n in batch]
+        assert sorted(numbers) == list(range(N))
 
 
 # In a process of its own: a fork of this one would have the locks of threads that it does not have.

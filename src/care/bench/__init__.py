@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from care.bench.augmenting import measure_augmenting
 from care.bench.loader import measure_loader
 from care.bench.methods import check_methods, measure_methods
+from care.bench.photos import check_networks, measure_photos
 from care.bench.results import Report, Table, headline
 from care.bench.saying import Say, silent, under
 from care.bench.scaling import measure_scaling, measure_start
@@ -18,11 +19,21 @@ PARTS: dict[str, Callable[[Settings, Say], Table]] = {
     "scaling": measure_scaling,
     "start": measure_start,
     "methods": measure_methods,
+    "photos": measure_photos,
 }
 ALL = "all"
-ON_REQUEST = ("methods",)  # a row for each of two dozen: minutes, where the others take two together
+ON_REQUEST = ("methods", "photos")  # two dozen rows, and large networks: minutes, where the others take two together
 
-__all__ = ["ALL", "PARTS", "Table", "check_methods", "chosen_parts", "default_settings", "measure_speed"]
+__all__ = [
+    "ALL",
+    "PARTS",
+    "Table",
+    "check_methods",
+    "check_networks",
+    "chosen_parts",
+    "default_settings",
+    "measure_speed",
+]
 
 
 def chosen_parts(names: Sequence[str]) -> list[str]:

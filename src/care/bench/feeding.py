@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from care.bench.clock import time_calls
+from care.bench.clock import Timing, time_calls
 from care.bench.results import Row
 from care.bench.saying import Say, then_measuring
 from care.bench.settings import CARE_SETTINGS, Settings
@@ -23,27 +23,33 @@ NOTE = "Waiting: 1 − (a CARE step on one batch that is there) / (a CARE step o
 class FedStep:
     """A CARE step for batches of one shape: how long it takes alone, and on the batches of several streams."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, **chosen: Any) -> None:
         self.settings, self.processes = settings, distributed.start(settings.device)
-        self.step: Step | None = build_step(settings, self.processes, **CARE_SETTINGS)
-        self.alone: float | None = None
+        self.step: Step | None = build_step(settings, self.processes, **CARE_SETTINGS, **chosen)
+        self.alone: Timing | None = None
+
+    def time_alone(self, batch: Tensor, say: Say) -> Timing:
+        """A step on a batch that is there."""
+        step, seconds = self.step, self.settings.seconds
+        assert step is not None
+        say(f"a CARE step on one batch: {building(self.settings)}")
+        calls, begun = warmup_calls(step), then_measuring(say, "step", seconds)
+        self.alone = time_calls(lambda: step([batch], 0), self.processes.device, seconds, calls, begun=begun)
+        return self.alone
 
     def measure(self, stream: Stream, say: Say) -> Row:
         """The quantities of a row; the stream is closed."""
         step, device, seconds = self.step, self.processes.device, self.settings.seconds
         assert step is not None
         try:
-            if self.alone is None:
-                say(f"a CARE step on one batch: {building(self.settings)}")
-                batch, calls, begun = next(stream), warmup_calls(step), then_measuring(say, "step", seconds)
-                self.alone = time_calls(lambda: step([batch], 0), device, seconds, calls, begun=begun).median
-            say(f"{1e3 * self.alone:.1f} ms a step alone; fed, measuring for {seconds:g} s")
+            alone = (self.alone or self.time_alone(next(stream), say)).median
+            say(f"{1e3 * alone:.1f} ms a step alone; fed, measuring for {seconds:g} s")
             fed = time_calls(lambda: step([next(stream)], 0), device, seconds).median
         finally:
             stream.close()
-        share = max(0.0, 1 - self.alone / fed)
+        share = max(0.0, 1 - alone / fed)
         say(f"{1e3 * fed:.1f} ms a step fed, of which it waits for {share:.1%}")
-        return {"waiting_share": share, "ms_per_step": 1e3 * fed, "alone_ms": 1e3 * self.alone}
+        return {"waiting_share": share, "ms_per_step": 1e3 * fed, "alone_ms": 1e3 * alone}
 
     def forget(self) -> None:
         """Give back the memory of the step: at 224 pixels two of them do not fit on a GPU."""

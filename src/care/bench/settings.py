@@ -20,6 +20,11 @@ CARE_SETTINGS: dict[str, Any] = {"equivariance": "care", "care_weight": mean_wei
 MOST_PROCESSES, LARGEST_STORE = 1024, 1 << 38  # bytes
 STORE_BYTES = 4_000_000_000  # that the store has at most, unless a number of images is chosen
 
+# What is measured on photos; on a CPU something as small as can be, to see that it works.
+NETWORKS_ON_GPU, NETWORKS_ON_CPU = ("resnet50", "vit_small_patch16_224"), ("test_resnet", "test_vit")
+PHOTOS_ON_GPU = {"size": 224, "batch_size": 128, "seconds": 2.0}
+PHOTOS_ON_CPU = {"size": 64, "batch_size": 16, "seconds": 1.0, "images": 512}
+
 # The methods whose training step is measured, by the name of their row.
 METHODS: dict[str, dict[str, Any]] = {
     "SimCLR": {},
@@ -33,7 +38,7 @@ METHODS: dict[str, dict[str, Any]] = {
 class Settings:
     """The sizes of a measurement. `seconds` is for each row, `batch_size` for each process, `images` for the store.
 
-    `methods` are those that are compared with SimCLR, by name; none means all.
+    `methods` are those that are compared with SimCLR, by name; none means all. `networks` are measured on photos.
     """
 
     device: str
@@ -45,6 +50,7 @@ class Settings:
     compile: bool
     images: int
     methods: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.device != "cpu" and not self.on_gpu:
@@ -107,17 +113,24 @@ class Settings:
         return Samples(self.random_images(n), torch.zeros(n, dtype=torch.int64), ("noise",), name="random")
 
 
-def default_settings(device: str = "auto", **chosen: Any) -> Settings:
+def default_settings(device: str = "auto", photos: bool = False, **chosen: Any) -> Settings:
     """The paper's sizes on a GPU, and on a CPU sizes with which everything ends in about two minutes.
 
-    What is None in `chosen` is left at its default.
+    What is None in `chosen` is left at its default. Of `photos` alone, the default sizes are those of ImageNet.
     """
-    device, size = resolve_device(device), chosen.get("size") or 32
+    device = resolve_device(device)
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    networks = NETWORKS_ON_GPU if device.startswith("cuda") else NETWORKS_ON_CPU
+    chosen = {"networks": (chosen["model"],) if "model" in chosen else networks, **chosen}
+    if photos:
+        sizes = PHOTOS_ON_GPU if device.startswith("cuda") else PHOTOS_ON_CPU
+        chosen = {"model": networks[0], **sizes, **chosen}
+    size = chosen.get("size", 32)
     if device.startswith("cuda"):
         gpus = torch.cuda.device_count()
         known: dict[str, Any] = {
             "model": "resnet18", "batch_size": 256, "size": 32, "seconds": 5.0, "compile": True,
-            "images": max(chosen.get("batch_size") or 256, min(50_000, STORE_BYTES // (3 * size**2))),
+            "images": max(chosen.get("batch_size", 256), min(50_000, STORE_BYTES // (3 * size**2))),
             "processes": tuple(2**k for k in range(gpus.bit_length())),
         }  # fmt: skip
     else:
@@ -125,4 +138,4 @@ def default_settings(device: str = "auto", **chosen: Any) -> Settings:
             "model": "test_resnet", "batch_size": 64, "size": 32, "seconds": 2.0, "compile": False, "images": 10_000,
             "processes": (1, 2),
         }  # fmt: skip
-    return Settings(device=device, **known | {name: value for name, value in chosen.items() if value is not None})
+    return Settings(device=device, **known | chosen)

@@ -4,7 +4,8 @@ import importlib.util
 import io
 import math
 import tarfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -19,10 +20,12 @@ from care.bench.saying import Say, under
 from care.bench.settings import Settings
 from care.data import Samples, batches
 from care.data.pool import cores_of_this_process
+from care.data.streamed.gpu_decoders import nvjpeg
 from care.data.streamed.opening import open_pictures
 from care.data.streamed.pictures import Decoder
 from care.train.job import decoded_pixels
 
+FILES = "JPEG files"
 MOST_PHOTOS, DIFFERENT, SHARDS, ROWS_PER_GROUP = 4096, 64, 16, 100
 WIDTH, HEIGHT = 9 / 4, 27 / 16  # of a photo, in sides of a view: 504 × 378 pixels for 224, as ImageNet's mostly are
 DECODERS: tuple[tuple[Decoder, str], ...] = (("cpu", ""), ("gpu", ", decoded by the GPU"))
@@ -35,26 +38,54 @@ NOTE = (
 
 def measure_streaming(settings: Settings, folder: Path, say: Say) -> tuple[list[Row], str]:
     """A row for each kind of source, on a GPU another one for it as the decoder; and what has to be said about them."""
-    photos, side = photos_of(settings.size), decoded_pixels(settings.config()) or settings.size
-    n = max(settings.batch_size, min(settings.images, MOST_PHOTOS))
     fed, rows = FedStep(settings) if settings.on_gpu else None, list[Row]()
+    for name, samples in photo_sources(settings, folder, say):
+        say(f"{name}: measuring for {settings.seconds:g} s")
+        rows.append({"name": f"not prepared, {name}", **rate(samples, settings)})
+        if fed is not None:
+            rows[-1] |= fed.measure(endless(samples, settings), under(say, f"fed from {name}"))
+    return rows, note(settings)
+
+
+def photo_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[str, Samples]]:
+    """The same photos as every kind of source, each written when it is asked for; on a GPU once for either decoder."""
+    photos, side = photos_of(settings.size), decoded_side(settings)
+    n, decoders = max(settings.batch_size, min(settings.images, MOST_PHOTOS)), _decoders(settings, say)
     for name, write in WRITERS.items():
         if write in NEED_PYARROW and importlib.util.find_spec("pyarrow") is None:
             continue
         say(f"writing {n:,} photos, {name}")
         write(folder / name, [photos[i % len(photos)] for i in range(n)])
-        for decoder, words in DECODERS[: 2 if settings.on_gpu else 1]:
-            samples = open_pictures(folder / name, "train", side, decoder=decoder)
-            say(f"{name}{words}: measuring for {settings.seconds:g} s")
-            rows.append({"name": f"not prepared, {name}{words}", **_rate(samples, settings)})
-            if fed is not None:
-                rows[-1] |= fed.measure(_endless(samples, settings), under(say, f"fed from {name}{words}"))
+        for decoder, words in decoders:
+            yield f"{name}{words}", open_pictures(folder / name, "train", side, decoder=decoder)
+
+
+def _decoders(settings: Settings, say: Say) -> tuple[tuple[Decoder, str], ...]:
+    """Who can decode here: the CPU, and a GPU that does."""
+    device = torch.device(settings.device)
+    try:
+        if device.type == "cuda":
+            nvjpeg(device)
+    except ValueError as error:
+        say(str(error))
+        return DECODERS[:1]
+    return DECODERS if settings.on_gpu else DECODERS[:1]
+
+
+def decoded_side(settings: Settings) -> int:
+    """The side of the squares that photos are decoded to."""
+    return decoded_pixels(settings.config()) or settings.size
+
+
+def note(settings: Settings) -> str:
+    """What the photos are, and who decodes them."""
+    photos, workers = photos_of(settings.size), cores_of_this_process()
     width, height = Image.open(io.BytesIO(photos[0])).size
     kilobytes = sum(map(len, photos)) / len(photos) / 1e3
-    workers = cores_of_this_process()
-    return rows, NOTE.format(width=width, height=height, kilobytes=kilobytes, workers=workers, side=side)
+    return NOTE.format(width=width, height=height, kilobytes=kilobytes, workers=workers, side=decoded_side(settings))
 
 
+@cache
 def photos_of(size: int) -> list[bytes]:
     """JPEG files of blurred noise with some grain, which take about as many bytes a pixel as photos do."""
     generator, (width, height) = np.random.default_rng(0), (round(WIDTH * size), round(HEIGHT * size))
@@ -70,9 +101,9 @@ def photos_of(size: int) -> list[bytes]:
     return found
 
 
-def _rate(samples: Samples, settings: Settings) -> Row:
+def rate(samples: Samples, settings: Settings) -> Row:
     """How many samples come in a second, when nothing else is done with them."""
-    stream = _endless(samples, settings)
+    stream = endless(samples, settings)
     try:
         seconds = time_calls(lambda: next(stream), torch.device(settings.device), settings.seconds, warmup=1).median
     finally:
@@ -81,7 +112,7 @@ def _rate(samples: Samples, settings: Settings) -> Row:
     return {"samples_per_second": settings.batch_size / seconds, "mb_per_second": bytes_of_batch / seconds / 1e6}
 
 
-def _endless(samples: Samples, settings: Settings) -> Stream:
+def endless(samples: Samples, settings: Settings) -> Stream:
     """Whole pictures in the orders of epochs without end; full batches, as in training."""
     full = len(samples) // settings.batch_size * settings.batch_size
     order = (rows for epoch in count() for rows in samples.order(0, epoch)[:full].split(settings.batch_size))
@@ -123,7 +154,7 @@ def _write_arrow(folder: Path, photos: Sequence[bytes]) -> None:
 
 
 WRITERS: dict[str, Callable[[Path, Sequence[bytes]], None]] = {
-    "JPEG files": _write_files,
+    FILES: _write_files,
     "tar shards": _write_tars,
     "Parquet": _write_parquet,
     "Arrow": _write_arrow,

@@ -89,7 +89,7 @@ def _ours(settings: Settings, processes: Processes, peak: float, chosen: dict[st
         timing = time_calls(lambda: step([images], epoch=0), device, settings.seconds, calls, begun=begun)
     say(f"{1e3 * timing.median:.1f} ms a step, measuring its phases")
     phases = phase_seconds(step, images, timing.median, settings.seconds)
-    row = _row(step.config, settings.size, timing, peak)
+    row = step_row(step.config, settings.size, timing, peak)
     return row | {f"{name}_ms": 1e3 * value for name, value in phases.items()} | memory
 
 
@@ -106,7 +106,7 @@ def _theirs(settings: Settings, processes: Processes, peak: float, chosen: dict[
             begun = then_measuring(about, "step", settings.seconds)
             timing = time_calls(step, processes.device, settings.seconds, warmup, multiple, begun=begun)
             del step
-        row = _row(settings.config(**chosen), settings.size, timing, peak)
+        row = step_row(settings.config(**chosen), settings.size, timing, peak)
         candidates.append({"workers": workers, "threads": threads, **row, **memory})
     best = min(candidates, key=lambda row: row["ms_per_step"])
     tried = [{key: row[key] for key in ("workers", "threads", "samples_per_second")} for row in candidates]
@@ -131,7 +131,8 @@ def _threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _row(config: Config, size: int, timing: Timing, peak: float) -> Row:
+def step_row(config: Config, size: int, timing: Timing, peak: float) -> Row:
+    """What a step is measured by: its time, its rate, and its share of what the machine can do."""
     flops = step_flops(config, size)
     return {
         "samples_per_second": config.batch_size / timing.median,

@@ -16,7 +16,9 @@ from care.cli.simulation import drawn, simulation
 def bench(
     parts: Annotated[
         list[str] | None,
-        typer.Argument(help="train, augment, loader, scaling, start, methods, or all. Default: all but methods."),
+        typer.Argument(
+            help="train, augment, loader, scaling, start, methods, photos, or all. Default: all but the last two."
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     model: Annotated[
@@ -64,14 +66,16 @@ def bench(
     torchvision on one picture at a time, one forward pass per view. What is being done is said on the error stream.
 
     Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold],
-    [bold]care bench methods --only augself --only equimod[/bold], [bold]care bench scaling --simulate 512[/bold]
+    [bold]care bench methods --only augself --only equimod[/bold], [bold]care bench scaling --simulate 512[/bold],
+    [bold]care bench photos[/bold] (ResNet-50 and ViT-S/16 at 224 pixels, from JPEGs to the step)
     """
     with users_input():
-        from care.bench import check_methods, chosen_parts, default_settings, measure_speed
+        from care.bench import check_methods, check_networks, chosen_parts, default_settings, measure_speed
 
         names = chosen_parts(parts or [])
         settings = default_settings(
             device,
+            photos=names == ["photos"],
             model=model,
             batch_size=batch_size,
             size=size,
@@ -86,6 +90,8 @@ def bench(
         settings.check()
         if "methods" in names:
             check_methods(settings)
+        if "photos" in names:
+            check_networks(settings)
         imagined = simulation(simulate, measured, node, inside, between) if simulate else None
         make_folder(out.absolute().parent)
         claim_file(out)

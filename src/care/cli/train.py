@@ -1,5 +1,6 @@
 """`care train`, `care recipes`: pretrain an encoder."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,16 +64,17 @@ def train(
             raise ValueError("say which run to go on with: --resume --out FOLDER")
         if not (resume or config or recipe_name or "data" in chosen):
             raise ValueError("say what to train on: --data shapes, or another of `care data list`")
-        from care.cli.training import Counted, configuration, run_folder
+        from care.cli.training import Counted, configuration, patience, run_folder
         from care.cli.training_summary import beginning
         from care.train import Saving, Terminal, prepare
         from care.train import train as run_training
         from care.train.loggers import check_loggers, watching
 
-        settings = configuration(chosen, keep, config, recipe_name, out if resume else None)
-        check_loggers(logger or ())
-        folder = out or run_folder(settings, recipe_name)
-        job = prepare(settings, folder, resume, Saving(save_minutes, save_every, keep_every))
+        with patience(chosen.get("data"), partial(typer.echo, err=True)):
+            settings = configuration(chosen, keep, config, recipe_name, out if resume else None)
+            check_loggers(logger or ())
+            folder = out or run_folder(settings, recipe_name)
+            job = prepare(settings, folder, resume, Saving(save_minutes, save_every, keep_every))
         counted = Counted()
         progress = watching(job, log_every, logger or (), Terminal(), counted)
     if job.processes.is_rank_0:

@@ -1,5 +1,9 @@
 """What the options of `care train` amount to: a configuration, a folder, and who watches."""
 
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +11,22 @@ from care.data import load
 from care.data.held_out import usual_validation
 from care.data.registry import is_streamed, known_splits
 from care.train import Config, Progress, keeping, recipe, recommended_config
+
+SECONDS_OF_SILENCE = 3.0
+
+
+@contextmanager
+def patience(data: str | None, say: Callable[[str], object]) -> Iterator[None]:
+    """Say after some seconds that pictures are being found, once for all processes: a million take a while."""
+    line = f"finding the pictures in {data}, and how large they are …"
+    timer = threading.Timer(SECONDS_OF_SILENCE, say, [line])
+    timer.daemon = True
+    if data is not None and is_streamed(data) and os.environ.get("RANK", "0") == "0":
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def configuration(

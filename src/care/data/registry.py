@@ -138,6 +138,8 @@ def load(
         path = Path(name)
         if is_streamed(path):
             return open_pictures(path, split, pixels, indexes=data_root(root) / INDEXES, decoder=decoder)
+        if not path.is_dir():
+            raise ValueError(f"{name} is not a folder: expected that of a store, of pictures or of shards")
         return open_store(path if (path / HEADER).exists() else path / split)
     known = DATA_SETS.get(name)
     if isinstance(known, Generated):

@@ -174,6 +174,11 @@ def text_of_rank_0(text: str) -> str:
     return texts[0]
 
 
+def differs(text: str) -> bool:
+    """Whether any rank has another text than rank 0, on every rank."""
+    return any_rank(text_of_rank_0(text) != text)
+
+
 def on_rank_0(processes: Processes, work: Callable[..., T], *arguments: Any) -> T | None:
     """What `work(*arguments)` returns, on rank 0; None on the others.
 

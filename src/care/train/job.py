@@ -111,8 +111,11 @@ def prepare(
     if resume:
         distributed.on_rank_0(processes, check_unchanged, run, samples)
     check_network(config, samples.source, begins=not (resume and run.has_checkpoint))
+    digest = samples.digest()
+    if distributed.differs(digest):  # or they would share batches that are not the same
+        raise ValueError(f"the processes find different samples in {config.data}: every machine needs the same files")
     lock = distributed.on_rank_0(processes, run.begin, config, resume)
-    return Job(config, run, resume, processes, samples, heldout, samples.digest(), lock, saving or Saving())
+    return Job(config, run, resume, processes, samples, heldout, digest, lock, saving or Saving())
 
 
 def decoded_pixels(config: Config) -> int | None:

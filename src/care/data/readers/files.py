@@ -30,8 +30,11 @@ def picture_paths(folder: Path) -> tuple[list[str], Counter[str]]:
     pictures, others = list[str](), Counter[str]()
     for where, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = filter(is_listed, folders)
+        begin = os.path.join(where, "")
         for name in names:
-            path, ending = os.path.join(where, name), os.path.splitext(name)[1].lower()
+            # By hand: joining and splitting a million paths with os.path takes twice as long as finding the files.
+            path, dot = begin + name, name.rfind(".")
+            ending = name[dot:].lower() if dot > 0 else ""
             if name.startswith("."):
                 others["hidden"] += 1
             elif ending in ENDINGS or _begins_as_a_picture(path):

@@ -10,6 +10,8 @@ from care.data.readers.source import Source
 # The names of the folders of each split, in small or capital letters.
 SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
 
+SHARDS = (".tar", ".parquet", ".arrow")  # files that hold many pictures each, which are not prepared
+
 
 def folder_splits(path: Path) -> tuple[str, ...]:
     """The splits that a folder has: PATH/train, PATH/val …, or only "train" where classes or pictures are in PATH."""
@@ -87,5 +89,7 @@ def no_pictures(folder: Path, classes: tuple[str, ...]) -> str:
     """What to say of a folder of a split in which no picture is found."""
     if classes:
         return f"there is no picture in the folders of classes in {folder}"
+    if any(entry.suffix.lower() in SHARDS for entry in folder.iterdir()):
+        return f"{folder} has shards and no pictures: they are not prepared, care train --data {folder}/ reads them"
     wanted = "pictures are expected in FOLDER/train/CLASS/, or in FOLDER/train/ if they have no classes"
     return f"{folder} has no folders of classes and no pictures: {wanted}"

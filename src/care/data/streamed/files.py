@@ -54,7 +54,8 @@ class PictureFiles:
 
     def _sizes(self, rows: range) -> Int64[np.ndarray, " _"]:
         """Of some files; −1 of one that is gone."""
-        return np.array([_size(os.path.join(self.root, self.names[row])) for row in rows], np.int64)
+        begin = os.path.join(self.root, "")
+        return np.array([_size(begin + self.names[row]) for row in rows], np.int64)
 
 
 def _size(file: str) -> int:

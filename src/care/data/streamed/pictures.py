@@ -26,7 +26,7 @@ class StreamedPictures:
 
     In batches it can also be all of a picture (`care.whole_pictures`). In place of one that cannot be read comes the
     next one that can, always the same. `unreadable` says which and why; as many as a store leaves out (1 %, and always
-    10) are warned of, and more are an error. `decoder` is who decodes the JPEGs of batches: "gpu" is the one that the
+    10) are warned of, and more are an OSError. `decoder` is who decodes the JPEGs of batches: "gpu" is the one that the
     batches are for.
     """
 
@@ -81,18 +81,24 @@ class StreamedPictures:
                     row[:] = decode(file, self.side).reshape(-1)
                 return problems
             except Exception as error:  # decoders raise errors of any type, and the user must know the file
-                problems[self.encoded.name(candidate)] = reason_of(error, file) if file else str(error)
-        raise ValueError(_too_many(problems, len(self)))
+                problems[self.encoded.name(candidate)] = reason_of(error, file) if file else _not_there(error)
+        raise OSError(_too_many(problems, len(self)))
 
     def report(self, problems: dict[str, str]) -> None:
-        """Warn of files that cannot be read; ValueError if they are too many by now."""
+        """Warn of files that cannot be read; OSError if they are too many by now."""
         for file in problems.keys() - self.unreadable.keys():
             self.unreadable[file] = problems[file]
             warnings.warn(f"{file} {problems[file]}: another picture stands in for it", stacklevel=2)
         if len(self.unreadable) > default_skip(len(self)):
-            raise ValueError(_too_many(self.unreadable, len(self)))
+            raise OSError(_too_many(self.unreadable, len(self)))
 
 
 def _too_many(problems: dict[str, str], of: int) -> str:
     file, reason = next(iter(problems.items()))
-    return f"{len(problems):,} of {of:,} pictures cannot be read: {file} {reason}; take them out of the data"
+    return f"{len(problems):,} of {of:,} pictures cannot be read, the first of them: {file} {reason}"
+
+
+def _not_there(error: Exception) -> str:
+    """Why there are no bytes of a picture, in a line."""
+    system = error.strerror if isinstance(error, OSError) else None
+    return f"cannot be read ({system or ' '.join(str(error).split())})"

@@ -5,9 +5,8 @@ import re
 from pathlib import Path
 
 from care.data.readers.files import is_listed
-from care.data.readers.folder import SPLITS
+from care.data.readers.folder import SHARDS, SPLITS
 
-ENDINGS = (".tar", ".parquet", ".arrow")
 BETWEEN_SPLITS = "data"  # the folder in which data sets of the Hugging Face hub keep the files of all splits
 SPLIT_NAMED = {name: split for split, names in SPLITS.items() for name in names}
 
@@ -19,7 +18,7 @@ def shard_files(path: Path) -> dict[str, list[Path]]:
     or that of its folder says. If none is said to be of train, all are.
     """
     folders = [path, *(path / name for name in _folders(path) if name.lower() in (*SPLIT_NAMED, BETWEEN_SPLITS))]
-    found = sorted(file for folder in folders for file in folder.iterdir() if file.suffix.lower() in ENDINGS)
+    found = sorted(file for folder in folders for file in folder.iterdir() if file.suffix.lower() in SHARDS)
     splits = {split: [file for file in found if split_of(file, path) == split] for split in SPLITS}
     if not splits["train"]:
         return {"train": found} if found else {}

@@ -3,7 +3,8 @@
 import hashlib
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from io import BytesIO
@@ -71,19 +72,32 @@ class TablePictures:
 
 def open_tables(files: Sequence[Path]) -> TablePictures:
     """The pictures in some tables, of which the labels are read."""
-    schema = _parquet(files[0]).schema_arrow if files[0].suffix == PARQUET else _record_batches(files[0])[0].schema
+    with _names_file(files[0]):
+        schema = _schema(files[0])
     column, label = image_column(schema, files[0]), label_column(schema)
     parts, rows, labels = list[tuple[Path, int]](), list[int](), list[Int64[np.ndarray, " _"]]()
     for file in files:
-        sizes = _group_rows(file) if file.suffix == PARQUET else [batch.num_rows for batch in _record_batches(file)]
+        with _names_file(file):
+            sizes, found = _sizes(file, column), _labels(file, label) if label else None
         parts += [(file, part) for part in range(len(sizes))]
         rows += sizes
-        labels.append(_labels(file, label) if label else np.full(sum(sizes), -1))
-    found = torch.from_numpy(np.concatenate(labels))
-    if not len(found):
+        labels.append(np.full(sum(sizes), -1) if found is None else found)
+    together = torch.from_numpy(np.concatenate(labels))
+    if not len(together):
         raise ValueError(f"there is no row in {files[0]} and {len(files) - 1} other files")
-    classes = _class_names(schema, label) or tuple(map(str, range(int(found.max()) + 1)))
-    return TablePictures(tuple(parts), np.cumsum(rows, dtype=np.int64), column, found, classes)
+    classes = _class_names(schema, label) or tuple(map(str, range(int(together.max()) + 1)))
+    return TablePictures(tuple(parts), np.cumsum(rows, dtype=np.int64), column, together, classes)
+
+
+@contextmanager
+def _names_file(file: Path) -> Iterator[None]:
+    """Arrow's errors do not say which file is cut off, damaged, or without a column that the first one has."""
+    arrow = pyarrow()
+    try:
+        yield
+    except (arrow.ArrowException, OSError, KeyError) as error:
+        line = " ".join(str(error).split())
+        raise ValueError(f"{file} cannot be read as a table of pictures as the first one: {line}") from error
 
 
 def image_column(schema: Any, file: Path) -> str:
@@ -125,6 +139,16 @@ def _labels(file: Path, label: str) -> Int64[np.ndarray, " n"]:
     return np.asarray(column.cast(arrow.int64()).fill_null(-1).to_numpy(), np.int64)
 
 
+def _schema(file: Path) -> Any:
+    return _parquet(file).schema_arrow if file.suffix == PARQUET else _arrow(file).schema
+
+
+def _sizes(file: Path, column: str) -> list[int]:
+    """The rows of every part; KeyError if there is no such column."""
+    _schema(file).field(column)
+    return _group_rows(file) if file.suffix == PARQUET else [batch.num_rows for batch in _record_batches(file)]
+
+
 def _group_rows(file: Path) -> list[int]:
     """The rows of every row group; ValueError if one is so large that it cannot be kept."""
     about = _parquet(file).metadata
@@ -152,15 +176,22 @@ def _record_batch(file: Path, part: int, column: str) -> Any:
 
 @lru_cache(None)
 def _record_batches(file: Path) -> list[Any]:
-    """All of a file, which is mapped and not read: what `datasets` writes is a stream, others may be files."""
-    arrow = pyarrow()
-    ipc, mapped = arrow.ipc, arrow.memory_map(str(file))
-    try:
-        opened = ipc.open_file(mapped)
+    """All of a file, which is mapped and not read."""
+    opened = _arrow(file)
+    if hasattr(opened, "num_record_batches"):
         return [opened.get_batch(part) for part in range(opened.num_record_batches)]
+    return list(opened)
+
+
+def _arrow(file: Path) -> Any:
+    """An Arrow file, opened: what `datasets` writes is a stream, others may be files."""
+    arrow = pyarrow()
+    mapped = arrow.memory_map(str(file))
+    try:
+        return arrow.ipc.open_file(mapped)
     except arrow.ArrowInvalid:
         mapped.seek(0)
-        return list(ipc.open_stream(mapped))
+        return arrow.ipc.open_stream(mapped)
 
 
 def pyarrow() -> ModuleType:
