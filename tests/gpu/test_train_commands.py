@@ -19,7 +19,7 @@ WAYS = {
     "keep hue": ("--keep", "hue", "--chunks", 4),
     "MoCo-v2 and CARE": (*CARE, "--method", "mocov2", "--queue", 64),
     "steering": ("--equivariance", "steering", "--chunks", 4, "--steering-rank", 8),
-    "BYOL, accumulated": ("--method", "byol", "--accumulate", 2),
+    "BYOL, accumulated": ("--method", "byol", "--accumulate", 2, "--optimizer", "muon"),
     "fp16": ("--precision", "fp16"),
     "without a graph": (*CARE, "--no-graph"),
     "moving average": ("--ema", 0.9, "--optimizer", "lars", "--schedule", "cosine", "--warmup-epochs", 1),

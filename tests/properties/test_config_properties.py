@@ -57,7 +57,7 @@ def legal(draw):
     values |= draw(st.fixed_dictionaries(OWN_OF[method, equivariance]))
     if method == "mocov2":
         values["batch_size"] = max(values["batch_size"], 64)
-    if values["optimizer"] in ("sgd", "lars"):
+    if values["optimizer"] in ("sgd", "lars", "muon"):
         values["sgd_momentum"] = draw(st.floats(0, 1, exclude_max=True))
     return {**values, "method": method, "equivariance": equivariance}
 

@@ -39,7 +39,7 @@ def test_a_method_is_a_table_or_just_a_name():
         ('data = "shapes"\nbatch_size = 1', "batch_size must be at least 2"),
         ('data = "shapes"\nlearning_rate = -1.0', "learning_rate must be greater than 0"),
         ('data = "shapes"\nlearning_rate = 1e38', r"learning_rate must be .*at most 1e\+37"),
-        ('data = "shapes"\nsgd_momentum = 0.5', "sgd_momentum is of use to sgd and lars only, not to adam"),
+        ('data = "shapes"\nsgd_momentum = 0.5', "sgd_momentum is of use to sgd, lars and muon only, not to adam"),
         ('data = "shapes"\n[equivariance]\nname = "care"\nchunks = 3', "chunks must divide a batch of 256"),
         ('data = "shapes"\naccumulate = 3', "accumulate must divide"),
         ("data = ", "not valid TOML"),

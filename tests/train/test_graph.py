@@ -15,7 +15,7 @@ CASES = {
     "half of each chunk": {"equivariance": "split", "chunks": 2, "equivariance_fraction": 0.5},
     "a teacher that is told": {"method": "byol", "equivariance": "cassle"},
     "composed views": {"equivariance": "split", "equivariance_views": "composed", "equivariance_policy": "hue_only"},
-    "accumulated": {"equivariance": "care", "accumulate": 2},
+    "accumulated": {"equivariance": "care", "accumulate": 2, "optimizer": "muon"},
     "ema": {"ema": 0.9, "optimizer": "lars", "schedule": "cosine", "warmup_epochs": 1},
 }
 

@@ -29,7 +29,7 @@ def run(config, folder, resume=False, progress=None):
 
 METHODS = {  # every registered one is stopped and resumed in tests/methods/test_contract.py
     "byol": {"method": "byol"},
-    "steered": {"equivariance": "steering", "care_weight": 1.0, "steering_weight": 1.0, "ema": 0.9},
+    "steered": {"equivariance": "steering", "care_weight": 1.0, "steering_weight": 1.0, "optimizer": "muon"},
     "average": {"ema": 0.9, "accumulate": 2, "equivariance": "care", "care_weight": 1.0, "optimizer": "lars"},
 }
 

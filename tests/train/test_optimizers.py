@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from care.train.optimizers import LARS, build_optimizer, load_optimizer_state, set_learning_rate
 
-NAMES = ("adam", "adamw", "sgd", "lars")
+NAMES = ("adam", "adamw", "sgd", "lars", "muon")
 each_name = pytest.mark.parametrize("name", NAMES)
 
 
@@ -116,13 +116,13 @@ def test_names_mean_what_they_mean_in_torch_and_everything_decays(name, referenc
 
 
 @each_name
-def test_norms_and_biases_are_excluded_by_lars_alone(name):
+def test_norms_and_biases_are_excluded_by_lars_and_muon_alone(name):
     groups = build_optimizer(network(), name, 0.1, 0.2).param_groups
     decayed = {n for g in groups if g["weight_decay"] == 0.2 for n in g["param_names"]}
     excluded = {n for g in groups if g["weight_decay"] == 0 and not g["adapt"] for n in g["param_names"]}
     everything = {n for n, _ in network().named_parameters()}
     assert decayed | excluded == everything
-    assert decayed == ({"0.weight", "3.weight"} if name == "lars" else everything)
+    assert decayed == ({"0.weight", "3.weight"} if name in ("lars", "muon") else everything)
 
 
 @each_name

@@ -53,17 +53,17 @@ class Config(ObjectiveSettings):
     epochs: int = setting(400, "Epochs.", at_least=1)
     batch_size: int = setting(256, "Samples per step, over all processes.", at_least=2, at_most=1 << 20)
     accumulate: int = setting(1, "Micro-batches per step.", at_least=1)
-    optimizer: Literal["adam", "adamw", "sgd", "lars"] = setting("adam", "The optimizer.")
+    optimizer: Literal["adam", "adamw", "sgd", "lars", "muon"] = setting("adam", "The optimizer.")
     # steps of more than this do not fit into a float32
     learning_rate: float = setting(1e-3, "The learning rate.", above=0, at_most=1e37)
     weight_decay: float = setting(1e-6, "Weight decay.", at_least=0)
     norm_bias_decay: bool = setting(
-        True, "Weight decay of norms and biases, too, as in the paper. lars never decays parameters of one dimension."
+        True, "Weight decay of norms and biases, too, as in the paper. lars and muon never do it."
     )
     clip_gradient: float | None = setting(
         None, "Scale the gradient down to this norm where it is longer. Default: as it is.", above=0
     )
-    sgd_momentum: float = setting(0.9, "Momentum of sgd and lars.", at_least=0, below=1)
+    sgd_momentum: float = setting(0.9, "Momentum of sgd, lars and muon.", at_least=0, below=1)
     schedule: Literal["constant", "cosine", "cooldown"] = setting(
         "constant", "The learning rate over training; cooldown is constant and falls to 0 over the last quarter."
     )
@@ -108,8 +108,8 @@ class Config(ObjectiveSettings):
             self.batch_size >= 2 * self.accumulate, f"accumulate must be at most {self.batch_size // 2}, half a batch"
         )
         _require(
-            self.optimizer in ("sgd", "lars") or self.sgd_momentum == 0.9,
-            f"sgd_momentum is of use to sgd and lars only, not to {self.optimizer}: leave it at 0.9",
+            self.optimizer in ("sgd", "lars", "muon") or self.sgd_momentum == 0.9,
+            f"sgd_momentum is of use to sgd, lars and muon only, not to {self.optimizer}: leave it at 0.9",
         )
         _require(
             not (self.activation_checkpointing and self.compile),

@@ -1,4 +1,4 @@
-"""Optimizers by name, LARS among them, with a learning rate that can live on the GPU."""
+"""Optimizers by name, LARS and Muon among them, with a learning rate that can live on the GPU."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
@@ -7,7 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-Name = Literal["adam", "adamw", "sgd", "lars"]
+from care.train.muon import Muon
+
+Name = Literal["adam", "adamw", "sgd", "lars", "muon"]
 
 
 def build_optimizer(
@@ -20,14 +22,15 @@ def build_optimizer(
 ) -> Optimizer:
     """The optimizer called `name` for the parameters, of a module or named, that want a gradient.
 
-    `sgd_momentum` is that of "sgd" and "lars"; "adam" and "adamw" have torch's β₁ = 0.9 and β₂ = 0.999. Without
-    `norm_bias_decay`, parameters of one dimension have no weight decay; LARS frees them from adaptation, too, always.
+    `sgd_momentum` is that of "sgd", "lars" and "muon"; "adam" and "adamw" have torch's β₁ = 0.9 and β₂ = 0.999. Without
+    `norm_bias_decay`, parameters of one dimension have no weight decay; LARS frees them from adaptation, too, always,
+    and Muon gives them the steps of Adam.
 
     A learning rate given as a tensor stays that tensor: a captured CUDA graph follows `set_learning_rate`.
     """
     _check(learning_rate, weight_decay, sgd_momentum)
     named = _trainable(parameters)
-    groups = _groups(named, weight_decay, exclude=name == "lars" or not norm_bias_decay)
+    groups = _groups(named, weight_decay, exclude=name in ("lars", "muon") or not norm_bias_decay)
     # None, unlike False, lets torch choose the next best form.
     fused = all(parameter.is_cuda for _, parameter in named) or None
     captured = isinstance(learning_rate, Tensor) and learning_rate.is_cuda
@@ -38,7 +41,9 @@ def build_optimizer(
             return _at_rest(SGD(groups, learning_rate, sgd_momentum, fused=fused))
         case "lars":
             return LARS(groups, learning_rate, sgd_momentum)
-    raise ValueError(f'the optimizer must be "adam", "adamw", "sgd" or "lars", got {name!r}')
+        case "muon":
+            return Muon(groups, learning_rate, sgd_momentum)
+    raise ValueError(f'the optimizer must be "adam", "adamw", "sgd", "lars" or "muon", got {name!r}')
 
 
 def _at_rest(optimizer: SGD) -> SGD:
@@ -162,7 +167,7 @@ def _trainable(parameters: nn.Module | Iterable[tuple[str, nn.Parameter]]) -> li
 
 
 def _groups(named: list[tuple[str, nn.Parameter]], weight_decay: float, exclude: bool) -> list[dict[str, Any]]:
-    """One group, or two if parameters of one dimension are excluded; `adapt` is of use to LARS only."""
+    """One group, or two if parameters of one dimension are excluded; `adapt` is of use to LARS and Muon only."""
     groups: dict[bool, dict[str, Any]] = {}
     for name, parameter in named:
         excluded = exclude and parameter.ndim <= 1

@@ -39,6 +39,7 @@ ADAM = {
     "policy": "small_images", "batch_size": 256, "optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6,
     "schedule": "cosine", "warmup_epochs": 2,
 }  # fmt: skip
+MUON = {"optimizer": "muon", "sgd_momentum": 0.95}
 FOUR = {"views": 4, "batch_size": 128}  # as many views a step as two of 256 samples
 
 
@@ -52,6 +53,8 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
         BASE: ADAM,
         f"{BASE}, four views": {**ADAM, **FOUR},
         f"{BASE}, four views, τ = 0.2": {**ADAM, **FOUR, "temperature": 0.2},
+        f"{BASE}, four views, Muon": {**ADAM, **FOUR, **MUON},
+        f"{BASE}, four views, Muon, 0.003": {**ADAM, **FOUR, **MUON, "learning_rate": 3e-3},
         "CARE, all views compared": {**ADAM, "batch_size": 128, "equivariance": "care", "contrast": "all"},
         "split: hue": hue,
         "split: hue, composed": composed,
