@@ -3,6 +3,7 @@ import math
 import pytest
 
 from care.report.curves import curves_figure
+from care.report.drawing import draw
 
 
 def log(epochs):
@@ -40,7 +41,7 @@ def points(ax):
     return [(float(x), float(y)) for line in ax.lines for x, y in zip(*line.get_data(), strict=True)]
 
 
-@pytest.mark.parametrize("epochs", [2, 7, 200, 1000])
+@pytest.mark.parametrize("epochs", [2, 7, 1000])
 def test_a_panel_per_quantity_with_all_its_values(epochs, tmp_path):
     figure = curves_figure(log(epochs))
     shown = panels(figure)
@@ -49,7 +50,7 @@ def test_a_panel_per_quantity_with_all_its_values(epochs, tmp_path):
     for name in quantities:
         values = [(r["epoch"], r.get(name)) for r in log(epochs)]
         assert points(shown[TITLES[name]]) == [(x, y) for x, y in values if y is not None and math.isfinite(y)]
-    figure.savefig(tmp_path / "curves.png")
+    draw(figure, tmp_path / "curves.png", "png", dpi=60)
     assert (tmp_path / "curves.png").stat().st_size > 5000
 
 
@@ -69,7 +70,7 @@ def test_a_quantity_without_words_keeps_its_name():
     assert list(panels(curves_figure([{"epoch": 1, "my_own_loss": 1.0}]))) == ["my own loss"]
 
 
-@pytest.mark.parametrize("quantities", range(1, 10))
+@pytest.mark.parametrize("quantities", [1, 2, 3, 8])
 def test_no_panel_is_empty(quantities):
     figure = curves_figure([{"epoch": k, **{f"q{i}": float(i) for i in range(quantities)}} for k in (1, 2)])
     assert len(figure.axes) == quantities
@@ -103,4 +104,4 @@ def test_a_log_without_epochs_is_refused(bad):
 
 
 def test_a_log_of_nothing_but_epochs(tmp_path):
-    curves_figure([{"epoch": 1}]).savefig(tmp_path / "curves.png")
+    draw(curves_figure([{"epoch": 1}]), tmp_path / "curves.png", "png", dpi=60)

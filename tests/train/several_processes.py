@@ -7,10 +7,9 @@ from forked import together
 from care.models import split_batchnorm
 from care.objective import total
 from care.train import distributed
-from objective.small import REGISTERED_ONCE, build, drawn, noise
+from objective.small import REGISTERED_ONCE, SMALLER, build, drawn, noise
 
 BATCH = 8
-SMALLER = {"model": "small_resnet", "size": 16}  # a case of its own has a network of timm, at 32 px
 CASES = {
     **REGISTERED_ONCE,
     "care alone": {"method": "none", "equivariance": "care"},
