@@ -34,7 +34,7 @@ class Settings:
 
 def check_settings(settings: Any) -> None:
     """ValueError, one sentence, for a value of the wrong type or outside its range; 3 is taken for 3.0."""
-    kinds = _kinds(type(settings))
+    kinds = _kinds(settings.__class__)
     for field in dataclasses.fields(settings):
         value, kind = getattr(settings, field.name), kinds[field.name]
         if isinstance(value, int) and not isinstance(value, bool) and kind is float:
