@@ -104,11 +104,11 @@ def unchecked():
 # Files that take longest, in this order. Whole files go to a process: begun last, one of them would keep one core
 # waiting.
 LONG = (
-    "test_processes.py", "test_contract.py", "test_demo.py", "test_presenting.py", "test_compiled.py", "test_trials.py",
-    "test_train_command.py", "test_evaluate_commands.py", "test_mistakes.py", "test_bench_processes.py", "test_loop.py",
-    "test_streamed_training.py", "test_initial.py", "test_endings.py", "test_export.py", "test_security.py",
-    "test_fitting.py", "test_epoch_end.py", "test_docs.py", "test_fused.py", "test_zoo.py", "test_faults.py",
-    "test_bench.py", "test_measure.py", "test_steer_command.py",
+    "test_processes.py", "test_demo.py", "test_docs.py", "test_presenting.py", "test_contract.py", "test_trials.py",
+    "test_train_command.py", "test_fused.py", "test_evaluate_commands.py", "test_bench.py", "test_compiled.py",
+    "test_fitting.py", "test_loop.py", "test_streamed_training.py", "test_initial.py", "test_export.py",
+    "test_bench_processes.py", "test_epoch_end.py", "test_security.py", "test_faults.py", "test_steer_command.py",
+    "test_streamed.py", "test_mistakes.py", "test_canonical.py", "test_hue_demo.py",
 )  # fmt: skip
 STARTED = pytest.StashKey[float]()
 

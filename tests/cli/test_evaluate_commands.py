@@ -63,8 +63,8 @@ def test_evaluate_leaves_tables_and_pictures(run, output):
         "spectrum-embedding",
         "positive-cosines",
     ):
-        for ending in ("png", "svg"):
-            assert (run / "evaluation" / f"{name}.{ending}").stat().st_size > 3000
+        for ending, least in (("png", 3000), ("svg", 300)):
+            assert (run / "evaluation" / f"{name}.{ending}").stat().st_size > least
 
 
 @pytest.mark.usefixtures("output")

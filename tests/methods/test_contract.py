@@ -14,7 +14,7 @@ from care.objective import build_encoder, registry, total, view_plan
 from care.objective.build import Choice
 from care.train import Config, Interrupted, prepare, train
 from care.train.runs import load_trained
-from objective.small import ALL, COMBINATIONS, METHODS, REGISTERED_ONCE, build, drawn, noise, small
+from objective.small import ALL, COMBINATIONS, METHODS, REGISTERED_ONCE, SMALLER, build, drawn, noise, small
 from train.small import same_state, small_config, small_data
 from train.watched import StopAfter
 
@@ -26,7 +26,7 @@ def data(tmp_path_factory):
 
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_gradients_are_finite_and_reach_the_encoder(name):
-    objective = build(**COMBINATIONS[name])
+    objective = build(**SMALLER | COMBINATIONS[name])
     total(objective(drawn(objective, noise()))).backward()
     gradients = {name: p.grad for name, p in objective.named_parameters() if p.requires_grad}
     assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients.values())
@@ -56,7 +56,7 @@ class Recorder:
 @pytest.mark.parametrize("name", REGISTERED_ONCE)
 def test_every_option_is_used(name, monkeypatch):
     """From the checks to the end of a step, each setting of the method and of the equivariance is read."""
-    config = small(**REGISTERED_ONCE[name])
+    config = small(**SMALLER | REGISTERED_ONCE[name])
     recorders = {kind: Recorder(getattr(config, kind).settings) for kind in ("method", "equivariance")}
     for kind, recorder in recorders.items():
         object.__setattr__(config, kind, Choice(getattr(config, kind).name, recorder))

@@ -61,8 +61,8 @@ def test_retrieve_leaves_a_record_and_pictures(run):
     assert "the mean of 10 queries" in result.output
     record = json.loads((run / "retrieval" / "retrieval.json").read_text())
     assert (record["query"], record["images"], record["k"], record["queries"]) == ("7", 20, 3, 10)
-    for ending in ("png", "svg"):
-        assert (run / "retrieval" / f"retrieval.{ending}").stat().st_size > 3000
+    for ending, least in (("png", 3000), ("svg", 300)):
+        assert (run / "retrieval" / f"retrieval.{ending}").stat().st_size > least
     images = data.load(str(run.parent / "data"), "test").inputs
     others = [i for i in nearest(run, images, images[7]) if i != 7]
     assert record["one"]["found"]["identity"] == others[:3]

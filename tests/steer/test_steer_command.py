@@ -34,8 +34,8 @@ def test_steer_leaves_a_rotation_a_record_and_pictures(run, generator):
     assert set(record["canonicalization"]["hue"]["class"]) == {"augmented", "canonical", "clean", "change"}
     assert "canonicalization: decoded from z" in result.output
     assert record["output"] == "embedding"
-    for ending in ("png", "svg"):
-        assert (run / "steering" / f"steering.{ending}").stat().st_size > 3000
+    for ending, least in (("png", 3000), ("svg", 300)):
+        assert (run / "steering" / f"steering.{ending}").stat().st_size > least
     rotation = steer.load(run / "steering" / "rotation.safetensors")
     assert rotation.matrix(simclr(12).sample(3, (12, 12), generator)).shape == (3, 8, 8)
 

@@ -1,12 +1,14 @@
-"""Run by a test as each of two processes: runs that are stopped, spoiled and shut out, and what becomes of both."""
+"""Run by a test, it becomes two processes: runs that are stopped, spoiled and shut out, and what becomes of both."""
 
 import json
+import os
 import shutil
 import signal
 import sys
 from pathlib import Path
 
 import torch
+import torch._dynamo  # or an optimizer loads it, in each of the two
 from watched import StopAfter, watch
 
 import care.cli
@@ -78,8 +80,23 @@ def kept(state):
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
-def main():
-    folder, rank = Path(sys.argv[1]), distributed.start("cpu").rank
+def become_two(folder):
+    """Return in each of two processes that share one import, told its rank. Here, note their numbers and their ends."""
+    children = []
+    for rank in ("0", "1"):
+        children.append(os.fork())
+        if not children[-1]:
+            os.environ["RANK"] = rank
+            os.dup2(os.open(folder / f"errors-{rank}", os.O_WRONLY | os.O_CREAT), sys.stderr.fileno())
+            return
+    (folder / "processes.json").write_text(json.dumps(children))
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    (folder / "codes.json").write_text(json.dumps(codes))
+    sys.exit()
+
+
+def main(folder):
+    rank = distributed.start("cpu").rank
     config = Config.read(folder / "config.toml")
     block = BlockCheckpoints(folder / "blocked") if rank == 0 else None
     report = {
@@ -98,4 +115,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    become_two(Path(sys.argv[1]))
+    main(Path(sys.argv[1]))

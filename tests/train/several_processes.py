@@ -7,7 +7,7 @@ from forked import together
 from care.models import split_batchnorm
 from care.objective import total
 from care.train import distributed
-from objective.small import REGISTERED_ONCE, build, drawn, noise
+from objective.small import REGISTERED_ONCE, SMALLER, build, drawn, noise
 
 BATCH = 8
 CASES = {
@@ -77,7 +77,7 @@ def check_half_precision(processes):
 
 
 def alone(images, settings):
-    objective = build(**settings)
+    objective = build(**SMALLER | settings)
     return gradients(objective, objective, drawn(objective, images))
 
 
@@ -96,7 +96,7 @@ def check_gradients(processes, number, name, settings):
     """The processes take turns in being the one that computes what all are to find."""
     images, rows, turn = noise(BATCH), processes.rows(BATCH), number % processes.world_size
     expected, state = alone(images, settings) if processes.rank == turn else ({}, {})
-    shared = build(processes=processes.world_size, **settings)
+    shared = build(processes=processes.world_size, **SMALLER | settings)
     shared.gather_by(distributed.all_gather, rows)
     split_batchnorm(shared, distributed.all_reduce, processes.world_size)
     mine = drawn(shared, images[rows], rows=rows)

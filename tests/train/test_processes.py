@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -49,42 +50,44 @@ def folder(tmp_path_factory):
         train(prepare(config, folder / "one to two"), StopAfter(2))
     (folder / "held").mkdir()
     lock = Lock(folder / "held" / ".lock")
-    processes = start_both(folder)
-    try:
-        (folder / "codes.json").write_text(json.dumps(signal_both(processes, folder / "signals" / "checkpoints")))
-    finally:
-        lock.release()
-        for process in processes:
-            process.kill()
+    with start_both(folder) as parent:
+        try:
+            signal_both(parent, folder)
+        finally:
+            lock.release()
     return folder
 
 
+@contextmanager
 def start_both(folder):
+    """The parent of the two processes, which ends when they do; none of them outlives the tests."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    announced = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    environment = ENVIRONMENT | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
     command = [sys.executable, str(HERE / "one_of_two.py"), str(folder)]
-    processes = []
-    for rank in (0, 1):
-        with (folder / f"errors-{rank}").open("wb") as errors:
-            environment = ENVIRONMENT | announced | {"RANK": str(rank)}
-            processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=errors))
-    return processes
+    parent = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        yield parent
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(parent.pid, signal.SIGKILL)
+        parent.wait()
 
 
-def signal_both(processes, checkpoints):
-    """The exit codes of both, after one was asked to stop, and then both again and again."""
+def signal_both(parent, folder):
+    """One is asked to stop when it has saved, and then both again and again, until they end."""
     deadline = time.monotonic() + 300
-    while not list(checkpoints.glob("step-*")) and time.monotonic() < deadline:
-        assert all(process.poll() is None for process in processes)
+    while not list((folder / "signals" / "checkpoints").glob("step-*")) and time.monotonic() < deadline:
+        assert parent.poll() is None
         time.sleep(0.02)
-    processes[1].send_signal(signal.SIGTERM)
-    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
+    processes = json.loads((folder / "processes.json").read_text())
+    os.kill(processes[1], signal.SIGTERM)
+    while parent.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
         for process, number in zip(processes, (signal.SIGINT, signal.SIGTERM), strict=True):
-            process.send_signal(number)
-    return [process.wait(timeout=10) for process in processes]
+            with suppress(ProcessLookupError):  # it has ended
+                os.kill(process, number)
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from care.geometry.source import Source
 POWER = 1.5
 # Noise is added to so many coordinates in all: one draw is enough for a large d, which averages by itself.
 NOISY_COORDINATES = 1024
+NUMBERS_AT_ONCE = 1 << 16  # for several draws in one product, as long as they stay in the cache
 
 
 class Alignment(NamedTuple):
@@ -70,4 +71,5 @@ def _noises(noise: Float[Tensor, "n d"], Y: Float[Tensor, "n d"]) -> Float[Tenso
     n, d = Y.shape
     draws = max(1, NOISY_COORDINATES // d)
     signs = 2 * (scrambled(torch.arange(draws * n, device=Y.device)) & 1).to(Y).view(draws, n) - 1
-    return torch.stack([(noise * sign[:, None]).mT @ Y / n for sign in signs])
+    at_once = max(1, NUMBERS_AT_ONCE // (n * d))
+    return torch.cat([(noise * some[:, :, None]).mT @ Y / n for some in signs.split(at_once)])

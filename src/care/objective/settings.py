@@ -1,7 +1,9 @@
 """Settings: fields with a help text and a range. Options of the command line, TOML and checks follow from them."""
 
 import dataclasses
+import functools
 import math
+import operator
 import types
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -32,7 +34,7 @@ class Settings:
 
 def check_settings(settings: Any) -> None:
     """ValueError, one sentence, for a value of the wrong type or outside its range; 3 is taken for 3.0."""
-    kinds = get_type_hints(type(settings))
+    kinds = _kinds(settings.__class__)
     for field in dataclasses.fields(settings):
         value, kind = getattr(settings, field.name), kinds[field.name]
         if isinstance(value, int) and not isinstance(value, bool) and kind is float:
@@ -59,16 +61,20 @@ def in_words(kind: Any) -> str:
     return words.get(kind, "left out")
 
 
+@functools.cache
+def _kinds(settings: type) -> dict[str, Any]:
+    """The types of the fields by name: to find them takes longer than all checks of a configuration."""
+    return get_type_hints(settings)
+
+
+INSIDE = {"above": operator.gt, "at_least": operator.ge, "at_most": operator.le, "below": operator.lt}
+WORDS = {"above": "greater than", "at_least": "at least", "at_most": "at most", "below": "less than"}
+
+
 def _check_range(name: str, value: Any, bounds: dict[str, int | float]) -> None:
-    inside = {
-        "above": lambda bound: value > bound,
-        "at_least": lambda bound: value >= bound,
-        "at_most": lambda bound: value <= bound,
-        "below": lambda bound: value < bound,
-    }
-    words = {"above": "greater than", "at_least": "at least", "at_most": "at most", "below": "less than"}
-    wanted = " and ".join(f"{words[side]} {_number(bound)}" for side, bound in bounds.items())
-    _require(all(inside[side](bound) for side, bound in bounds.items()), f"{name} must be {wanted}, got {value}")
+    if not all(INSIDE[side](value, bound) for side, bound in bounds.items()):
+        wanted = " and ".join(f"{WORDS[side]} {_number(bound)}" for side, bound in bounds.items())
+        raise ValueError(f"{name} must be {wanted}, got {value}")
 
 
 def _number(bound: int | float) -> str:
