@@ -11,6 +11,8 @@ from care.reproduce.presentation import (
     MAPS,
     PROBE,
     RATIO,
+    TUNED,
+    WAHBA,
     Presentation,
     by_label,
     compared,
@@ -49,8 +51,10 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
         compared(outcomes, base, care, quantity, f"{name} at {when}")
         for base, care, when in pairs
         for name, quantity in (
+            ("Tuned probe", TUNED),
             ("Linear probe (paper)", PROBE),
             ("γ_f", GAMMA),
+            ("W_f", WAHBA),
             ("Held-out ratio", RATIO),
             ("R² of hue", HUE),
         )
