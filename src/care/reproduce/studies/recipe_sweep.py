@@ -69,7 +69,7 @@ def trials(scale: Scale) -> list[Trial]:
     measures = dataclasses.replace(scale.measures, augmentations=min(6, scale.measures.augmentations), probe="none")
     found = []
     for label, settings in candidates(usual.embedding_dim).items():
-        chosen = {name: value for name, value in settings.items() if not (smoke and name in SGD)}
+        chosen = {name: value for name, value in settings.items() if not (smoke and name in SGD | MUON)}
         config = scale.config("cifar10", **{**shared, **chosen, "measure_policy": usual.policy})
         epochs = usual.epochs if smoke else round(COMPUTE / config.views_a_step)
         found.append(Trial(label, config.replace(epochs=epochs), measures))
