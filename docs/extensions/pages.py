@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 MADE = "project"  # the folder of docs/ that they are in, which is not kept
 BESIDE_THE_README = {"RESULTS.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md"}
 TRADE_OFF, DOTS_PER_INCH = "trade-off.png", 120
-NUMBER, NO_BREAK = re.compile(r"[+−]?\d[\d.,]*( ± [\d.,]+)?( %|°)?(?= )"), "\u00a0"
+NUMBER, NO_BREAK = re.compile(r"[+−]?\d[\d.,]*( ± [\d.,]+)?( %|°)?(?=[ *])"), "\u00a0"
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 
 
