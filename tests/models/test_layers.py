@@ -1,5 +1,7 @@
 """A layer of a backbone, read beside the last features: against a hook on the module of that name."""
 
+from importlib.metadata import version
+
 import pytest
 import torch
 
@@ -80,6 +82,10 @@ def test_without_a_layer_an_encoder_has_the_weights_it_had():
     assert not any(name.startswith("equivariant_head") for name in names[1])
 
 
+def _release(version):
+    return tuple(int(part) for part in version.split(".")[:3])
+
+
 @pytest.mark.zoo
 @pytest.mark.parametrize("name", MODELS)
 def test_layers_of_every_family(name):
@@ -90,7 +96,7 @@ def test_layers_of_every_family(name):
     if not hasattr(backbone, "forward_intermediates"):  # some, before timm 1.0.31
         assert layer_names(backbone) == ()
         return
-    if name == "mobilenetv5_base":
+    if name == "mobilenetv5_base" and _release(version("timm")) < (1, 0, 31):
         with pytest.raises(ValueError, match="cannot be read at"):
             layer_width(backbone, (96, 96), 0)
         return
