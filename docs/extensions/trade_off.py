@@ -14,7 +14,7 @@ from care.reproduce.trial import Outcome, find_outcome
 # Studies of methods that keep something, the one with more methods first: its accuracy and what is kept, in words too.
 SHOWN: dict[str, tuple[tuple[str, Quantity], tuple[str, Quantity]]] = {
     "peers": (("tuned probe", TUNED), ("R² of hue, by a network", HUE_BY_NETWORK)),
-    "keeping-color": (("linear probe", PROBE), ("R² of hue, by a linear decoder", HUE)),
+    "keeping-color": (("linear probe (paper)", PROBE), ("R² of hue, by a linear decoder", HUE)),
 }
 SCALE, BASE = "small", "SimCLR"
 CLAIMS_END = "\n\n"

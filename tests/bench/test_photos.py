@@ -53,6 +53,7 @@ def test_the_gpu_decodes_files_alone(tmp_path, monkeypatch):
     """With the CPU in place of a GPU: five sources, of which one is decoded by the GPU."""
     settings = default_settings("cpu", **SMALL)
     monkeypatch.setattr(Settings, "on_gpu", property(lambda self: True))
+    monkeypatch.setattr(streaming, "nvjpeg", lambda device: None)
     found = photos._chosen_sources(settings, tmp_path, lambda line: None)
     kinds = [(name, samples.stored.decoder) for name, samples in found]
     assert kinds[:2] == [("JPEG files", "cpu"), ("JPEG files, decoded by the GPU", "gpu")]

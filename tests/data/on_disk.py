@@ -83,3 +83,9 @@ def write_arrow(folder, n, shards=2, split="train"):
 
 
 WRITERS = {"files": write_files, "tars": write_tars, "parquet": write_parquet, "arrow": write_arrow}
+
+
+def number_of(squares):
+    """Which picture each is, by the gray of its middle."""
+    middle = squares.shape[-1] // 2
+    return ((squares[:, 1, middle, middle].int() - 60) // 5).tolist()

@@ -1,10 +1,8 @@
 """Pictures that are not prepared: the same from files, tar shards and tables, decoded by other processes."""
 
 import os
-import shutil
 import signal
 import sys
-import tarfile
 import warnings
 from pathlib import Path
 
@@ -14,26 +12,14 @@ import torch
 from on_disk import (
     CLASSES,
     WRITERS,
-    add_member,
-    encoded,
+    number_of,
     picture,
-    table,
-    write_arrow,
     write_files,
-    write_parquet,
-    write_tars,
 )
 from PIL import Image
 
-import care.data
 from care.data import batches
-from care.data.readers import read_folder
-from care.data.registry import heldout_split, is_streamed, known_splits
-from care.data.samples import SHARDS_AT_ONCE
-from care.data.streamed import indexes, tables
-from care.data.streamed.encoded import Names
 from care.data.streamed.opening import open_pictures
-from care.randomness import epoch_order, sharded_order
 from care.whole_pictures import squares_and_aspects
 
 N, SIDE = 22, 8
@@ -56,11 +42,6 @@ def expected(number, whole):
     else:
         found = found.resize((SIDE, SIDE), Image.Resampling.BILINEAR)
     return torch.from_numpy(np.asarray(found).transpose(2, 0, 1).copy())
-
-
-def number_of(squares):
-    """Which picture each is, by the gray of its middle."""
-    return ((squares[:, 1, SIDE // 2, SIDE // 2].int() - 60) // 5).tolist()
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -186,160 +167,3 @@ def test_pictures_that_are_gone_are_an_error_that_names_one(kind, tmp_path):
     gone = r"22 of 22 pictures cannot be read, the first of them: .*photos.* cannot be read"
     with pytest.raises(OSError, match=gone):
         list(batches(samples, torch.arange(N).split(11), "cpu"))
-
-
-@pytest.mark.parametrize("kind", WRITERS)
-def test_an_epoch_visits_every_picture_once_and_few_shards_at_a_time(kind, tmp_path):
-    samples = open_pictures(WRITERS[kind](tmp_path / "photos", N), "train", SIDE)
-    first, again, second = (samples.order(7, epoch) for epoch in (0, 0, 1))
-    assert first.equal(again)
-    assert not first.equal(second)
-    assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(N))
-
-
-def test_shards_are_shuffled_together_some_at_a_time():
-    shards = torch.arange(20).repeat_interleave(50)[torch.randperm(1000)]
-    order = sharded_order(shards, 3, 5, SHARDS_AT_ONCE)
-    assert sorted(order.tolist()) == list(range(1000))
-    turns = [set(part.tolist()) for part in shards[order].split(50 * SHARDS_AT_ONCE)]
-    assert [len(turn) for turn in turns] == [8, 8, 4]
-    assert not (turns[0] & turns[1])
-    within = shards[order][:400]
-    assert (within[1:] == within[:-1]).float().mean() < 0.25  # an eighth by chance
-    assert turns != [set(part.tolist()) for part in shards[sharded_order(shards, 3, 6, SHARDS_AT_ONCE)].split(400)]
-
-
-def test_files_are_visited_in_the_order_of_a_store(tmp_path):
-    samples = open_pictures(write_files(tmp_path, 12), "train", SIDE)
-    assert samples.order(1, 2).equal(epoch_order(12, 1, 2))
-
-
-def test_load_finds_splits_and_prefers_a_store(tmp_path, monkeypatch):
-    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
-    for kind, write in WRITERS.items():
-        folder = tmp_path / kind
-        write(folder, 8)
-        write(folder, 4, split="test")
-        assert is_streamed(folder)
-        assert known_splits(folder) == ("train", "test")
-        assert heldout_split(folder) == "test"
-        assert [len(care.data.load(str(folder), split)) for split in ("train", "test")] == [8, 4]
-        assert care.data.load(folder, pixels=12).source == (12, 12)
-        with pytest.raises(ValueError, match="has no split 'val', only train, test"):
-            care.data.load(folder, "val")
-    assert not is_streamed("shapes")
-    assert not is_streamed(tmp_path / "nothing")
-
-
-def test_shards_without_a_split_are_all_for_training(tmp_path):
-    folder = write_tars(tmp_path / "a", 6, split="2024")
-    assert known_splits(folder) == ("train",)
-    assert len(open_pictures(folder, "train", SIDE)) == 6
-    shutil.copy(next(folder.glob("*.tar")), folder / "more.parquet")
-    with pytest.raises(ValueError, match=r"shards of several kinds, \.parquet, \.tar: keep one of them"):
-        open_pictures(folder, "train", SIDE)
-
-
-def test_shards_that_somebody_wants_to_prepare_are_told(tmp_path):
-    with pytest.raises(ValueError, match=r"has shards and no pictures: they are not prepared, care train --data .*/a/"):
-        read_folder(write_tars(tmp_path / "a", 6), "train", SIDE)
-
-
-def test_the_index_of_archives_is_kept_until_they_change(tmp_path, monkeypatch):
-    folder, kept = write_tars(tmp_path / "a", 6, shards=2), tmp_path / "indexes"
-    first = open_pictures(folder, "train", SIDE, indexes=kept)
-    found = []
-    monkeypatch.setattr(indexes, "write_atomically", lambda *_: found.append(1))
-    assert open_pictures(folder, "train", SIDE, indexes=kept).digest() == first.digest()
-    assert found == []
-    with tarfile.open(sorted(folder.glob("*.tar"))[0], "a") as archive:
-        add_member(archive, "new.png", encoded(9))
-    assert len(open_pictures(folder, "train", SIDE, indexes=kept)) == 7
-    assert found == [1]
-    monkeypatch.undo()
-    (index,) = kept.glob("*.npz")
-    index.write_bytes(index.read_bytes()[:100])
-    write_tars(folder, 6, shards=2)
-    assert open_pictures(folder, "train", SIDE, indexes=kept).digest() == first.digest()
-
-
-def test_archives_without_pictures_or_cut_off_are_told(tmp_path):
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        add_member(archive, "a.txt", b"no picture")
-    with pytest.raises(ValueError, match="there is no picture in"):
-        open_pictures(tmp_path, "train", SIDE)
-    (tmp_path / "a.tar").write_bytes(b"x" * 2000)
-    with pytest.raises(ValueError, match=r"a\.tar cannot be read as a tar archive of pictures"):
-        open_pictures(tmp_path, "train", SIDE)
-
-
-def test_members_of_folders_with_dots_keep_their_labels(tmp_path):
-    """The key ends at the first dot of the file's name, not of its folder's."""
-    samples = open_pictures(write_tars(tmp_path, 4, shards=1), "train", SIDE)
-    assert samples.stored.encoded.labels.tolist() == [0, 1, 0, 1]
-
-
-def test_tables_of_other_shapes(tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    plain = pa.table({"id": [1, 2], "jpg": [encoded(0), encoded(1)]})
-    pq.write_table(plain, tmp_path / "a.parquet")
-    samples = open_pictures(tmp_path, "train", SIDE)
-    assert (samples.classes, samples.labels.tolist()) == ((), [-1, -1])
-    assert sorted(number_of(samples.inputs)) == [0, 1]
-    pq.write_table(table([0, 1], names=False), tmp_path / "a.parquet")
-    assert open_pictures(tmp_path, "train", SIDE).classes == ("0", "1")
-    pq.write_table(pa.table({"text": ["no", "picture"]}), tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="has no column of pictures, only text: expected image"):
-        open_pictures(tmp_path, "train", SIDE)
-
-
-@pytest.mark.parametrize("kind", ["parquet", "arrow"])
-def test_a_table_that_is_damaged_or_of_another_shape_is_named(kind, tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    folder = WRITERS[kind](tmp_path, 8)
-    *_, last = sorted(folder.rglob(f"*.{kind}"))
-    last.write_bytes(last.read_bytes()[:700])
-    with pytest.raises(ValueError, match=rf"{last.name} cannot be read as a table of pictures as the first one: \w"):
-        open_pictures(folder, "train", SIDE)
-    tables._record_batches.cache_clear()
-    other = pa.table({"picture": [encoded(0)]})
-    if kind == "parquet":
-        pq.write_table(other, last)
-    else:
-        with pa.ipc.new_stream(last, other.schema) as file:
-            file.write_table(other)
-    with pytest.raises(ValueError, match=rf"{last.name} cannot be read as a table .*image"):
-        open_pictures(folder, "train", SIDE)
-
-
-def test_an_arrow_stream_without_rows_is_told(tmp_path):
-    import pyarrow as pa
-
-    with pa.ipc.new_stream(tmp_path / "a.arrow", pa.schema([("image", pa.binary())])):
-        pass
-    with pytest.raises(ValueError, match=r"there is no row in .*a\.arrow"):
-        open_pictures(tmp_path, "train", SIDE)
-
-
-def test_row_groups_that_cannot_be_kept_are_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "LARGEST_GROUP", 100)
-    with pytest.raises(ValueError, match="write it with fewer rows in each, such as row_group_size=100"):
-        open_pictures(write_parquet(tmp_path, 8), "train", SIDE)
-
-
-def test_without_pyarrow_one_sentence_says_what_to_install(tmp_path, monkeypatch):
-    folder = write_arrow(tmp_path, 4)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    tables._record_batches.cache_clear()
-    with pytest.raises(ValueError, match=r"pip install 'care-ssl\[arrow\]'"):
-        open_pictures(folder, "train", SIDE)
-
-
-def test_names_are_kept_as_they_are():
-    names = ["a/ü.jpg", "", "b/\udcff.png", "c" * 300]
-    kept = Names.of(names)
-    assert [kept[i] for i in range(len(kept))] == names

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from care.train.optimizers import LARS, build_optimizer, load_optimizer_state, set_learning_rate
+from care.train.lars import LARS
+from care.train.optimizers import build_optimizer, load_optimizer_state, set_learning_rate
 
 NAMES = ("adam", "adamw", "sgd", "lars", "muon")
 each_name = pytest.mark.parametrize("name", NAMES)

@@ -62,14 +62,14 @@ def photo_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[
 
 def _decoders(settings: Settings, say: Say) -> tuple[tuple[Decoder, str], ...]:
     """Who can decode here: the CPU, and a GPU that does."""
-    device = torch.device(settings.device)
+    if not settings.on_gpu:
+        return DECODERS[:1]
     try:
-        if device.type == "cuda":
-            nvjpeg(device)
+        nvjpeg(torch.device(settings.device))
     except ValueError as error:
         say(str(error))
         return DECODERS[:1]
-    return DECODERS if settings.on_gpu else DECODERS[:1]
+    return DECODERS
 
 
 def decoded_side(settings: Settings) -> int:

@@ -1,13 +1,14 @@
 """Muon (Jordan et al., 2024): momentum whose matrices are made orthogonal before they are added to the weights."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.optim import Optimizer
+
+from care.train.per_group import PerGroup
 
 # A quintic a x + b x³ + c x⁵ whose iterates bring all x of (0, 1] near 1, fast rather than exactly.
 COEFFICIENTS, ITERATIONS = (3.4445, -4.7750, 2.0315), 5
@@ -15,7 +16,7 @@ OF_ADAM = 0.2  # the root mean square of Adam's steps, in learning rates: so one
 BETA2, EPSILON = 0.999, 1e-8
 
 
-class Muon(Optimizer):
+class Muon(PerGroup):
     """For each weight W with gradient G, momentum μ, learning rate γ and weight decay β, as an r × c matrix:
 
         M ← μ M + G,   W ← W − γ (βW + 0.2 √max(r, c) · orthogonal(G + μ M))
@@ -34,19 +35,9 @@ class Muon(Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "adapt": adapt})
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step for every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            weights = [w for w in group["params"] if w.grad is not None]
-            if weights:
-                steps = self._orthogonal_steps if group["adapt"] else self._adam_steps
-                steps(weights, [w.grad for w in weights], group)
-        return loss
+    def update(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
+        """Matrices are made orthogonal, all else is Adam's."""
+        (self._orthogonal_steps if group["adapt"] else self._adam_steps)(weights, gradients, group)
 
     def _orthogonal_steps(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
         momentum = [self._state(w, "momentum") for w in weights]

@@ -1,12 +1,13 @@
 """Optimizers by name, LARS and Muon among them, with a learning rate that can live on the GPU."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
+from care.train.lars import LARS
 from care.train.muon import Muon
 
 Name = Literal["adam", "adamw", "sgd", "lars", "muon"]
@@ -55,58 +56,6 @@ def _at_rest(optimizer: SGD) -> SGD:
         for parameter in group["params"] if group["momentum"] else ():
             optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
     return optimizer
-
-
-class LARS(Optimizer):
-    """Layer-wise adaptive rate scaling (You, Gitman and Ginsburg, 2017), in the form SimCLR trains with.
-
-    For each weight w with gradient g, weight decay β, momentum m, learning rate γ and trust η:
-
-        u = g + βw,   ρ = η‖w‖/‖u‖,   v ← m v + γρu,   w ← w − v
-
-    with ρ = 1 where ‖w‖ or ‖u‖ is 0, and in groups with `adapt=False`. Nothing here makes the host wait for the GPU.
-    """
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float | Tensor,
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
-        trust: float = 1e-3,
-        adapt: bool = True,
-    ) -> None:
-        settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust, "adapt": adapt}
-        super().__init__(params, settings)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step for every parameter that has a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for w in group["params"]:
-                if w.grad is not None:
-                    self._update(w, group)
-        return loss
-
-    def _update(self, w: Tensor, group: dict[str, Any]) -> None:
-        u = w.grad + group["weight_decay"] * w
-        if group["adapt"]:
-            u = _trust_ratio(w, u, group["trust"]) * u
-        state = self.state[w]
-        if "velocity" not in state:
-            state["velocity"] = torch.zeros_like(w)
-        v = state["velocity"].mul_(group["momentum"]).add_(group["lr"] * u)
-        w.sub_(v)
-
-
-def _trust_ratio(w: Tensor, u: Tensor, trust: float) -> Tensor:
-    """ρ = η‖w‖/‖u‖, or 1 where that has no meaning."""
-    size, change = torch.linalg.vector_norm(w), torch.linalg.vector_norm(u)
-    return torch.where((size > 0) & (change > 0), trust * size / change, 1.0)
 
 
 def set_learning_rate(optimizer: Optimizer, value: float) -> None:
