@@ -1,5 +1,6 @@
 """`care reproduce`: the paper's figures and tables, computed again."""
 
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +42,7 @@ def reproduce(
 
     Examples: [bold]care reproduce[/bold], [bold]care reproduce lambda-sweep --scale smoke[/bold]
     """
+    begun = time.perf_counter()  # before torch is imported: how long a trial takes from a cold start is measured, too
     from care.cli.trials import Only, list_studies, list_trials
     from care.reproduce import Workshop, carry_out_all, marked, not_there, scale_named, study_named
     from care.reproduce import write_reproduction as write
@@ -53,7 +55,7 @@ def reproduce(
         size = scale_named(scale)
         only = Only(data or [], part or [], seed or [], done)
         only.check(names, size)
-        workshop = Workshop(runs, out / size.name / "trials", device, compile)
+        workshop = Workshop(runs, out / size.name / "trials", device, compile, begun)
         studies = {name: only.of(study_named(name), size, workshop) for name in names}
         if show:
             list_trials(studies, size, workshop)

@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,12 +28,17 @@ SECONDS_BETWEEN_LOOKS = 5.0
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where trials are carried out: run folders in `runs`, what is kept of them in `kept`."""
+    """Where trials are carried out: run folders in `runs`, what is kept of them in `kept`.
+
+    `opened` is when the work began, on the clock of `time.perf_counter`: what comes before the first trial is part of
+    how long that took.
+    """
 
     runs: Path
     kept: Path
     device: str = "auto"
     compile: bool = False
+    opened: float = field(default_factory=time.perf_counter)
 
     def find(self, trial: Trial) -> Outcome | None:
         """What came of the trial, if it was carried out: with arrays, if it was here."""
@@ -61,26 +66,28 @@ def carry_out_all(trials: Sequence[Trial], workshop: Workshop, watch: Watch) -> 
     """
     found: dict[str, Outcome] = {}
     wanted = {trial.slug: trial for trial in trials}  # a study may call one training by two names
+    begun = workshop.opened
     make_folder(workshop.runs)
     while len(found) < len(wanted):
         before = len(found)
         for slug in [slug for slug in wanted if slug not in found]:
-            if outcome := workshop.complete(wanted[slug]) or _if_free(wanted[slug], workshop, watch):
-                found[slug] = outcome
+            if outcome := workshop.complete(wanted[slug]) or _if_free(wanted[slug], workshop, watch, begun):
+                found[slug], begun = outcome, time.perf_counter()
                 watch("trials", len(found), len(wanted))
         if len(found) == before:
             time.sleep(SECONDS_BETWEEN_LOOKS)  # others have the rest
+            begun = time.perf_counter()
     return [dataclasses.replace(found[trial.slug], trial=trial) for trial in trials]
 
 
-def _if_free(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome | None:
+def _if_free(trial: Trial, workshop: Workshop, watch: Watch, begun: float) -> Outcome | None:
     try:
         lock = Lock(workshop.runs / f".{trial.slug}.lock")
     except BlockingIOError:
         return None
     try:
         if (outcome := workshop.find(trial)) is None:
-            return carry_out(trial, workshop, watch)
+            return carry_out(trial, workshop, watch, begun)
         if (complete := workshop.complete(trial)) is not None:
             return complete
         study = _study(Run(workshop.runs / trial.slug), workshop.how(trial.config))
@@ -89,14 +96,18 @@ def _if_free(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome | None:
         lock.release()
 
 
-def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
-    """Train, from the last checkpoint if there is one, evaluate, and keep what came of it."""
-    run = Run(workshop.runs / trial.slug)
-    config = workshop.how(trial.config)
+def carry_out(trial: Trial, workshop: Workshop, watch: Watch, begun: float) -> Outcome:
+    """Train, from the last checkpoint if there is one, evaluate, and keep what came of it.
+
+    What is trained at one go has the seconds it took since `begun`, until its weights were there.
+    """
+    run, config, seconds = Run(workshop.runs / trial.slug), workshop.how(trial.config), None
     if not run.weights.exists():
         _go_on_from_a_shorter(run, config, workshop)
         forget_compiled()
+        at_one_go = not run.checkpoints.exists()
         train(prepare(config, run.folder, resume=True), CallbackProgress(f"training {trial.slug}", watch))
+        seconds = round(time.perf_counter() - begun, 1) if at_one_go else None
 
     def measuring(stage: str, done: int, total: int) -> None:
         watch(f"{stage} of {trial.slug}", done, total)
@@ -104,7 +115,7 @@ def carry_out(trial: Trial, workshop: Workshop, watch: Watch) -> Outcome:
     study = _study(run, config)
     evaluation = evaluate_model(study, trial.measures, measuring)
     evaluation.save(run.folder / "evaluation")
-    made = {**provenance(config.device), **_speed(run)}
+    made = {**provenance(config.device), **_speed(run), "seconds_from_start": seconds}
     outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
     outcome.save(workshop.kept)  # before what is still to be measured: whatever happens then, this is done
     return with_transfer(outcome, study, workshop, watch)

@@ -154,6 +154,12 @@ def measured_table(
     return ["", *columns, "epochs", "seeds"], rows
 
 
+def seen_views(outcome: Outcome) -> int:
+    """How many augmented images went through the encoder."""
+    config, steps = outcome.trial.config, int(outcome.log[-1]["step"])
+    return round(steps * config.batch_size * config.views_a_step)
+
+
 def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quantity, words: str) -> str:
     """A sentence: how much higher a quantity is for one label than for another, seed by seed, with its interval."""
     groups = by_label(outcomes)

@@ -19,6 +19,7 @@ from care.reproduce.studies import (
     peers_weights,
     proteins,
     recipe_sweep,
+    speedrun,
     split_sweep,
 )
 from care.reproduce.trial import Outcome, Trial
@@ -64,6 +65,7 @@ STUDIES = {
             peers_weights.trials,
             peers_weights.present,
         ),
+        Reproduction("speedrun", "not in the paper: minutes to 90 %", speedrun.trials, speedrun.present),
         Reproduction("groups", "not in the paper: other bilinear forms", groups.trials, groups.present),
     )
 }

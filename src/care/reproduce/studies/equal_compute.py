@@ -17,6 +17,7 @@ from care.reproduce.presentation import (
     by_label,
     compared,
     measured_table,
+    seen_views,
     values,
 )
 from care.reproduce.scales import Scale
@@ -45,7 +46,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     groups = by_label(outcomes)
     header.insert(1, "views, millions")
     for row in rows:
-        row.insert(1, f"{_views(groups[row[0]][0]) / 1e6:.0f}")
+        row.insert(1, f"{seen_views(groups[row[0]][0]) / 1e6:.0f}")
     pairs = (("SimCLR", "CARE", "equal epochs"), ("SimCLR", TWO, "equal views"), (TWICE, "CARE", "equal views"))
     remarks = [
         compared(outcomes, base, care, quantity, f"{name} at {when}")
@@ -61,9 +62,3 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     ]
     bars = {label: [100 * value for value in values(group, PROBE)] for label, group in groups.items()}
     return Presentation(header, rows, {"equal-compute": bar_figure(bars, {}, "linear probe (paper), top-1 %")}, remarks)
-
-
-def _views(outcome: Outcome) -> int:
-    """How many augmented images went through the encoder."""
-    config, steps = outcome.trial.config, int(outcome.log[-1]["step"])
-    return round(steps * config.batch_size * config.views_a_step)

@@ -1,0 +1,80 @@
+"""Not in the paper: how many minutes it takes, from the start of the command, to 90 % on CIFAR-10.
+
+The number of epochs is set beforehand, as the schedule needs it: a row is a whole training, and the fastest of those
+that reach 90 % counts.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from care.report import path_figure
+from care.reproduce.presentation import (
+    KNN,
+    TUNED,
+    Presentation,
+    Quantity,
+    by_label,
+    mean,
+    measured_table,
+    seen_views,
+)
+from care.reproduce.scales import Scale
+from care.reproduce.studies.recipe_sweep import ADAM, FOUR
+from care.reproduce.trial import Outcome, Trial
+
+GOAL = 0.9
+VIEWS = (20, 30, 45)  # millions that go through the encoder; SimCLR's two views for 100 epochs are ten
+IMAGES = 50_000
+COLUMNS: dict[str, Quantity] = {"tuned probe %": TUNED, "kNN-200 %": KNN}
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """One seed of each length, of the recipe that `recipe-sweep` found best for classes so far."""
+    measures = dataclasses.replace(scale.measures, probe="none", augmentations=min(2, scale.measures.augmentations))
+    found = []
+    for millions in VIEWS:
+        recipe = {"views": 4} if scale.instead else {**ADAM, **FOUR}
+        config = scale.config("cifar10", **recipe)
+        epochs = config.epochs if scale.instead else round(millions * 1e6 / (config.views_a_step * IMAGES))
+        # Measuring while training would be on the clock.
+        config = config.replace(epochs=epochs, evaluate_every=epochs, measure_policy=scale.config("cifar10").policy)
+        found.append(Trial(f"{millions} million views", config, measures))
+    return found[:1] if scale.instead else found
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """The table, with the minutes and what of them is the start; accuracies over minutes; and who was first."""
+    header, rows = measured_table(outcomes, COLUMNS)
+    groups = by_label(outcomes)
+    header[1:1] = ["minutes", "of which the start"]
+    for row in rows:
+        row[1:1] = _minutes(groups[row[0]][0])
+    timed = [outcome for outcome in outcomes if outcome.made.get("seconds_from_start")]
+    paths = {
+        title: [(o.made["seconds_from_start"] / 60, 100 * mean([o], quantity)) for o in timed]
+        for title, quantity in (("tuned probe", TUNED), ("kNN, k = 200", KNN))
+    }
+    drawn = {"speedrun": path_figure(paths, "minutes from the start of the command", "accuracy, % →")} if timed else {}
+    remarks = [_first(timed, words, quantity) for words, quantity in (("Tuned probe", TUNED), ("kNN, k = 200", KNN))]
+    return Presentation(header, rows, drawn, remarks)
+
+
+def _minutes(outcome: Outcome) -> list[str]:
+    """From the start of the command to the weights; and how much of it was not spent on steps at their usual pace:
+    imports, data, compiling."""
+    seconds = outcome.made.get("seconds_from_start")
+    if seconds is None:
+        return ["–", "–"]
+    config = outcome.trial.config
+    steps = seen_views(outcome) / config.views_a_step / outcome.made["samples_per_second"]
+    return [f"{seconds / 60:.2f}", f"{(seconds - steps) / 60:.2f}"]
+
+
+def _first(timed: Sequence[Outcome], words: str, quantity: Quantity) -> str:
+    """The fastest that has reached the goal."""
+    reached = [outcome for outcome in timed if mean([outcome], quantity) >= GOAL]
+    if not reached:
+        return f"{words}: {100 * GOAL:.0f} % was not reached."
+    best = min(reached, key=lambda outcome: outcome.made["seconds_from_start"])
+    minutes, hardware = best.made["seconds_from_start"] / 60, best.made.get("hardware", "unknown hardware")
+    return f"{words}: {100 * mean([best], quantity):.2f} % in {minutes:.1f} minutes ({best.trial.label}, {hardware})."
