@@ -28,14 +28,21 @@ def provenance(device: str) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of this source, with a + if it was changed since; CARE_COMMIT says it where there is no repository."""
+    """The commit of this source, with a + if it was changed since; CARE_COMMIT says it where there is no repository.
+
+    None where the repository is that of somebody else, who has installed care in it.
+    """
     if given := os.environ.get("CARE_COMMIT"):
         return given
     here = Path(care.__file__).parent
     try:
-        found, changed = (
+        _, found, changed = (
             subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=True).stdout.strip()
-            for words in (["rev-parse", "--short=10", "HEAD"], ["status", "--porcelain", "--", "."])
+            for words in (
+                ["ls-files", "--error-unmatch", "__init__.py"],
+                ["rev-parse", "--short=10", "HEAD"],
+                ["status", "--porcelain", "--", "."],
+            )
         )
     except (OSError, subprocess.CalledProcessError):
         return None

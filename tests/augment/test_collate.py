@@ -113,3 +113,9 @@ def test_a_batch_can_be_moved(pictures):
 def test_mistakes(items, message):
     with pytest.raises(ValueError, match=message):
         ChunkCollate(POLICY, 3)(items)
+
+
+@pytest.mark.parametrize("label", [0.7, [0.0, 1.0, 1.0], 3])
+def test_labels_are_collated_as_by_torch(pictures, label):
+    batch = ChunkCollate(POLICY, 3)([(picture, torch.tensor(label)) for picture in pictures[:6]])
+    assert torch.equal(batch.labels, torch.tensor([label] * 6))

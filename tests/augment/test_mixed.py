@@ -90,3 +90,15 @@ def test_what_can_be_kept_is_said():
     with pytest.raises(ValueError, match=message):
         keeping("hue,crops", 8)
     assert keeping("crop,crop", 8)["equivariance_policy"] == "crop_only"
+
+
+def test_two_augmentations_share_a_family_and_nothing_else(generator):
+    """With the hue of others, and the part that draws it; with a crop of their own."""
+    policy = policy_named("color_only,byol_second")
+    own, other = (policy.random_numbers(200, (64, 64), generator) for _ in range(2))
+    mixed, theirs = (policy.from_numbers(numbers, (64, 64)) for numbers in (policy.sharing(own, other, "color"), other))
+    assert torch.equal(mixed.hue, theirs.hue)
+    assert torch.equal(mixed.brightness, theirs.brightness)
+    cropped = families_drawn(theirs)[1]
+    assert cropped.any()
+    assert not torch.equal(mixed.height[cropped], theirs.height[cropped])

@@ -9,7 +9,7 @@ import scipy.io
 from PIL import Image
 
 from care.data.readers import read_flowers
-from care.data.readers.classes import FLOWER_CLASSES
+from care.data.readers.classes import CIFAR10_CLASSES, CIFAR100_CLASSES, FLOWER_CLASSES, STL10_CLASSES
 from care.data.readers.mat5 import read_mat5
 from data.reading import collected, message_of
 
@@ -103,3 +103,8 @@ def test_flowers_with_numbers_out_of_range(tmp_path, random, wrong):
 def test_flowers_that_are_not_there(tmp_path):
     with pytest.raises(ValueError, match=r"imagelabels\.mat is missing: is .* the folder of Flowers-102"):
         read_flowers(tmp_path, "train", 20)
+
+
+@pytest.mark.parametrize("names", [CIFAR10_CLASSES, CIFAR100_CLASSES, STL10_CLASSES, FLOWER_CLASSES])
+def test_names_of_classes_are_of_one_line(names):
+    assert all(name == " ".join(name.split()) and name for name in names)

@@ -41,6 +41,23 @@ def test_pictures_without_classes(tmp_path, where):
     assert (sorted(images[:, 0, 0, 0].tolist()), labels) == ([0, 1, 2], [-1] * 3)
 
 
+def test_pictures_beside_folders_are_never_left_out_in_silence(tmp_path):
+    """A folder of a phone: `edited` is hardly a class. As many as in classes are a note."""
+    for i in range(4):
+        save(tmp_path / f"{i}.png", Image.new("RGB", (9, 8)))
+    for i in range(3):
+        save(tmp_path / f"edited/{i}.png", Image.new("RGB", (9, 8)))
+    with pytest.raises(
+        ValueError, match=r"has 4 pictures beside its folders \(edited\), which have 3: a folder is a class"
+    ):
+        read_folder(tmp_path, "train", 4)
+    (tmp_path / "3.png").unlink()
+    (tmp_path / "._0.png").write_bytes(b"not listed")
+    source = read_folder(tmp_path, "train", 4)
+    assert source.expected == 3
+    assert source.notes[0].startswith("ignored, since they are beside the folders of classes (edited): 3 pictures")
+
+
 def test_a_split_without_classes_beside_one_with_them(tmp_path):
     for name in ("train/1.png", "val/2.png", "test/a/3.png"):
         save(tmp_path / name, Image.new("RGB", (9, 8)))

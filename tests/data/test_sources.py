@@ -187,3 +187,23 @@ def test_names_are_kept_as_they_are():
     names = ["a/ü.jpg", "", "b/\udcff.png", "c" * 300]
     kept = Names.of(names)
     assert [kept[i] for i in range(len(kept))] == names
+
+
+def test_pictures_beside_folders_are_told_of(tmp_path):
+    folder = write_files(tmp_path, 6)
+    (folder / "train" / "x.png").write_bytes(encoded(7))
+    with pytest.warns(UserWarning, match=r"beside the folders of classes \(cat, dog\): 1 pictures"):
+        assert len(open_pictures(folder, "train", SIDE)) == 6
+    for i in range(6):
+        (folder / "train" / f"{i}.png").write_bytes(encoded(7))
+    with pytest.raises(ValueError, match=r"has 7 pictures beside its folders \(cat, dog\), which have 6"):
+        open_pictures(folder, "train", SIDE)
+
+
+def test_a_sample_of_an_archive_is_one_picture(tmp_path):
+    """Masks are no pictures to train on; of `v1.0.png`, nothing but its name is odd."""
+    with tarfile.open(tmp_path / "photos.tar", "w") as archive:
+        for name, number in {"0001.seg.png": 5, "0001.png": 1, "0002.png": 2, "v1.0.png": 3, "v1.1.png": 4}.items():
+            add_member(archive, name, encoded(number))
+    samples = open_pictures(tmp_path, "train", SIDE)
+    assert sorted(number_of(samples.inputs)) == [1, 2, 3, 4]

@@ -139,3 +139,8 @@ def test_the_authors_terms_bracket_info_nce(generator):
 def test_embeddings_are_put_on_the_sphere(generator):
     z1, z2 = torch.randn(2, 8, 4, generator=generator, dtype=torch.float64)
     torch.testing.assert_close(info_nce(z1 * 7, z2 * 0.1), info_nce(z1, z2))
+
+
+def test_a_list_of_views_is_told_how_to_pass_them(unchecked, generator):
+    with pytest.raises((TypeError, ValueError), match="views"):
+        info_nce(list(torch.randn(2, 4, 3, generator=generator)))

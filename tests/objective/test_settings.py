@@ -1,5 +1,6 @@
 """Settings: types, ranges, and sentences."""
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,3 +77,15 @@ def test_what_is_wrong_with_code_of_ones_own_is_a_sentence(text, message, tmp_pa
 def test_a_file_that_is_not_there():
     with pytest.raises(ValueError, match=r"nowhere\.py cannot be imported: FileNotFoundError: there is no file"):
         load("equivariance", "nowhere.py:Mine")
+
+
+def test_files_of_one_name_in_two_folders_are_two_modules(tmp_path):
+    """What a class looks up in its module, such as types of its settings, is its own file's."""
+    found = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text(
+            f"from care.methods.simclr import SimCLR\nNAME = {name!r}\nclass Mine(SimCLR):\n    pass\n"
+        )
+        found.append(load("method", f"{tmp_path / name / 'mine.py'}:Mine"))
+    assert [sys.modules[method.__module__].NAME for method in found] == ["one", "two"]

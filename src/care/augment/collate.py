@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import get_worker_info
+from torch.utils.data import default_collate, get_worker_info
 
 from care.augment.apply import apply
 from care.augment.images import ImageParameters
@@ -114,7 +114,7 @@ def _stacked(items: Sequence[Any]) -> tuple[Tensor, Tensor | None]:
     images = [_tensor(pair[0]) for pair in pairs]
     if len(sizes := {tuple(image.shape) for image in images}) > 1:
         raise ValueError(f"pictures of one batch differ in size, {sorted(sizes)}: resize them in the data set")
-    labels = torch.tensor([int(pair[1]) for pair in pairs]) if all(len(pair) > 1 for pair in pairs) else None
+    labels = default_collate([pair[1] for pair in pairs]) if all(len(pair) > 1 for pair in pairs) else None
     return torch.stack(images), labels
 
 

@@ -44,6 +44,12 @@ class MixedPolicy(ImagePolicy):
         numbers = super().random_numbers(n, source, generator)
         return *numbers, torch.rand(n, generator=generator, device=generator.device)
 
+    def sharing(self, numbers: tuple[Tensor, ...], others: tuple[Tensor, ...], family: Family) -> tuple[Tensor, ...]:
+        """Two augmentations agree in a family only if the same part draws both."""
+        *uniform, _ = numbers
+        *theirs, which = others
+        return *super().sharing(tuple(uniform), tuple(theirs), family), which
+
     def from_numbers(
         self, numbers: tuple[Tensor, ...], source: tuple[int, int], aspect: Tensor | None = None
     ) -> ImageParameters:

@@ -1,6 +1,7 @@
 """Embeddings of samples by a frozen model, clean and augmented: where every measurement of a model begins."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -68,7 +69,7 @@ class Observer:
     def rows_at_once(self) -> int:
         """`batch_size`, or as many as keep the device busy without filling its memory."""
         view = 3 * self.policy.size**2 if isinstance(self.policy, ImagePolicy) else 0
-        largest = max(view, self.samples.stored[0].numel())
+        largest = max(view, math.prod(self.samples.stored.shape[1:]))
         return self.batch_size or max(1, NUMBERS_AT_ONCE[self.device.type == "cuda"] // largest)
 
     def clean(self) -> Embeddings:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import sys
@@ -113,7 +114,8 @@ def _module(name: str) -> ModuleType:
 def _file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    known_as = f"care_method_{path.stem}"
+    # Files of one name in two folders are two modules.
+    known_as = f"care_method_{path.stem}_{hashlib.sha256(bytes(path.absolute())).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(known_as, path)
     assert spec is not None
     assert spec.loader is not None

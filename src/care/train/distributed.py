@@ -182,13 +182,13 @@ def differs(text: str) -> bool:
 def on_rank_0(processes: Processes, work: Callable[..., T], *arguments: Any) -> T | None:
     """What `work(*arguments)` returns, on rank 0; None on the others.
 
-    If it raises ValueError or OSError there, the other ranks raise OSError: they would wait for rank 0 forever.
+    If it raises there, the other ranks raise OSError: they would wait for rank 0 forever.
     """
     problem, result = None, None
     if processes.is_rank_0:
         try:
             result = work(*arguments)
-        except (ValueError, OSError) as error:
+        except Exception as error:
             problem = error
     if any_rank(problem is not None):
         raise problem or OSError("rank 0 had to stop: its error says why")

@@ -2,7 +2,7 @@
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(","))
+    return tuple(" ".join(name.split()) for name in text.split(","))
 
 
 CIFAR10_CLASSES = _names(

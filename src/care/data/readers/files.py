@@ -19,6 +19,13 @@ def is_listed(name: str) -> bool:
     return not name.startswith(".") and name not in NOBODYS
 
 
+def pictures_beside(folder: Path) -> int:
+    """How many pictures, by their names, are in a folder itself and not in its folders."""
+    with os.scandir(folder) as entries:
+        listed = (entry for entry in entries if is_listed(entry.name) and entry.is_file())
+        return sum(os.path.splitext(entry.name)[1].lower() in ENDINGS for entry in listed)
+
+
 def pictures_in(folder: Path) -> tuple[list[Path], Counter[str]]:
     """All pictures in a folder and in its folders, in the order of their paths; and how many other files, by ending."""
     pictures, others = picture_paths(folder)

@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from care.data.readers.files import ignored, is_listed, pictures_in
+from care.data.readers.files import ignored, is_listed, pictures_beside, pictures_in
 from care.data.readers.pictures import Pictures, shuffled
 from care.data.readers.source import Source
 
@@ -29,7 +29,8 @@ def read_folder(path: Path, split: str, side: int) -> Source:
     folders = _split_folders(path)
     if not files:
         raise ValueError(no_pictures(folders[split], classes))
-    notes = (*_beside(path, folders), *([ignored(others)] if others else []))
+    loose = pictures_without_class(folders[split], classes, len(files))
+    notes = (*_beside(path, folders), *([loose] if loose else []), *([ignored(others)] if others else []))
     pictures, description = Pictures(shuffled(files), side), f"pictures of the folder {path.name}, {split}"
     return Source(description, classes, side, side, len(files), pictures, notes)
 
@@ -64,13 +65,30 @@ def _split_folders(path: Path) -> dict[str, Path]:
 
 
 def _labeled(parts: list[tuple[int, Path]]) -> tuple[list[tuple[Path, int]], Counter[str]]:
-    """The pictures of a split with their labels, and how many files are none. Files beside classes are left alone."""
+    """The pictures of a split with their labels, and how many files are none."""
     files, others = list[tuple[Path, int]](), Counter[str]()
     for label, part in parts:
         pictures, rest = pictures_in(part)
         files += [(file, label) for file in pictures]
         others += rest
     return files, others
+
+
+def pictures_without_class(folder: Path, classes: tuple[str, ...], within: int) -> str | None:
+    """What is said of pictures beside the folders of classes, in which `within` are.
+
+    It is a ValueError if they are more than those: then the folders are hardly classes.
+    """
+    beside = pictures_beside(folder) if classes else 0
+    if not beside:
+        return None
+    names = ", ".join(classes[:3]) + (" …" if len(classes) > 3 else "")
+    if beside > within:
+        raise ValueError(
+            f"{folder} has {beside:,} pictures beside its folders ({names}), which have {within:,}: a folder is a class. "
+            f"Put every picture into the folder of its class or, without classes, all of them into {folder / 'train'}"
+        )
+    return f"ignored, since they are beside the folders of classes ({names}): {beside:,} pictures in {folder}"
 
 
 def _names(folder: Path) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from care.data.readers.files import picture_paths
-from care.data.readers.folder import no_pictures, split_parts
+from care.data.readers.folder import no_pictures, pictures_without_class, split_parts
 from care.data.streamed.encoded import Names
 
 THREADS, AT_ONCE = 16, 1000  # that ask for the sizes of files
@@ -74,6 +75,9 @@ def open_files(path: Path, split: str) -> PictureFiles:
         found = picture_paths(part)[0]
         names += [file[beyond:] for file in found]
         labels += [label] * len(found)
+    folder = parts[0][1].parent if classes else parts[0][1]
     if not names:
-        raise ValueError(no_pictures(parts[0][1].parent if classes else parts[0][1], classes))
+        raise ValueError(no_pictures(folder, classes))
+    if loose := pictures_without_class(folder, classes, len(names)):
+        warnings.warn(loose, stacklevel=2)
     return PictureFiles(root, Names.of(names), torch.tensor(labels, dtype=torch.int64), classes)

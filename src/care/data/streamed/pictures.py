@@ -1,6 +1,7 @@
 """Pictures that look like a tensor of squares and are decoded when some of them are asked for."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -25,9 +26,9 @@ class StreamedPictures:
     """uint8 [n, 3, side, side]: the center square of every picture, as in a store.
 
     In batches it can also be all of a picture (`care.whole_pictures`). In place of one that cannot be read comes the
-    next one that can, always the same. `unreadable` says which and why; as many as a store leaves out (1 %, and always
-    10) are warned of, and more are an OSError. `decoder` is who decodes the JPEGs of batches: "gpu" is the one that the
-    batches are for.
+    next one of its class that can, always the same, so that its label is right. `unreadable` says which and why; as
+    many as a store leaves out (1 %, and always 10) are warned of, and more are an OSError. `decoder` is who decodes the
+    JPEGs of batches: "gpu" is the one that the batches are for.
     """
 
     encoded: EncodedPictures
@@ -70,8 +71,7 @@ class StreamedPictures:
     def decode_into(self, row: UInt8[np.ndarray, " bytes"], index: int, whole: bool) -> dict[str, str]:
         """Put a picture into the row of a batch; which files could not be read for it, and why."""
         problems = dict[str, str]()
-        for candidate in range(index, index + min(STAND_INS, len(self))):
-            candidate %= len(self)
+        for candidate in self._in_place_of(index):
             file = None
             try:
                 file = self.encoded.read(candidate)
@@ -83,6 +83,13 @@ class StreamedPictures:
             except Exception as error:  # decoders raise errors of any type, and the user must know the file
                 problems[self.encoded.name(candidate)] = reason_of(error, file) if file else _not_there(error)
         raise OSError(_too_many(problems, len(self)))
+
+    def _in_place_of(self, index: int) -> Iterator[int]:
+        """The picture itself and, if that is not enough, those of its class that follow it, in a circle."""
+        yield index
+        alike = (self.encoded.labels == self.encoded.labels[index]).nonzero().flatten()
+        later = int(torch.searchsorted(alike, index)) + 1
+        yield from alike.roll(-later)[: min(STAND_INS, len(alike)) - 1].tolist()
 
     def report(self, problems: dict[str, str]) -> None:
         """Warn of files that cannot be read; OSError if they are too many by now."""

@@ -1,6 +1,7 @@
 """Pictures in tar archives, as WebDataset writes them: members whose names begin alike belong together.
 
-`0001.jpg` and `0001.cls` are a picture and its label, a number. Members of other kinds are left alone.
+`0001.jpg` and `0001.cls` are a picture and its label, a number. Members of other kinds are left alone, and so is a
+second picture of a sample, such as the mask `0001.seg.png`.
 """
 
 import hashlib
@@ -101,7 +102,14 @@ def _members(file: Path) -> list[tuple[str, int, int, int]]:
                     labels[_key(member.name)] = int(opened.read(32)) if opened else -1
     except (tarfile.TarError, EOFError, ValueError) as error:
         raise ValueError(f"{file} cannot be read as a tar archive of pictures: {error}") from error
-    return [(name, start, size, labels.get(_key(name), -1)) for name, start, size in pictures]
+    main = {_key(name) for name, *_ in pictures if _is_main(name)}
+    chosen = (row for row in pictures if _is_main(row[0]) or _key(row[0]) not in main)
+    return [(name, start, size, labels.get(_key(name), -1)) for name, start, size in chosen]
+
+
+def _is_main(name: str) -> bool:
+    """Whether nothing but the kind of file follows the key, as in `0001.jpg`."""
+    return name.rpartition("/")[2].count(".") == 1
 
 
 def _key(name: str) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import Any
 
 import torch
@@ -109,7 +109,7 @@ def _over_seeds(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The values of every seed, and the mean and the standard deviation of the accuracies."""
     values = {name: [one[name] for one in found] for name in found[0]}
     spread = {f"{name}_mean": fmean(values[name]) for name in ("top1", "mean_per_class")}
-    spread |= {f"{name}_std": pstdev(values[name]) for name in ("top1", "mean_per_class")}
+    spread |= {f"{name}_std": stdev(values[name]) for name in ("top1", "mean_per_class")}
     return {**values, **spread}
 
 
