@@ -48,7 +48,7 @@ def test_pictures_beside_folders_are_never_left_out_in_silence(tmp_path):
     for i in range(3):
         save(tmp_path / f"edited/{i}.png", Image.new("RGB", (9, 8)))
     with pytest.raises(
-        ValueError, match=r"has 4 pictures beside its folders \(edited\), which have 3: a folder is a class"
+        ValueError, match=r"4 pictures are beside its folders \(edited\), which have 3. Folders are classes"
     ):
         read_folder(tmp_path, "train", 4)
     (tmp_path / "3.png").unlink()

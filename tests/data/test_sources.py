@@ -196,7 +196,7 @@ def test_pictures_beside_folders_are_told_of(tmp_path):
         assert len(open_pictures(folder, "train", SIDE)) == 6
     for i in range(6):
         (folder / "train" / f"{i}.png").write_bytes(encoded(7))
-    with pytest.raises(ValueError, match=r"has 7 pictures beside its folders \(cat, dog\), which have 6"):
+    with pytest.raises(ValueError, match=r"7 pictures are beside its folders \(cat, dog\), which have 6"):
         open_pictures(folder, "train", SIDE)
 
 

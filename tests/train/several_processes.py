@@ -10,9 +10,11 @@ from care.train import distributed
 from objective.small import REGISTERED_ONCE, SMALLER, build, drawn, noise
 
 BATCH = 8
+ON_FEATURES = ("augself", "equimod", "essl", "duet", "stl", "looc")
 CASES = {
     **REGISTERED_ONCE,
     "care alone": {"method": "none", "equivariance": "care"},
+    **{f"{name} alone": {"method": "none", "equivariance": name} for name in ON_FEATURES},
     "split queue": {"method": "mocov2", "equivariance": "split"},
     "told queue": {"method": "mocov2", "equivariance": "cassle"},
     "split prediction": {"method": "byol", "equivariance": "split"},
@@ -33,7 +35,9 @@ OF_FOUR = ("simclr", "in tiles", "all views", "vicreg", "split queue")
 def gradients(objective, wrapped, views):
     total(wrapped(views)).backward()
     objective.after_step(torch.tensor(0.3, dtype=torch.float64))
-    return {name: p.grad for name, p in objective.named_parameters() if p.grad is not None}, objective.state_dict()
+    trained = {name: p.grad for name, p in objective.named_parameters() if p.requires_grad}
+    assert None not in trained.values(), "a parameter without gradient, for which processes wait in the next step"
+    return trained, objective.state_dict()
 
 
 def floating(state):

@@ -170,6 +170,8 @@ def build_objective(settings: ObjectiveSettings, encoder: Encoder, batch: int, p
         context.joint,
     )
     split_batchnorm(objective)
+    if not objective.embedded:
+        encoder.head.requires_grad_(False)  # no loss has it, and processes would wait for its gradients
     return objective
 
 

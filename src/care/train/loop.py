@@ -55,6 +55,10 @@ def _train(job: Job, progress: Progress) -> None:
         progress.say("no checkpoint to resume from: from the start")
     if config.validation and (line := shortage(job.heldout, config.validation)):
         progress.say(line)
+    if not state.objective.embedded:
+        progress.say(
+            "no loss is on embeddings: the head stays as it was drawn, and only the backbone is worth measuring"
+        )
     step = Step(state, config, processes, job.steps_per_epoch)
     if step.compiled:
         progress.say("compiling the network and the augmentations: about a minute at the first start")
