@@ -6,7 +6,7 @@ from care.geometry import (
     Euclidean,
     Minkowski,
     Symplectic,
-    best_alignment,
+    best_inner_products,
     composition_error,
     displacement,
     gram_error,
@@ -50,7 +50,7 @@ def literal_gamma(F, F_a):
 
 def unexplained_variance(F, F_a):
     source = source_of(F)
-    return unexplained(source, F_a, best_alignment(source, F_a).rotation)
+    return unexplained(source, F_a, best_inner_products(source, F_a).rotation)
 
 
 def test_unexplained_variance_is_that_of_the_fitted_rotation_where_there_are_many_points(generator):

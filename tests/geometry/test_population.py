@@ -3,7 +3,14 @@
 import pytest
 import torch
 
-from care.geometry import best_alignment, crossfit_predictions, crossfit_rotations, heldout_ratio, ratio_left, source_of
+from care.geometry import (
+    best_inner_products,
+    crossfit_predictions,
+    crossfit_rotations,
+    heldout_ratio,
+    ratio_left,
+    source_of,
+)
 from care.geometry import unexplained as unexplained_by
 from care.geometry.population import nuclear_norm
 from care.geometry.source import leading_directions
@@ -81,13 +88,13 @@ def test_no_rotation_is_better_than_the_best_linear_map():
     for power in (0.0, 1.0):
         F, F_a = World(24, 1.5, 0.8, "isotropic", power).draw(400)
         source = source_of(F)
-        best = best_alignment(source, F_a)
+        best = best_inner_products(source, F_a)
         assert best.linear >= best.rotation
         assert ratio_left(source, F_a, best.linear).item() == pytest.approx(
             ratio_left(source, F_a, best.rotation).item(), abs=0.03
         )
         halved = unit(F * torch.tensor([1, 0.3] * 12, dtype=DOUBLE))
-        best = best_alignment(source, halved)
+        best = best_inner_products(source, halved)
         assert ratio_left(source, halved, best.linear) < 0.4 * ratio_left(source, halved, best.rotation)
 
 
@@ -98,7 +105,9 @@ def test_the_linear_map_is_that_of_least_squares():
     predicted = predicted * (F.square().sum() / predicted.square().sum()).sqrt()
     literal = (predicted - F_a).square().sum() / (F_a - F).square().sum()
     source = source_of(F)
-    assert ratio_left(source, F_a, best_alignment(source, F_a).linear).item() == pytest.approx(literal.item(), abs=1e-3)
+    assert ratio_left(source, F_a, best_inner_products(source, F_a).linear).item() == pytest.approx(
+        literal.item(), abs=1e-3
+    )
 
 
 def test_in_so_a_reflection_costs_the_smallest_singular_value():
@@ -125,7 +134,7 @@ def test_few_points_are_measured_in_the_directions_that_they_can_tell():
 def test_outside_of_the_span_a_rotation_leaves_everything_as_it_is():
     F, F_a = World(12, 1.5, 0.3, "isotropic").draw(2000)
     source = source_of(F, F_a, rank=5)
-    best = best_alignment(source, F_a).rotation
+    best = best_inner_products(source, F_a).rotation
     U = leading_directions(torch.cat([F, F_a]), 5)
     Y, Y_a = F @ U, F_a @ U
     V, _, Wh = torch.linalg.svd(Y_a.T @ Y)

@@ -5,7 +5,7 @@ import scipy.optimize
 import scipy.spatial.transform
 import torch
 
-from care.geometry import Euclidean, Minkowski, Symplectic, solve_wahba, wahba_error
+from care.geometry import Euclidean, Minkowski, Symplectic, solve_wahba, squared_wahba, wahba_error
 from care.geometry.forms import boost
 from care.geometry.symplectic import generalized_polar
 
@@ -237,3 +237,11 @@ def test_unknown_group_and_empty_points():
         solve_wahba(torch.ones(2, 2), torch.ones(2, 2), "SU")
     with pytest.raises(ValueError, match="n ≥ 1"):
         solve_wahba(torch.ones(0, 2), torch.ones(0, 2))
+
+
+@pytest.mark.parametrize(("n", "d"), [(6, 40), (12, 20), (30, 20), (30, 3)])
+def test_the_error_without_the_rotation_is_that_of_the_rotation(n, d, generator):
+    """Fewer points than dimensions, and more; for (30, 3) also where the best orthogonal map is a reflection."""
+    A, B = torch.randn(2, n, d, generator=generator, dtype=torch.float64)
+    for target in (B, A * torch.tensor([-1.0] + [1.0] * (d - 1))):
+        torch.testing.assert_close(squared_wahba(A, target).sqrt(), wahba_error(A, target), atol=1e-6, rtol=1e-9)

@@ -21,22 +21,22 @@ from care.geometry.measures import (
     symplectic_strength,
     unexplained,
 )
-from care.geometry.population import Alignment, best_alignment
+from care.geometry.population import InnerProducts, best_inner_products, squared_wahba
 from care.geometry.source import POINTS_PER_DIRECTION, Source, leading_directions, source_of
 from care.geometry.wahba import solve_wahba, wahba_error
 
 __all__ = [
     "POINTS_PER_DIRECTION",
-    "Alignment",
     "BilinearForm",
     "Euclidean",
     "Group",
+    "InnerProducts",
     "Minkowski",
     "Principal",
     "Source",
     "Symplectic",
     "alignment",
-    "best_alignment",
+    "best_inner_products",
     "composition_error",
     "crossfit_linear",
     "crossfit_predictions",
@@ -61,6 +61,7 @@ __all__ = [
     "source_of",
     "spectrum",
     "squared_error",
+    "squared_wahba",
     "symplectic_strength",
     "unexplained",
     "wahba_error",

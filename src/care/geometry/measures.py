@@ -17,7 +17,7 @@ from torch import Tensor
 
 from care.geometry.crossfit import crossfit_predictions, crossfit_rotations
 from care.geometry.forms import BilinearForm, Euclidean, Group, Symplectic, form_of
-from care.geometry.population import best_alignment
+from care.geometry.population import best_inner_products
 from care.geometry.source import Source, source_of
 from care.geometry.wahba import checked_points
 
@@ -95,9 +95,10 @@ def heldout_ratio(
     than the identity.
 
     In SO(d) and O(d) it is estimated for the population that the n rows are drawn from, so it can be compared between
-    dimensions and numbers of images (see `best_alignment`); R acts on the `rank` leading directions of both, as many as
-    n allows. In the other groups it is Σ d²(R̂ f(x_i), f(a(x_i))) / Σ d²(f(x_i), f(a(x_i))) in the distance of the
-    group's form, R̂ fitted on other rows (`crossfit_rotations`), which is too high by about d/n.
+    dimensions and numbers of images (see `best_inner_products`): all rows are used, and the optimism of fitting to them
+    is taken back. R acts on the `rank` leading directions of both, as many as n allows. In the other groups it is
+    Σ d²(R̂ f(x_i), f(a(x_i))) / Σ d²(f(x_i), f(a(x_i))) in the distance of the group's form, R̂ fitted on other rows
+    (`crossfit_rotations`), which is too high by about d/n.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     if form_of(group).group != "O":
@@ -109,33 +110,33 @@ def heldout_ratio(
 
 def _single(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"], group: Group, rank: int | None) -> Float[Tensor, ""]:
     source = source_of(F, F_a, rank)
-    return ratio_left(source, F_a, best_alignment(source, F_a, group).rotation)
+    return ratio_left(source, F_a, best_inner_products(source, F_a, group).rotation)
 
 
 def _flat(X: Float[Tensor, "*batch n d"]) -> Float[Tensor, "b n d"]:
     return X.reshape(-1, *X.shape[-2:])
 
 
-def ratio_left(source: Source, F_a: Float[Tensor, "n d"], alignment: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """E‖M f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² for a map M that keeps lengths and has this alignment, E⟨M f, f_a⟩.
+def ratio_left(source: Source, F_a: Float[Tensor, "n d"], inner_product: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """E‖M f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² for a map M that keeps lengths and has this inner product, E⟨M f, f_a⟩.
 
     NaN where nothing moved.
     """
     F = source.F
     moved = (F_a - F).square().sum(-1)
-    return torch.where(_moved(F, moved), squared_error(source, F_a, alignment) / moved.sum(-1), torch.nan)
+    return torch.where(_moved(F, moved), squared_error(source, F_a, inner_product) / moved.sum(-1), torch.nan)
 
 
-def squared_error(source: Source, F_a: Float[Tensor, "n d"], alignment: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """Σ ‖M f(x_i) − f(a(x_i))‖²: in the span of `source` by M's alignment, and outside, where M is the identity."""
+def squared_error(source: Source, F_a: Float[Tensor, "n d"], inner_product: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """Σ ‖M f(x_i) − f(a(x_i))‖²: in the span of `source` by M's inner product, and outside, where M is the identity."""
     Y, Y_a = source.coordinates(source.F).double(), source.coordinates(F_a).double()
-    within = _squared(Y) + _squared(Y_a) - 2 * Y.shape[-2] * alignment
+    within = _squared(Y) + _squared(Y_a) - 2 * Y.shape[-2] * inner_product
     outside = _squared((F_a - source.F).double()) - _squared(Y_a - Y)
     return (within.clamp_min(0) + outside.clamp_min(0)).to(F_a.dtype)
 
 
-def unexplained(source: Source, F_a: Float[Tensor, "n d"], alignment: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − E f(a(x))‖² for the best rotation R, of this alignment: the unexplained
+def unexplained(source: Source, F_a: Float[Tensor, "n d"], inner_product: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − E f(a(x))‖² for the best rotation R, of this inner product: the unexplained
     variance, 1 − R².
 
     0 = exactly one rotation, 1 = no better than predicting the mean for every image. Read it beside `heldout_ratio`,
@@ -144,7 +145,7 @@ def unexplained(source: Source, F_a: Float[Tensor, "n d"], alignment: Float[Tens
     """
     spread = _squared(F_a - F_a.mean(-2, keepdim=True))
     varies = spread > torch.finfo(F_a.dtype).eps * _squared(F_a)
-    return torch.where(varies, squared_error(source, F_a, alignment) / spread, torch.nan)
+    return torch.where(varies, squared_error(source, F_a, inner_product) / spread, torch.nan)
 
 
 def composition_error(

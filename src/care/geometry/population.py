@@ -16,14 +16,14 @@ from care.geometry.forms import Group
 from care.geometry.kabsch import LARGE, kabsch
 from care.geometry.source import Source
 
-# N^p is taken to grow in proportion to the noise: see `best_alignment`.
+# N^p is taken to grow in proportion to the noise: see `best_inner_products`.
 POWER = 1.5
 # Noise is added to so many coordinates in all: one draw is enough for a large d, which averages by itself.
 NOISY_COORDINATES = 1024
 NUMBERS_AT_ONCE = 1 << 16  # for several draws in one product, as long as they stay in the cache
 
 
-class Alignment(NamedTuple):
+class InnerProducts(NamedTuple):
     """max_M E⟨M f(x), f(a(x))⟩ over rotations M, and over linear maps that keep the mean length.
 
     `fitted` is that of the rotation fitted to the points, on the same points: the paper's W_f is made of it.
@@ -34,13 +34,13 @@ class Alignment(NamedTuple):
     fitted: Float[Tensor, ""]
 
 
-def best_alignment(source: Source, F_a: Float[Tensor, "n d"], group: Group = "SO") -> Alignment:
-    """The alignments in the population, estimated from the rows of `source` and F_a, in the span of `source`.
+def best_inner_products(source: Source, F_a: Float[Tensor, "n d"], group: Group = "SO") -> InnerProducts:
+    """The inner products in the population, estimated from the rows of `source` and F_a, in the span of `source`.
 
-    The best rotation has the alignment ‖E C‖_*, the nuclear norm. With N₁ = ‖C‖_* and N₂ that of C with as much noise
-    again, it is about (2 N₁^p − N₂^p)^(1/p), as if N^p grew in proportion to the noise. It does with p = 1 where the
-    noise is weak, and about with p = 2 where singular values are alike and weaker than the noise: p = 3/2. It is at
-    most the alignment of the best linear map M, √(E‖f(x)‖² E‖M f(x)‖²), which least squares gives without bias:
+    The best rotation has ‖E C‖_*, the nuclear norm. With N₁ = ‖C‖_* and N₂ that of C with as much noise again, it is
+    about (2 N₁^p − N₂^p)^(1/p), as if N^p grew in proportion to the noise. It does with p = 1 where the noise is weak,
+    and about with p = 2 where singular values are alike and weaker than the noise: p = 3/2. It is at most that of the
+    best linear map M, √(E‖f(x)‖² E‖M f(x)‖²), which least squares gives without bias:
     E‖M f(x)‖² = E‖f(a(x))‖² − RSS/(n − r), r the rank of F.
     """
     Y, Y_a = source.coordinates(source.F).double(), source.coordinates(F_a).double()
@@ -52,7 +52,23 @@ def best_alignment(source: Source, F_a: Float[Tensor, "n d"], group: Group = "SO
     rotation = (2 * once**POWER - again**POWER).clamp_min(0) ** (1 / POWER)
     explained = (Y_a.square().sum() - noise.square().sum()).clamp_min(0)
     linear = (Y.square().sum() * explained).sqrt() / n
-    return Alignment(torch.minimum(rotation, linear), linear, once)
+    return InnerProducts(torch.minimum(rotation, linear), linear, once)
+
+
+def squared_wahba(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """W_f² = ‖F‖² + ‖F_a‖² − 2 ‖F_aᵀ F‖_*, without the rotation: singular values alone cost a fraction of it.
+
+    For n < d, from the n × n triangles of Fᵀ = Q T and F_aᵀ = Q_a T_a: F_aᵀ F = Q_a (T_a Tᵀ) Qᵀ. It is a rotation
+    then, since some direction is free to be reflected.
+    """
+    X, X_a = F.double(), F_a.double()
+    n, d = X.shape
+    if n < d:
+        T, T_a = (torch.linalg.qr(points.mT, mode="r").R for points in (X, X_a))
+        fitted = nuclear_norm(T_a @ T.mT, special=False)
+    else:
+        fitted = nuclear_norm(X_a.mT @ X, special=True)
+    return (X.square().sum() + X_a.square().sum() - 2 * fitted).clamp_min(0).to(F.dtype)
 
 
 def nuclear_norm(C: Float[Tensor, "*batch d d"], special: bool) -> Float[Tensor, "*batch"]:

@@ -9,7 +9,7 @@ from responding import FLIPS, clouds, flatten, lengths, pictures
 
 import care
 from care.augment import ImagePolicy, PointPolicy
-from care.evaluate.effects.effect import respond
+from care.evaluate.effects.effect import effect_of, respond
 from care.evaluate.effects.measurement import Measurement
 from care.geometry import Euclidean, Minkowski, Symplectic, form_of
 
@@ -202,3 +202,11 @@ def test_the_measures_are_those_of_geometry(form):
         "alignment": pytest.approx(care.geometry.alignment(F, torch.stack([F_a, F_a2])).mean().item(), abs=1e-5),
         "gaussian_uniformity": pytest.approx(care.geometry.gaussian_uniformity(F).item(), rel=1e-5),
     }
+
+
+@pytest.mark.parametrize("n", [8, 30])
+def test_w_f_is_over_all_rotations_however_few_images_there_are(n, generator):
+    """In 12 dimensions, of which so few images say little: the paper's W_f fits them all the same."""
+    F, F_a = Euclidean().embed(torch.randn(2, n, 12, generator=generator))
+    found = effect_of(F, F_a, Euclidean()).measures["wahba"]
+    assert found.item() == pytest.approx(care.geometry.wahba_error(F, F_a).item(), rel=1e-4, abs=1e-3)

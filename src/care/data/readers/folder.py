@@ -85,8 +85,8 @@ def pictures_without_class(folder: Path, classes: tuple[str, ...], within: int) 
     names = ", ".join(classes[:3]) + (" …" if len(classes) > 3 else "")
     if beside > within:
         raise ValueError(
-            f"{folder}: {beside:,} pictures are beside its folders ({names}), which have {within:,}. "
-            f"Folders are classes: put every picture into the folder of its class or, without classes, all of them into {folder / 'train'}"
+            f"{folder}: {beside:,} pictures are beside its folders ({names}), which have {within:,}. Folders are "
+            f"classes: put every picture into one or, without classes, all of them into {folder / 'train'}"
         )
     return f"ignored, since they are beside the folders of classes ({names}): {beside:,} pictures in {folder}"
 
