@@ -26,7 +26,7 @@ EQUIVARIANCES = {
 LOGGED = {
     "knn": "kNN accuracy of the features, k = 20",
     "gamma": "γ_f, relative rotational equivariance of the embedding (0: exact)",
-    "heldout_ratio": "error of one rotation per augmentation, on pictures it was not fitted on (0: exact, 1: none)",
+    "heldout_ratio": "error that the best rotation would leave on new pictures (0: exact, 1: no better than none)",
     "positive_cosine": "cosine of the embeddings of two views of a picture",
     "negative_cosine": "cosine of the embeddings of two pictures",
     "rankme": "RankMe of the embedding: how many directions it uses",

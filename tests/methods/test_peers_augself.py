@@ -70,7 +70,8 @@ def test_coordinates_are_divided_by_what_the_policy_spreads_them():
 
 
 def test_what_leads_from_a_rotation_to_another(generator):
-    """Of clouds by the product of the matrices, of images by the difference."""
+    """Of clouds by the product of the matrices, of images by the difference; two shifts of hue that give one picture
+    are led to alike."""
     p = PointPolicy(scale=(0.5, 2.0)).sample(2 * BATCH, (1,), generator)
     a, b = p[:BATCH], p[BATCH:]
     found = relative(coordinates(a), coordinates(b))
@@ -80,6 +81,14 @@ def test_what_leads_from_a_rotation_to_another(generator):
     torch.testing.assert_close(found[:, 3].exp() * a.scale, b.scale)
     theta = drawn_coordinates(simclr())
     torch.testing.assert_close(relative(theta[:4], theta[4:8]), theta[4:8] - theta[:4])
+    hue = IMAGE_NAMES.index("hue")
+    shifts = drawn_coordinates(hue_only())[:64]
+    a, b = shifts[:32], shifts[32:]
+    found, turned = relative(a, b), relative(a, b + torch.eye(b.shape[1])[hue])  # once round the circle
+    torch.testing.assert_close(found, turned)
+    assert found[:, hue].abs().max() <= 0.5
+    assert (b - a)[:, hue].abs().max() > 0.6
+    torch.testing.assert_close((found[:, hue] * 2 * torch.pi).cos(), ((b - a)[:, hue] * 2 * torch.pi).cos())
 
 
 @pytest.mark.parametrize(

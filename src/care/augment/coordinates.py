@@ -37,6 +37,7 @@ IMAGE_NAMES = (
     "brightness", "contrast", "saturation", "hue",
     "gray", "blur", "solarize",
 )  # fmt: skip
+HUE = IMAGE_NAMES.index("hue")
 POINT_NAMES = ("rotation_x", "rotation_y", "rotation_z", "scale")
 
 # A picture this dark, flat or gray is indistinguishable from one with factor 0, whose logarithm is infinite.
@@ -63,10 +64,11 @@ def coordinates(augmentations: Parameters, center: float = 1.0) -> Float[Tensor,
 
 
 def relative(theta1: Float[Tensor, "n k"], theta2: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
-    """The coordinates of what leads from a view with θ1 to one with θ2: of images θ2 − θ1, of clouds those of R2 R1ᵀ
-    and of the quotient of the scales."""
+    """The coordinates of what leads from a view with θ1 to one with θ2: of images θ2 − θ1, the hue the shorter way
+    round its circle, of clouds those of R2 R1ᵀ and of the quotient of the scales."""
     if theta1.shape[1] != len(POINT_NAMES):
-        return theta2 - theta1
+        before, hue, after = (theta2 - theta1).tensor_split((HUE, HUE + 1), dim=1)
+        return torch.cat([before, (hue + 0.5) % 1 - 0.5, after], dim=1)
     R1, R2 = (_rotation(theta[:, :3]) for theta in (theta1, theta2))
     return torch.cat([rotation_vector(R2 @ R1.mT).to(theta1), theta2[:, 3:] - theta1[:, 3:]], dim=1)
 

@@ -50,8 +50,8 @@ def measure(
 ) -> None:
     """Measure whether augmentations rotate a model's embeddings, change them otherwise, or leave them invariant.
 
-    Every augmentation is drawn once and applied to all images. The held-out ratio is what the best rotation leaves of
-    the effect on images that it was not fitted to: 0 is exactly a rotation, 1 is no better than no rotation at all.
+    Every augmentation is drawn once and applied to all images. The held-out ratio is what the best rotation
+    would leave of the effect on new images, estimated from these: 0 is exactly a rotation, 1 is no better than none.
     With fewer than four images per dimension, rotations are those of the leading directions, as many as that allows.
     R² says what a pair (f(x), f(a(x))) knows of a: 1 exactly which it was, 0 nothing.
 

@@ -51,7 +51,7 @@ HELDOUT = Column(
     "held-out ratio\N{NO-BREAK SPACE}↓",
     ACTED_ON,
     "held-out ratio",
-    "The squared error that the best rotation leaves on samples it was not fitted to, relative to no "
+    "The squared error that the best rotation would leave on new samples, estimated from these, relative to no "
     "rotation: 0 means that the augmentation is exactly a rotation, 1 that a rotation explains nothing.",
 )
 COMPOSITION = Column(

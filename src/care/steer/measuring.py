@@ -123,7 +123,7 @@ def _composed(
 
 
 def _ratio(predicted: Float[Tensor, "n d"], F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """‖predicted − F_a‖² / ‖F_a − F‖², or NaN for F_a = F, as in `heldout_ratio`."""
+    """‖predicted − F_a‖² / ‖F_a − F‖², of images that nothing was fitted to; NaN for F_a = F."""
     squared_displacement = (F_a - F).square().sum()
     ratio = (predicted - F_a).square().sum() / squared_displacement
     return torch.where(squared_displacement > torch.finfo(F.dtype).eps * F.square().sum(), ratio, torch.nan)

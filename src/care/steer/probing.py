@@ -56,7 +56,7 @@ def network(seed: int) -> Fit:
 
 
 def interval(units: Float[Tensor, " n"]) -> Difference:
-    """The mean over images with its bootstrap interval."""
+    """The mean over images with its interval."""
     return paired_difference(torch.zeros_like(units), units)
 
 

@@ -147,7 +147,7 @@ def _hues(observer: Observer, a: Parameters) -> Hues:
 
 
 def _units(per_query: Mapping[str, Tensor], name: str) -> Float[Tensor, " q"]:
-    """One number per query whose mean is the weighted mean: its linearization, to be bootstrapped."""
+    """One number per query whose mean is the weighted mean: its linearization, for an interval."""
     value = per_query[name].double()
     weight = per_query.get(f"{name}_weight", torch.ones_like(value)).double()
     mean = (weight * value).nansum() / weight.sum()

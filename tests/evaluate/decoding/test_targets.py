@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from care.augment import ImagePolicy, PointPolicy
+from care.augment import ImagePolicy, PointPolicy, hue_only, policy_named
 from care.augment.points import augment_points
 from care.data import Samples, generate_shapes
 from care.data.shapes import NUISANCE_FACTORS, render
@@ -39,6 +39,15 @@ def test_image_targets_are_what_the_rows_say(generator):
             "solarize": float(p.solarize[i]),
         }
         assert {name: column[i] for name, column in targets.items()} == pytest.approx(expected, abs=1e-6)
+
+
+def test_shifts_of_hue_that_go_round_are_angles(generator):
+    """−½ and ½ are one shift; shifts of a tenth are numbers."""
+    p = hue_only().sample(200, (8, 8), generator)
+    angle = 2 * math.pi * p.hue
+    torch.testing.assert_close(parameter_targets(p)["hue"].values, torch.stack([angle.cos(), angle.sin()], 1))
+    little = policy_named("cifar10").sample(200, (8, 8), generator)
+    torch.testing.assert_close(parameter_targets(little)["hue"].values, little.hue[:, None])
 
 
 def test_targets_are_finite_at_factor_zero(generator):

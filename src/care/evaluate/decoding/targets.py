@@ -13,6 +13,7 @@ from care.data.silhouettes import SILHOUETTES
 
 # A picture this dark, flat or gray looks like one with factor 0, whose logarithm is infinite.
 SMALLEST_FACTOR = 0.01
+QUARTER = 0.25  # of the hue circle
 
 
 class Target(NamedTuple):
@@ -27,7 +28,8 @@ def parameter_targets(p: Parameters) -> dict[str, Target]:
 
     Of images: the center of the crop (`crop x`, `crop y`) as a fraction of the image, the logarithms of its share of
     the area and of width / height (`crop area`, `crop aspect`), of the factors `brightness`, `contrast` and
-    `saturation`, the `hue` shift as a fraction of the hue circle, the σ of the `blur` in pixels (0 without one), and
+    `saturation`, the `hue` shift as a fraction of the hue circle or, where shifts of more than a quarter are drawn, as
+    cos and sin of its angle, since −½ and ½ are one shift, the σ of the `blur` in pixels (0 without one), and
     whether there is `flip`, `gray` and `solarize`. Of point clouds: the entries of the rotation (`rotation 0 0` …) and
     the logarithm of the `scale`.
 
@@ -44,9 +46,9 @@ def parameter_targets(p: Parameters) -> dict[str, Target]:
         targets["scale"], hidden = p.scale.log(), {}
     else:
         raise ValueError(f"targets are known for augmentations of images and of point clouds, not {type(p).__name__}")
-    everywhere = torch.ones_like(next(iter(targets.values())), dtype=torch.bool)
+    everywhere = torch.ones(len(p), dtype=torch.bool, device=next(iter(targets.values())).device)
     return {
-        name: Target(column[:, None], ~hidden[name] if name in hidden else everywhere)
+        name: Target(column.reshape(len(column), -1), ~hidden[name] if name in hidden else everywhere)
         for name, column in targets.items()
         if (column != column[:1]).any()
     }
@@ -89,14 +91,14 @@ def _crop_targets(p: ImageParameters) -> dict[str, Float[Tensor, " n"]]:
     }
 
 
-def _color_targets(p: ImageParameters) -> dict[str, Float[Tensor, " n"]]:
+def _color_targets(p: ImageParameters) -> dict[str, Float[Tensor, "n ..."]]:
     """Everything of an augmentation of images that is not its crop; the flip is here too."""
     return {
         "flip": p.flip.float(),
         "brightness": p.brightness.clamp_min(SMALLEST_FACTOR).log(),
         "contrast": p.contrast.clamp_min(SMALLEST_FACTOR).log(),
         "saturation": p.saturation.clamp_min(SMALLEST_FACTOR).log(),
-        "hue": p.hue,
+        "hue": _on_the_circle(p.hue) if p.hue.abs().max() > QUARTER else p.hue,
         "gray": p.gray.float(),
         "blur": torch.where(p.blur, p.sigma, 0.0),
         "solarize": p.solarize.float(),

@@ -35,7 +35,7 @@ class Retrieval:
     the share of images of the query's class, in the same three sets; None without labels.
 
     `per_query` has each measure for every query, and the weight of each hue distance as `…_weight`: the measure is the
-    mean over queries with these weights (equal ones where there are none), in a bootstrap too. The hue distance of a
+    mean over queries with these weights (equal ones where there are none), in its interval too. The hue distance of a
     query without any weight is NaN.
     """
 
