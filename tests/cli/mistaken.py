@@ -97,7 +97,7 @@ MISTAKES = {
     # care augment
     "augment": "Missing argument 'images'",
     "augment nowhere.png": "'nowhere.png' does not exist",
-    "augment empty": r"empty holds no picture \(.jpg",
+    "augment empty": r"there is no picture in empty",
     "augment file": "file cannot be read as a picture",
     "augment photos --policy cifar11": "no policy is called 'cifar11'; .*did you mean cifar10",
     "augment photos --out grid.txt": "--out must end in .png, .svg or .pdf",

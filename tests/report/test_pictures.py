@@ -5,7 +5,8 @@ import torch
 from PIL import Image
 
 from care.augment import simclr
-from care.report import gallery, orbit_figure, read_pictures
+from care.data.readers import read_few
+from care.report import gallery, orbit_figure
 
 
 def test_gallery_has_a_row_per_image_and_a_column_per_augmentation(generator, tmp_path):
@@ -33,7 +34,7 @@ def test_one_augmentation_hits_all_images_alike(generator):
 def test_of_many_pictures_a_few_are_read_and_shown(given, title, generator, tmp_path):
     for i in range(given):
         Image.new("RGB", (8, 8), (i, i, i)).save(tmp_path / f"{i:02}.png")
-    images, counted = read_pictures([tmp_path], 8)
+    images, counted = read_few([tmp_path], 8)
     shown = images[:, 0, 0, 0].tolist()
     steps = [b - a for a, b in pairwise(shown)]
     assert (len(shown), shown[0], shown[-1], counted) == (16, 0, given - 1, given)
@@ -42,40 +43,6 @@ def test_of_many_pictures_a_few_are_read_and_shown(given, title, generator, tmp_
     figure = gallery(images, simclr().sample(1, (8, 8), generator), counted)
     assert figure.get_suptitle().startswith(title)
     assert bool(figure.get_suptitle()) == bool(title)
-
-
-def test_pictures_are_read_from_files_and_folders(generator, tmp_path):
-    for i, shape in enumerate([(30, 50), (64, 20)]):
-        noise = torch.randint(256, (*shape, 3), dtype=torch.uint8, generator=generator)
-        Image.fromarray(noise.numpy()).save(tmp_path / f"{i}.png")
-    (tmp_path / "notes.txt").write_text("not a picture")
-    assert read_pictures([tmp_path], 16)[0].shape == (2, 3, 16, 16)
-    assert read_pictures([tmp_path / "1.png", tmp_path], 16)[0].shape == (3, 3, 16, 16)
-
-
-def test_pictures_are_read_from_the_folders_of_classes(tmp_path):
-    """By path, and only where the folder has no picture of its own."""
-    for gray, name in enumerate(["cat/1.png", "cat/2.JPG", "dog/.keep", "dog/old/1.png"]):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (20, 20), (60 * gray,) * 3).save(tmp_path / name, "PNG")
-    assert read_pictures([tmp_path], 8)[0][:, 0, 0, 0].tolist() == [0, 60, 180]
-    (tmp_path / "a folder.png").mkdir()
-    assert read_pictures([tmp_path], 8)[1] == 3
-    Image.new("RGB", (20, 20), (7, 7, 7)).save(tmp_path / "own.png")
-    assert read_pictures([tmp_path], 8)[0][:, 0, 0, 0].tolist() == [7]
-    (tmp_path / "empty" / "deep").mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"empty holds no picture \(\.jpg"):
-        read_pictures([tmp_path / "empty"], 8)
-
-
-def test_bad_pictures_are_named(tmp_path):
-    bad = tmp_path / "bad.png"
-    bad.write_bytes(b"not a picture")
-    with pytest.raises(ValueError, match=r"bad\.png cannot be read"):
-        read_pictures([bad], 16)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match="holds no picture"):
-        read_pictures([tmp_path / "empty"], 16)
 
 
 def test_a_rotating_embedding_draws_circles():

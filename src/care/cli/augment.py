@@ -32,11 +32,12 @@ def augment(
         import torch
 
         from care.augment import policy_named
-        from care.report import gallery, read_pictures
+        from care.data.readers import read_few
+        from care.report import gallery
 
         chosen = policy_named(policy)
         claim_file(out)
-        pictures, given = read_pictures(images, pixels)
+        pictures, given = read_few(images, pixels)
     augmentations = chosen.sample(columns, (pixels, pixels), torch.Generator().manual_seed(seed))
     figure = gallery(pictures, augmentations, given)
     with users_input():

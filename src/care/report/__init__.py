@@ -5,7 +5,7 @@ from care.report.cosines import cosine_figure, positive_cosine_figure
 from care.report.curves import curves_figure
 from care.report.decoding import decoding_figure
 from care.report.differences import differences_figure
-from care.report.gallery import gallery, read_pictures
+from care.report.gallery import gallery
 from care.report.neighbors import neighbors_figure
 from care.report.orbits import orbit_figure
 from care.report.responses import response_figure
@@ -31,7 +31,6 @@ __all__ = [
     "orbit_figure",
     "path_figure",
     "positive_cosine_figure",
-    "read_pictures",
     "response_figure",
     "robustness_figure",
     "spectrum_figure",

@@ -1,6 +1,7 @@
 """Readers of data sets in the formats of their authors, one example after the other."""
 
 from care.data.readers.cifar import read_cifar10, read_cifar100
+from care.data.readers.few import read_few
 from care.data.readers.flowers import read_flowers
 from care.data.readers.folder import folder_splits, read_folder
 from care.data.readers.source import Example, Source, Unreadable
@@ -13,6 +14,7 @@ __all__ = [
     "folder_splits",
     "read_cifar10",
     "read_cifar100",
+    "read_few",
     "read_flowers",
     "read_folder",
     "read_stl10",
