@@ -43,7 +43,7 @@ def test_pictures_are_read_from_the_folders_of_classes(tmp_path):
     Image.new("RGB", (20, 20), (7, 7, 7)).save(tmp_path / "own.png")
     assert read_few([tmp_path], 8)[0][:, 0, 0, 0].tolist() == [7]
     (tmp_path / "empty" / "deep").mkdir(parents=True)
-    with pytest.raises(ValueError, match="there is no picture in .*empty, nor"):
+    with pytest.raises(ValueError, match=r"there is no picture in .*empty, nor"):
         read_few([tmp_path / "empty"], 8)
 
 
