@@ -178,12 +178,15 @@ def effect_of(
 
 def _rotation_measures(source: geometry.Source, F_a: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
     """What the best rotation leaves, and the best linear map, and the rotation that was fitted to the points."""
-    best = geometry.best_alignment(source, F_a)
+    best = geometry.best_inner_products(source, F_a)
+    # W_f is of all rotations, also where there are too few points to tell which of them would fit others.
+    every = source.basis is None
+    fitted = geometry.squared_error(source, F_a, best.fitted) if every else geometry.squared_wahba(source.F, F_a)
     return {
         "heldout_ratio": geometry.ratio_left(source, F_a, best.rotation),
         "unexplained": geometry.unexplained(source, F_a, best.rotation),
         "heldout_linear": geometry.ratio_left(source, F_a, best.linear),
-        "wahba": geometry.squared_error(source, F_a, best.fitted).sqrt(),
+        "wahba": fitted.sqrt(),
     }
 
 
