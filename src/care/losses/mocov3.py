@@ -6,26 +6,30 @@ from torch import Tensor, nn
 
 from care.geometry import Euclidean
 from care.losses.checks import check_temperature, check_views
+from care.losses.compare import ALL
 from care.losses.precision import full_precision
 
 
 @full_precision
 def mocov3(
-    q1: Float[Tensor, "n d"],
-    q2: Float[Tensor, "n d"],
+    q1: Float[Tensor, "m d"],
+    q2: Float[Tensor, "m d"],
     k1: Float[Tensor, "n d"],
     k2: Float[Tensor, "n d"],
     temperature: float = 0.2,
+    anchors: slice = ALL,
 ) -> Float[Tensor, ""]:
     """2τ (L(q1, k2) + L(q2, k1)), L(q, k) = E_i [−log( e^{q_i·k_i/τ} / Σ_j e^{q_i·k_j/τ} )].
 
-    q_v are predictions from view v; its keys k_v come from the teacher and carry no gradient.
+    q_v are predictions from view v; its keys k_v come from the teacher and carry no gradient. The queries are those of
+    the images `anchors` of the keys: a process has its own, and the keys of all.
     """
-    check_views(q1, q2, k1, k2)
+    check_views(q1, q2)
+    check_views(k1, k2)
     check_temperature(temperature)
     q, k = Euclidean().embed(torch.stack([q1, q2])), Euclidean().embed(torch.stack([k2, k1]).detach())
-    logits = q @ k.mT / temperature
-    return 2 * temperature * (logits.logsumexp(2) - logits.diagonal(dim1=1, dim2=2)).mean(1).sum()
+    positive = (q * k[:, anchors]).sum(2) / temperature
+    return 2 * temperature * ((q @ k.mT / temperature).logsumexp(2) - positive).mean(1).sum()
 
 
 class MoCoV3(nn.Module):

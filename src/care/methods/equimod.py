@@ -58,14 +58,21 @@ class EquiMod(Equivariance):
         return beside(views, policy, batch, unaugmented(policy))
 
     def terms(self, *views: EncodedView) -> Terms:
-        """InfoNCE of embeddings with their predictions, over the images of all processes."""
+        """InfoNCE of our own embeddings with their predictions, with those of all processes as negatives."""
         *augmented, _ = views
         *y, y0 = self.forward_views(self.head, [view.f for view in views])
         omega = [self.standardized(view.parameters) for view in augmented]
         predicted = self.forward_views(self.predictor, [torch.cat([y0, w.to(y0)], 1) for w in omega])
         both, guessed = (self.gather(torch.cat(part)) for part in (y, predicted))
-        loss = info_nce(both, guessed, temperature=self.settings.equimod_temperature)
+        tau, own = self.settings.equimod_temperature, self._rows_of(len(y))
+        loss = info_nce(both, guessed, temperature=tau, anchors=own)
         return {"equimod": Term(loss, self.settings.equimod_weight)}
+
+    def _rows_of(self, views: int) -> slice:
+        """Our own rows, where every process has those of so many views one after the other."""
+        if self.rows.start is None:
+            return self.rows
+        return slice(views * self.rows.start, views * self.rows.stop)
 
     def exported(self) -> dict[str, Tensor]:
         """The head g and the predictor, so that ŷ can be asked for later."""

@@ -24,7 +24,7 @@ class MoCoV3(BYOL):
     Settings: ClassVar[type[MoCoV3Settings]] = MoCoV3Settings
 
     def terms(self, *views: EncodedView) -> Terms:
-        """InfoNCE of the queries of each view with the keys of another, over all pairs of views."""
-        tau = self.settings.temperature
-        both = [(self.gather(q), self.gather(k)) for q, k in self.predicted_and_taught(*views)]
-        return {"mocov3": Term(mean_over_pairs(lambda a, b: mocov3(a[0], b[0], a[1], b[1], tau), both))}
+        """InfoNCE of our own queries of each view with all keys of another, over all pairs of views."""
+        tau, rows = self.settings.temperature, self.rows
+        both = [(q, self.gather(k)) for q, k in self.predicted_and_taught(*views)]
+        return {"mocov3": Term(mean_over_pairs(lambda a, b: mocov3(a[0], b[0], a[1], b[1], tau, rows), both))}
