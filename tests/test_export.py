@@ -15,8 +15,10 @@ import care
 from care import export as exporting
 from care.cli import app
 from care.evaluate import Evaluation
-from care.model_card import model_card
+from care.export import formats
+from care.export.model_card import EQUIVARIANCES, METHODS, model_card
 from care.models import Encoder
+from care.objective.registry import names
 from care.pretrained import load_pretrained
 from care.train import Run, prepare, train
 from care.train.runs import load_trained
@@ -71,7 +73,7 @@ def test_a_network_that_timm_does_not_have_is_not_exported_to_it(tmp_path):
 
 
 def test_another_function_is_not_kept(run, monkeypatch):
-    monkeypatch.setattr(exporting, "_write_torchscript", lambda features, file, example: lambda x: 2 * features(x))
+    monkeypatch.setattr(formats, "_write_torchscript", lambda features, file, example: lambda x: 2 * features(x))
     (run / "encoder.pt").unlink(missing_ok=True)
     with pytest.raises(RuntimeError, match="no file is written"):
         exporting.export(run, "torchscript")
@@ -187,3 +189,8 @@ def test_mistakes_are_told_in_a_line(run, tmp_path, args, message):
     result = CliRunner().invoke(app, ["export", str(folder), *args])
     assert result.exit_code == 2
     assert message in result.output
+
+
+def test_every_method_has_its_name_on_a_card():
+    assert set(METHODS) == set(names("method"))
+    assert set(EQUIVARIANCES) | {"none"} == set(names("equivariance"))

@@ -38,9 +38,7 @@ MAY_IMPORT = {
         "evaluate",
     },
     "pretraining": {"data", "models", "objective", "report", "train"},
-    "model_card": {"data", "evaluate", "train"},
-    "huggingface": {"model_card", "models", "objective", "train"},
-    "export": {"atomic_files", "huggingface", "models", "train"},
+    "export": {"atomic_files", "data", "evaluate", "models", "objective", "train"},
     "pretrained": {"tables", "geometry", "data", "models", "objective", "evaluate", "train"},
     "demo": {
         "atomic_files",

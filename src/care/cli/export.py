@@ -9,7 +9,7 @@ from care.cli.declared import constant
 from care.cli.mistakes import users_input
 from care.cli.saving import claim_file
 
-FILES: dict[str, str] = constant("care.export", "FILES")
+FILES: dict[str, str] = constant("care.export.formats", "FILES")
 
 
 def export(

@@ -15,7 +15,7 @@ from timm import is_model
 from torch import Tensor, nn
 
 from care.atomic_files import writing_atomically
-from care.huggingface import write_huggingface
+from care.export.huggingface import write_huggingface
 from care.models import Encoder, build_backbone, stem_of
 from care.train.runs import load_trained
 

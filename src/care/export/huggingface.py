@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from care.model_card import model_card
+from care.export.model_card import model_card
 from care.models import Encoder
 from care.objective import policy_for
 from care.train.runs import Trained

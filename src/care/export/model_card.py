@@ -15,13 +15,23 @@ SETTINGS = (
     "model", "size", "epochs", "batch_size", "optimizer", "learning_rate", "weight_decay", "schedule", "policy", "seed",
 )  # fmt: skip
 METHODS = {
-    "simclr": "SimCLR", "mocov2": "MoCo-v2", "byol": "BYOL", "simsiam": "SimSiam", "barlow_twins": "Barlow Twins",
-    "vicreg": "VICReg",
+    "simclr": "SimCLR", "mocov2": "MoCo-v2", "mocov3": "MoCo-v3", "byol": "BYOL", "simsiam": "SimSiam",
+    "barlow_twins": "Barlow Twins", "vicreg": "VICReg", "dcl": "DCL", "hard_negatives": "SimCLR with hard negatives",
+    "invariance": "an invariance loss alone", "uniformity": "a uniformity loss alone", "none": "no contrastive loss",
 }  # fmt: skip
 EQUIVARIANCES = {
     "care": "CARE: augmentations act on the embedding as rotations",
     "split": "a split embedding: augmentations act on its equivariant part as rotations",
     "steering": "steering: augmentations act on the embedding as rotations that their parameters give",
+    "augself": "AugSelf: the difference of two views' augmentations is predicted from the features",
+    "equimod": "EquiMod: the embedding of a view is predicted from the picture and the augmentation",
+    "essl": "E-SSL: quarter turns are predicted from the features",
+    "sie": "SIE: a hypernetwork carries the equivariant part of the embedding along with the augmentation",
+    "steerable": "steerable representations: an augmentation acts as a linear map of its parameters",
+    "duet": "DUET: features in bins show a parameter of the augmentation",
+    "looc": "LooC: spaces that are invariant to all augmentations but one",
+    "stl": "STL: the transformation of a pair of views is learned from another pair",
+    "cassle": "CASSLE: the projection head sees the augmentation",
 }
 LOGGED = {
     "knn": "kNN accuracy of the features, k = 20",

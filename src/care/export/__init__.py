@@ -1,0 +1,5 @@
+"""A trained encoder for other programs, with a model card."""
+
+from care.export.formats import FILES, Format, export, place_for
+
+__all__ = ["FILES", "Format", "export", "place_for"]
