@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from care.evaluate.adam import adam_step
 from care.evaluate.decoding.ridge import ridge_predictions
 from care.randomness import derive, generator_for
 
@@ -84,16 +85,8 @@ def _epochs(
                 gradients = torch.autograd.grad(error, weights)
             step += 1
             for w, g, (m, v) in zip(weights, gradients, moments, strict=True):
-                _adam(w, g, m, v, LEARNING_RATE * (1 - step / (steps + 1)), step)
+                adam_step(w, g, m, v, LEARNING_RATE * (1 - step / (steps + 1)), step)
         yield
-
-
-def _adam(w: Tensor, g: Tensor, m: Tensor, v: Tensor, rate: float, step: int) -> None:
-    """m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², w ← w − rate · m̂/(√v̂ + ε). torch's own loads a compiler first."""
-    m.lerp_(g, 0.1)
-    v.mul_(0.999).addcmul_(g, g, value=0.001)
-    unbiased = math.sqrt(1 - 0.999**step)
-    w.addcdiv_(m, v.sqrt().add_(1e-8 * unbiased), value=-rate * unbiased / (1 - 0.9**step))
 
 
 def _network(f: int, t: int, seed: int) -> nn.Sequential:

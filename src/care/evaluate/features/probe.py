@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
+from care.evaluate.adam import adam_step
 from care.evaluate.features.logistic import checked_rows, cross_entropy_gradient
 from care.randomness import generator_for
 
@@ -196,7 +197,7 @@ def train_probes(
             gradient = cross_entropy_gradient(θ, X, Y).add_(θ, alpha=protocol.weight_decay)
             step, rows, labelled = step + 1, rows + Y[..., 0].numel(), labelled + Y.sum()
             if protocol.optimizer == "adam":
-                _adam(θ, gradient, first, second, γ, β, step)
+                adam_step(θ, gradient, first, second, γ, step, β)
             else:
                 θ.addcmul_(first.mul_(β).add_(gradient), γ, value=-1)
         _require(rows > 0, f"epoch {epoch} had no batches: yield features and labels in every epoch")
@@ -205,15 +206,6 @@ def train_probes(
         tick(epoch + 1, protocol.epochs)
     θ = θ.unflatten(2, (-1, classes)).permute(2, 0, 1, 3)
     return Probes(weight=θ[:, :, :-1], bias=θ[:, :, -1])
-
-
-def _adam(θ: Tensor, gradient: Tensor, m: Tensor, v: Tensor, γ: Tensor, β: float, step: int) -> None:
-    """m ← βm + (1 − β)g, v ← β₂v + (1 − β₂)g², θ ← θ − γ m̂/(√v̂ + ε), with m̂ = m/(1 − βᵗ), v̂ = v/(1 − β₂ᵗ)."""
-    β2, ε = 0.999, 1e-8
-    m.lerp_(gradient, 1 - β)
-    v.mul_(β2).addcmul_(gradient, gradient, value=1 - β2)
-    root = v.sqrt().div_((1 - β2**step) ** 0.5).add_(ε)
-    θ.addcmul_(m / root, γ, value=-1 / (1 - β**step))
 
 
 @torch.no_grad()
