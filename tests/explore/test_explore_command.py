@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 import torch
@@ -176,3 +178,21 @@ def test_mistakes_are_one_line(world, monkeypatch, line, words):
             signal.signal(number, handler)
     assert result.exit_code == 2, result.output
     assert re.search(words, result.output), result.output
+
+
+def test_the_browser_is_started_without_the_token(world, monkeypatch):
+    """Its arguments can be read by all users of the machine; the file that they name by this one alone."""
+    opened = []
+
+    def served(server, gallery):
+        file = Path(urllib.request.url2pathname(opened[0].removeprefix("file://")))
+        assert f"url={server.address}" in file.read_text()
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+        opened.append(file)
+
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr(ExploreServer, "serve", served)
+    result = CliRunner().invoke(app, ["explore", str(world / "plain"), "--open", "--device", "cpu"])
+    assert result.exit_code == 0, result.output
+    assert "token" not in opened[0]
+    assert not opened[1].exists()

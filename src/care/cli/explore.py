@@ -1,7 +1,11 @@
 """`care explore`: a page on which a picture is augmented by hand, with its nearest neighbors by every model."""
 
 import signal
+import tempfile
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -48,8 +52,21 @@ def explore(
             with users_input():
                 gallery = explored_gallery(runs or ["runs"], name, split, images, k, device)
             typer.echo(f"{server.address}   (Ctrl-C ends it)")
-            if open_page:
-                webbrowser.open(server.address)
-            server.serve(gallery)
+            with leading_to(server.address) as page:
+                if open_page:
+                    webbrowser.open(page)
+                server.serve(gallery)
     except KeyboardInterrupt:
         typer.echo("", err=True)  # the terminal has written ^C
+
+
+@contextmanager
+def leading_to(address: str) -> Iterator[str]:
+    """The address of a file that leads there, and that no other user can read.
+
+    The token is not for other users, and all of them can read with which arguments a browser was started.
+    """
+    with tempfile.TemporaryDirectory(prefix="care-explore-") as folder:
+        page = Path(folder) / "explore.html"
+        page.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={address}">\n')
+        yield page.as_uri()
