@@ -17,7 +17,7 @@ from care.evaluate import Settings
 from care.evaluate.comparison.quantities import ACTED_ON
 from care.methods.simclr import SimCLRSettings
 from care.objective import setting
-from care.reproduce import Trial, Workshop, carry_out_all
+from care.reproduce import SCALES, STUDIES, Trial, Workshop, carry_out_all
 from care.reproduce.trial import find_outcome
 from care.train import default_config
 
@@ -222,3 +222,12 @@ def test_a_result_of_other_settings_is_refused(carried_out, tmp_path):
     file.write_text(file.read_text().replace('"temperature":0.5', '"temperature":0.4'))
     with pytest.raises(ValueError, match="was made with other settings than its name says"):
         find_outcome(trials[0], tmp_path, {})
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_trials_that_studies_share_are_measured_alike(scale):
+    """Or what a study shows would depend on which of them was first."""
+    measures = {}
+    for study in STUDIES.values():
+        for trial in study.trials(SCALES[scale]):
+            assert measures.setdefault(trial.slug, trial.measures) == trial.measures, (study.name, trial.slug)

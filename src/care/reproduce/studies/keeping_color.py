@@ -5,7 +5,6 @@ InfoNCE have the same hue, and are never gray ("color kept"). Or they differ as 
 split: InfoNCE acts on the invariant part, CARE on the equivariant part, under photometric changes or hue shifts alone.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,10 +33,10 @@ from care.reproduce.studies.decoding import r2_by_output
 from care.reproduce.studies.split_sweep import BACKBONE_RATIO, COLOR_COMPOSITION, COLOR_RATIO, MRR, UNEXPLAINED
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
+from care.train.recipes import EQUIVARIANT_DIM
 
 BASE, KEPT, CARE_KEPT = "SimCLR", "SimCLR, color kept", "CARE, color kept"
 STEERED, COLORS, HUES = "CARE, color kept, steering", "CARE, split: photometric", "CARE, split: hue"
-CONTROL = 16  # the dimension of the equivariant parts
 FIRST = (ACTED_ON, "H@1 by rotation, color")
 HUE_RATIO, HUE_COMPOSITION = (ACTED_ON, "held-out ratio, hue"), (ACTED_ON, "composition error, hue")
 COLUMNS = {
@@ -80,9 +79,8 @@ def trials(scale: Scale) -> list[Trial]:
         COLORS: keeping("photometric", usual.embedding_dim),
         HUES: keeping("hue", usual.embedding_dim),
     }
-    measures = dataclasses.replace(scale.measures, projections=(CONTROL,))
     return [
-        Trial(label, scale.config("cifar10", seed, **settings), measures)
+        Trial(label, scale.config("cifar10", seed, **settings), scale.measures)
         for label, settings in chosen.items()
         for seed in (scale.seeds[:1] if settings.get("policy") else scale.seeds)
     ]
@@ -92,7 +90,10 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     """The table, the response of embeddings by family, and R² decoded from features."""
     header, rows = measured_table(outcomes, COLUMNS)
     groups = by_label(outcomes)
-    rows = [*rows, *(row for kind in KINDS for row in _control(groups.get(BASE, []), projected_output(kind, CONTROL)))]
+    rows = [
+        *rows,
+        *(row for kind in KINDS for row in _control(groups.get(BASE, []), projected_output(kind, EQUIVARIANT_DIM))),
+    ]
     first = {label: group[0].evaluation for label, group in groups.items()}
     responses = {label: e.measurement(e.equivariant_output).values() for label, e in first.items()}
     remarks = [
@@ -124,4 +125,11 @@ def _control(outcomes: Sequence[Outcome], output: str) -> list[list[str]]:
     columns = [(output, name) if group == ACTED_ON else None for group, name in COLUMNS.values()]
     cells = [cell(measured, quantity, with_dimension=True) if quantity else "–" for quantity in columns]
     kind = output.split("-")[1]
-    return [[f"{BASE}, {CONTROL} {kind} directions", *cells, str(measured[0].trial.config.epochs), str(len(measured))]]
+    return [
+        [
+            f"{BASE}, {EQUIVARIANT_DIM} {kind} directions",
+            *cells,
+            str(measured[0].trial.config.epochs),
+            str(len(measured)),
+        ]
+    ]
