@@ -1,5 +1,7 @@
 """The part of an evaluation that is fitted to classes: probes, on clean and on augmented images, and regressions."""
 
+import dataclasses
+
 import pytest
 import torch
 from sklearn.metrics import accuracy_score, balanced_accuracy_score
@@ -165,3 +167,20 @@ def test_for_a_quick_look_classifiers_are_fitted_to_the_first_of_every_class(ord
         first = (labels == kind).nonzero().flatten()[: int((found.labels == kind).sum())]
         assert torch.equal(found.inputs[found.labels == kind], pictures[first])
     assert _training_images(train, 20) is _training_images(train, None) is train
+
+
+def test_images_without_a_label_are_left_out():
+    """As if they were not there, in training and in test images; without any label there is nothing to fit."""
+    samples = flags(90)
+    gaps = dataclasses.replace(samples, labels=torch.where(torch.arange(90) % 10 == 4, -1, samples.labels))
+    whole = gaps.subset((gaps.labels >= 0).nonzero().flatten())
+    settings = Settings(augmentations=1, probe_epochs=5, seeds=1, neighbors=(5,))
+    found, alone = (
+        evaluate_model(study(lambda x: {"features": x.flatten(1)}, some, some), settings).record
+        for some in (gaps, whole)
+    )
+    for kind in ("knn", "logistic", "probe"):
+        assert found[kind] == alone[kind]
+    none = dataclasses.replace(samples, labels=torch.full((90,), -1))
+    without = evaluate_model(study(lambda x: {"features": x.flatten(1)}, none, none), settings).record
+    assert without["knn"] is without["logistic"] is without["probe"] is None

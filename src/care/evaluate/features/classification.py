@@ -39,13 +39,14 @@ def evaluate_classification(
     bank: Observer | None, observer: Observer, clean: Embeddings, classifiers: Classifiers, watch: Watch
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The accuracy of classifiers, fitted to the images of `bank`, on those of `observer`, whose clean embeddings are
-    known; None without labels or without a bank.
+    known; None without labels or without a bank. Images without a label, −1, are left out.
     """
     nothing: dict[str, Any] = {"logistic": None, "probe": None, "knn": None}
     if bank is None:
         return nothing, {}
+    bank, (observer, clean) = _labeled(bank), (_labeled(observer), _of_labeled(clean, observer))
     labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(observer.device)
-    if labels.min() < 0 or test_labels.min() < 0:
+    if not len(labels) or not len(test_labels):
         return nothing, {}
     rows = features_of(bank.clean()), labels, features_of(clean), test_labels
     correct, found = _nearest_neighbors(*rows, classifiers), nothing
@@ -57,6 +58,19 @@ def evaluate_classification(
         found["probe"] = {"on": classifiers.probe_on, **probe.to_json()}
         correct |= {"probe": probe.correct[probe.chosen], "probe5": probe.correct5[probe.chosen]}
     return found, {f"correct/{name}": hits for name, hits in correct.items()}
+
+
+def _labeled(observer: Observer) -> Observer:
+    """With the samples that have a label."""
+    known = observer.samples.labels >= 0
+    if known.all():
+        return observer
+    return dataclasses.replace(observer, samples=observer.samples.subset(known.nonzero().flatten()))
+
+
+def _of_labeled(embeddings: Embeddings, observer: Observer) -> Embeddings:
+    known = observer.samples.labels >= 0
+    return {name: z[known.to(z.device)] for name, z in embeddings.items()}
 
 
 def _nearest_neighbors(
