@@ -99,9 +99,18 @@ def _members(file: Path) -> list[tuple[str, int, int, int]]:
                 elif member.isreg() and ending == LABEL:
                     opened = archive.extractfile(member)
                     labels[_key(member.name)] = int(opened.read(32)) if opened else -1
+            _check_end(archive)
     except (tarfile.TarError, EOFError, ValueError) as error:
         raise ValueError(f"{file} cannot be read as a tar archive of pictures: {error}") from error
     return [(name, start, size, labels.get(_key(name), -1)) for name, start, size in pictures]
+
+
+def _check_end(archive: tarfile.TarFile) -> None:
+    """ValueError if a block of zeros does not follow the last member: the archive was cut between two of them."""
+    assert archive.fileobj is not None
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise ValueError("it is cut off, the blocks of zeros at its end are missing: copy it again")
 
 
 def _key(name: str) -> str:
