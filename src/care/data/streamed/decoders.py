@@ -30,12 +30,12 @@ class Work:
     slots: Slots
     whole: bool
 
-    def decode(self, slot: int, first: int, indices: list[int]) -> dict[str, str]:
-        """Put pictures into the rows of a slot from `first` on; which files could not be read, and why."""
+    def decode(self, slot: int, rows: list[int], indices: list[int]) -> dict[str, str]:
+        """Put pictures into some rows of a slot; which files could not be read, and why."""
         problems = dict[str, str]()
         with lenient_pillow():
-            for row, index in zip(self.slots[slot, first:], indices, strict=False):
-                problems |= self.pictures.decode_into(row, index, self.whole)
+            for row, index in zip(rows, indices, strict=True):
+                problems |= self.pictures.decode_into(self.slots[slot, row], index, self.whole)
         return problems
 
 
@@ -59,11 +59,21 @@ class Decoders:
         """
         if len(indices) > self.rows:
             raise ValueError(f"a batch of {len(indices)} pictures follows one of {self.rows}: the first is the largest")
-        slot = next(self.free)
-        firsts, parts = range(0, len(indices), PICTURES_AT_ONCE), indices.split(PICTURES_AT_ONCE)
-        tasks = ((slot, first, part.tolist()) for first, part in zip(firsts, parts, strict=False))
-        begun = [self.pool.submit(*task) for task in tasks]
+        slot, parts = next(self.free), self._by_shard(indices).split(PICTURES_AT_ONCE)
+        begun = [self.pool.submit(slot, rows.tolist(), indices[rows].tolist()) for rows in parts]
         return lambda pin: self._collected(slot, len(indices), begun, pin)
+
+    def _by_shard(self, indices: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
+        """The rows of a batch, those of one shard together, or every process would unpack all shards that it is of.
+
+        Shards come in the order in which the batch does, in which those that are done with are before new ones.
+        """
+        shards = self.pictures.encoded.shards
+        if shards is None:
+            return torch.arange(len(indices))
+        seen = dict[int, int]()
+        places = [seen.setdefault(shard, len(seen)) for shard in shards[indices].tolist()]
+        return torch.tensor(places, dtype=torch.int64).argsort(stable=True)
 
     def _collected(self, slot: int, n: int, begun: list[Callable[[], dict[str, str]]], pin: bool) -> Tensor:
         for wait in begun:
