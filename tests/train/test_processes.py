@@ -187,3 +187,29 @@ def test_torchrun_starts_a_killed_process_again_and_the_result_is_the_same(folde
     assert same_run(folder / "whole", folder / "killed")
     assert (folder / "killed" / "curves.png").exists()
     assert len(json.loads((folder / "killed" / "speed.jsonl").read_text().splitlines()[0])) == 3
+
+
+def is_running(process):
+    try:
+        return "zombie" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.faults
+def test_processes_whose_torchrun_was_killed_save_and_end(folder):
+    """SIGKILL to torchrun alone: nobody asks its processes to end. The run can be resumed from where they were."""
+    command = [*TORCHRUN, "-m", "care", "train", "--config", "config.toml", "--epochs", "1000", "--out", "left alone"]
+    with (folder / "alone").open("wb") as output:
+        launcher = subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 300
+    while not list((folder / "left alone").glob("checkpoints/step-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    processes = [worker(launcher.pid, rank) for rank in (0, 1)]
+    launcher.kill()
+    launcher.wait()
+    while any(map(is_running, processes)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(is_running, processes))
+    assert "goes on" in (folder / "alone").read_text()
+    prepare(Run(folder / "left alone").config(), folder / "left alone", resume=True)  # whole, and nobody holds it
