@@ -22,7 +22,7 @@ import care.data
 from care.data.readers import read_folder
 from care.data.registry import heldout_split, is_streamed, known_splits
 from care.data.samples import SHARDS_AT_ONCE
-from care.data.streamed import indexes, tables
+from care.data.streamed import indexes, tables, tars
 from care.data.streamed.encoded import Names
 from care.data.streamed.opening import open_pictures
 from care.randomness import epoch_order, sharded_order
@@ -130,6 +130,17 @@ def test_an_archive_that_is_cut_between_two_members_is_named(tmp_path):
             open_pictures(folder, "train", SIDE)
     last.write_bytes(whole)
     assert len(open_pictures(folder, "train", SIDE)) == 6
+
+
+def test_many_archives_are_read_by_processes_as_few_are_here(tmp_path, monkeypatch):
+    folder = write_tars(tmp_path, 20, shards=10)
+    together = open_pictures(folder, "train", SIDE).digest()
+    *_, last = sorted(folder.glob("*.tar"))
+    last.write_bytes(last.read_bytes()[:512])
+    with pytest.raises(ValueError, match=rf"{last.name} cannot be read as a tar archive of pictures"):
+        open_pictures(folder, "train", SIDE)
+    monkeypatch.setattr(tars, "MANY_ARCHIVES", 100)
+    assert open_pictures(write_tars(tmp_path, 20, shards=10), "train", SIDE).digest() == together
 
 
 def test_members_of_folders_with_dots_keep_their_labels(tmp_path):

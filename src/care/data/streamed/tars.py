@@ -7,7 +7,6 @@ import hashlib
 import os
 import tarfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -17,12 +16,15 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from care.data.pool import Pool, cores_of_this_process
 from care.data.readers.files import ENDINGS
 from care.data.streamed.encoded import Names
 from care.data.streamed.indexes import Columns, kept_index
 
 LABEL = ".cls"
 MOST_CLASSES = 1 << 20
+MANY_ARCHIVES = 8
+PROCESSES_PER_CORE = 2  # that read the headers of archives
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,12 @@ def open_tars(files: Sequence[Path], indexes: Path | None = None) -> TarPictures
 
 
 def _indexed(files: Sequence[Path]) -> Columns:
-    """The index of all archives. Reading their headers is waiting for the disk, which threads can do together."""
-    with ThreadPoolExecutor(min(len(files), 4 * (os.cpu_count() or 1)), "care-indexes") as threads:
-        parts = list(threads.map(_members, files))
+    """The index of all archives; of many, found by as many processes as there are cores, and more wait for the disk."""
+    if len(files) < MANY_ARCHIVES:
+        parts = list(map(_members, files))
+    else:
+        with Pool(_members, min(len(files), PROCESSES_PER_CORE * cores_of_this_process())) as pool:
+            parts = list(pool.in_order(files))
     names = Names.of([name for part in parts for name, *_ in part])
     columns = np.array([row for part in parts for _, *row in part], np.int64).reshape(-1, 3)
     return {
