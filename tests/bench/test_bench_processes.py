@@ -12,7 +12,8 @@ import torch
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from care.bench import default_settings, process, scaling
+from care.bench import default_settings, process, scaling, scaling_processes
+from care.bench.clock import BLOCKS, Timing
 from care.bench.saying import silent
 from care.bench.settings import CARE_SETTINGS
 from care.bench.traffic import traffic, traffic_of
@@ -60,14 +61,53 @@ def test_two_processes_measure_together():
     said, settings = [], dataclasses.replace(TINY, model="small_resnet")  # for which nothing of timm is imported
     row = scaling._together(settings, number=2, threads=1, say=said.append)
     assert said[:2] == ["starting Python …", "building …"]
-    assert said[2] == "measuring it alone"
-    assert said[3].startswith("first step after ")
-    assert said[4].endswith("ms a step, measuring its communication")
-    assert len(said) == 5
+    assert said[2].startswith("first step after ")
+    assert said[3].endswith("ms a step, measuring its communication")
+    assert len(said) == 4
     assert row["samples_per_second"] == pytest.approx(2 * 8e3 / row["ms_per_step"])
     assert min(row["gather_ms"], row["average_ms"], row["batchnorm_bytes"]) > 0
     assert row["predicted_ms"] >= row["alone_ms"] > 0
-    assert row["prediction_error"] == pytest.approx(row["predicted_ms"] / row["ms_per_step"] - 1)
+    assert row["lowest_error"] <= row["prediction_error"] <= row["highest_error"]
+
+
+def test_a_step_alone_sends_nothing_to_the_others():
+    """Its messages go to a group of its own, whatever the group is that all others are in."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        world, settings = dist.group.WORLD, dataclasses.replace(TINY, model="small_resnet")
+        alone = scaling_processes._Alone(settings, CPU)
+        with alone.here():
+            assert dist.group.WORLD is not world
+        assert dist.group.WORLD is world
+        sent = []
+        alone.step = lambda *_: sent.append(dist.group.WORLD)
+        alone()
+        assert sent == [alone.group]
+        assert dist.group.WORLD is world
+    finally:
+        dist.destroy_process_group()
+
+
+def test_steps_take_turns(monkeypatch):
+    order = []
+    times = iter([0.1, 0.4, *range(1, 100)])
+    monkeypatch.setattr(
+        scaling_processes, "seconds_of", lambda call, n, _: order.append((call(), n)) or float(next(times))
+    )
+    blocks = scaling_processes._taking_turns([lambda: "alone", lambda: "together"], CPU, seconds=2.0)
+    assert order == [("alone", 1), ("together", 1), *(BLOCKS * [("alone", 4), ("together", 1)])]
+    assert blocks == [(first / 4, float(first + 1)) for first in range(1, 2 * BLOCKS, 2)]
+
+
+@pytest.mark.parametrize(("cores", "busy"), [(1, True), (2, False), (4, False)])
+def test_a_message_of_processes_that_share_a_core_takes_what_it_is_busy(cores, busy, monkeypatch):
+    """Two of them, on so many cores: 3 s of the clock, or what a core is busy with for both, 2 × 0.5 s."""
+    monkeypatch.setattr(scaling_processes, "all_cores", lambda: cores)
+    monkeypatch.setattr(scaling_processes, "_sum_timing", lambda *_: Timing(3.0, 3.0, 3.0, calls=4))
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    monkeypatch.setattr(dist, "all_reduce", lambda _: None)
+    monkeypatch.setattr(scaling_processes.time, "process_time", iter([1.0, 3.0]).__next__)
+    assert scaling_processes._message_seconds(8, TINY, CPU) == (1.0 if busy else 3.0)
 
 
 def test_one_process_sends_nothing(monkeypatch, capsys):

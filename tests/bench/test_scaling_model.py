@@ -46,6 +46,12 @@ def test_one_process_and_free_messages_take_what_one_takes():
         assert found.efficiency == pytest.approx(1.0)
 
 
+def test_a_slower_step_has_all_its_phases_slower():
+    slower = work(Layer(4, MB)).scaled(66.0)
+    assert (slower.draw, slower.forward, slower.backward, slower.update) == pytest.approx((2.0, 20.0, 40.0, 4.0))
+    assert simulate(slower, SLOW, 2).batchnorm == simulate(work(Layer(4, MB)), SLOW, 2).batchnorm
+
+
 def test_two_batchnorms_by_hand():
     """Four sums of a second each; embeddings there and back; a last bucket after the backward pass."""
     found = simulate(work(Layer(4, 0), Layer(4, 0), similarity=0.01), SLOW, 2)

@@ -22,7 +22,7 @@ import care.data
 from care.data.readers import read_folder
 from care.data.registry import heldout_split, is_streamed, known_splits
 from care.data.samples import SHARDS_AT_ONCE
-from care.data.streamed import indexes, tables
+from care.data.streamed import indexes, tables, tars
 from care.data.streamed.encoded import Names
 from care.data.streamed.opening import open_pictures
 from care.randomness import epoch_order, sharded_order
@@ -117,6 +117,32 @@ def test_archives_without_pictures_or_cut_off_are_told(tmp_path):
         open_pictures(tmp_path, "train", SIDE)
 
 
+def test_an_archive_that_is_cut_between_two_members_is_named(tmp_path):
+    """What is left reads as a shorter archive: only the blocks of zeros at its end are missing."""
+    folder = write_tars(tmp_path, 6, shards=2)
+    *_, last = sorted(folder.glob("*.tar"))
+    with tarfile.open(last) as archive:
+        cut = archive.getmembers()[3].offset
+    whole = last.read_bytes()
+    for end in (cut, len(whole.rstrip(b"\0")) // 512 * 512 + 512):  # after one picture, and after all of them
+        last.write_bytes(whole[:end])
+        with pytest.raises(ValueError, match=rf"{last.name} cannot be read as a tar .*: it is cut off, .* copy"):
+            open_pictures(folder, "train", SIDE)
+    last.write_bytes(whole)
+    assert len(open_pictures(folder, "train", SIDE)) == 6
+
+
+def test_many_archives_are_read_by_processes_as_few_are_here(tmp_path, monkeypatch):
+    folder = write_tars(tmp_path, 20, shards=10)
+    together = open_pictures(folder, "train", SIDE).digest()
+    *_, last = sorted(folder.glob("*.tar"))
+    last.write_bytes(last.read_bytes()[:512])
+    with pytest.raises(ValueError, match=rf"{last.name} cannot be read as a tar archive of pictures"):
+        open_pictures(folder, "train", SIDE)
+    monkeypatch.setattr(tars, "MANY_ARCHIVES", 100)
+    assert open_pictures(write_tars(tmp_path, 20, shards=10), "train", SIDE).digest() == together
+
+
 def test_members_of_folders_with_dots_keep_their_labels(tmp_path):
     """The key ends at the first dot of the file's name, not of its folder's."""
     samples = open_pictures(write_tars(tmp_path, 4, shards=1), "train", SIDE)
@@ -158,6 +184,39 @@ def test_a_table_that_is_damaged_or_of_another_shape_is_named(kind, tmp_path):
             file.write_table(other)
     with pytest.raises(ValueError, match=rf"{last.name} cannot be read as a table .*image"):
         open_pictures(folder, "train", SIDE)
+
+
+def test_an_arrow_stream_that_is_cut_between_two_batches_is_named(tmp_path):
+    folder = write_arrow(tmp_path, 16)
+    *_, last = sorted(folder.rglob("*.arrow"))
+    stream = last.read_bytes()
+    ends = [at for at in range(8, len(stream), 8) if _is_read(stream[:at])]
+    assert len(ends) == 3  # after the schema, and after either batch
+    for end in ends:
+        last.write_bytes(stream[:end])
+        with pytest.raises(ValueError, match=rf"{last.name} cannot be read as a table .*: it is cut off, .* copy"):
+            open_pictures(folder, "train", SIDE)
+
+
+def _is_read(stream):
+    """Whether Arrow itself takes this for a stream."""
+    import pyarrow as pa
+
+    try:
+        list(pa.ipc.open_stream(stream))
+    except (pa.ArrowInvalid, OSError):
+        return False
+    return True
+
+
+def test_arrow_streams_of_before_2019_are_read(tmp_path):
+    """They have no mark before every message, and none at their end that tells them from one that is cut."""
+    import pyarrow as pa
+
+    rows, old = table([0, 1]), pa.ipc.IpcWriteOptions(use_legacy_format=True)
+    with pa.ipc.new_stream(tmp_path / "a.arrow", rows.schema, options=old) as file:
+        file.write_table(rows)
+    assert len(open_pictures(tmp_path, "train", SIDE)) == 2
 
 
 def test_an_arrow_stream_without_rows_is_told(tmp_path):

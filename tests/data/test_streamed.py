@@ -19,6 +19,7 @@ from on_disk import (
 from PIL import Image
 
 from care.data import batches
+from care.data.streamed import decoders as decoding
 from care.data.streamed.opening import open_pictures
 from care.whole_pictures import squares_and_aspects
 
@@ -100,6 +101,21 @@ def test_many_batches_go_through_few_slots(samples, generator):
     everything = samples.inputs
     for indices, batch in zip(order, batches(samples, order, "cpu"), strict=True):
         assert torch.equal(batch, everything[indices])
+
+
+@pytest.mark.parametrize("kind", ["files", "parquet"])
+def test_a_process_is_asked_for_pictures_of_few_shards_at_a_time(kind, tmp_path, monkeypatch):
+    pictures = open_pictures(WRITERS[kind](tmp_path / "photos", 20), "train", SIDE, workers=1).stored
+    asked = []
+    monkeypatch.setattr(decoding, "PICTURES_AT_ONCE", 5)
+    with decoding.Decoders(pictures, 20, whole=False) as made:
+        monkeypatch.setattr(made.pool, "submit", lambda slot, rows, indices: asked.append((rows, indices)))
+        batch = torch.tensor([19, 3, 7, 12, 0, 15, 8, 4, 11, 16, 2, 5, 14, 9, 1, 18, 6, 10, 13, 17])
+        made.request(batch)
+    assert all(batch[rows].tolist() == indices for rows, indices in asked)
+    assert sorted(row for rows, _ in asked for row in rows) == list(range(20))
+    groups = [{index // 5 for index in indices} for _, indices in asked]  # row groups have five rows
+    assert groups == ([{3}, {0}, {1}, {2}] if kind == "parquet" else [{0, 1, 2, 3}, *groups[1:]])
 
 
 def decoders():

@@ -103,6 +103,7 @@ def main(folder):
         "whole": ending(run, config, folder / "whole"),
         "stopped": stopped(config, folder, rank),
         "rows": watched_run(config, folder / "one to two"),
+        "photos": ending(run, Config.read(folder / "photos.toml"), folder / "photos on one to two", True),
         "gradient": spoiled_gradient(config, folder / "spoiled", rank),
         "blocked": ending(run, config, folder / "blocked", False, block),
         "held": ending(prepare, config, folder / "held"),

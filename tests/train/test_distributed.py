@@ -1,4 +1,4 @@
-"""A process group is left when the program ends, however it ends."""
+"""A process group is left when the program ends, however it ends; a launcher that was killed is missed."""
 
 import os
 import subprocess
@@ -32,3 +32,27 @@ def test_the_process_group_is_left_at_the_end():
     assert done.returncode == 0, done.stderr
     left = {ending: "" if ending == "destroy()" else "left\n" for ending in ENDINGS}
     assert done.stdout == "".join(f"0 2\n{left[ending]}{code}\n" for ending, code in ENDINGS.items())
+
+
+ORPHAN = """
+import os, time
+from care.train import distributed
+
+if os.fork() == 0:
+    parent = distributed.PARENT = os.getppid()
+    before = distributed.launcher_is_gone()
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    found = distributed.launcher_is_gone()
+    del os.environ["TORCHELASTIC_RUN_ID"]
+    print(before, found, distributed.launcher_is_gone(), flush=True)
+else:
+    time.sleep(0.5)
+"""
+
+
+def test_only_a_launcher_is_missed():
+    """The shell that started a run alone may end, as it does after nohup."""
+    environment = {**os.environ, "TORCHELASTIC_RUN_ID": "none"}
+    done = subprocess.run([sys.executable, "-c", ORPHAN], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["False", "True", "False"], done.stderr

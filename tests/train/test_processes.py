@@ -17,7 +17,11 @@ from watched import StopAfter
 from care.atomic_files import Lock
 from care.randomness import epoch_order
 from care.train import Interrupted, Run, prepare, train
+from data.on_disk import write_tars
 from faults.driver import same_run
+
+# Decoding processes are forked, and the test process has threads.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 HERE = Path(__file__).parent
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -44,10 +48,13 @@ def folder(tmp_path_factory):
     settings = {"equivariance": "care", "care_weight": 1.0, "optimizer": "sgd", "learning_rate": 1e-5}
     config = small_config(small_data(folder / "data"), epochs=EPOCHS, evaluate_every=EPOCHS, **settings)
     (folder / "config.toml").write_text(config.to_toml())
+    photos = config.replace(data=str(write_tars(write_tars(folder / "photos", 48), 20, split="test")), accumulate=2)
+    (folder / "photos.toml").write_text(photos.to_toml())
     small_data(folder / "data1", pixels=14)
-    train(prepare(config, folder / "one"))
-    with pytest.raises(Interrupted):
-        train(prepare(config, folder / "one to two"), StopAfter(2))
+    for chosen, name in ((config, "one"), (photos, "photos on one")):
+        train(prepare(chosen, folder / name))
+        with pytest.raises(Interrupted):
+            train(prepare(chosen, folder / f"{name} to two"), StopAfter(2))
     (folder / "held").mkdir()
     lock = Lock(folder / "held" / ".lock")
     with start_both(folder) as parent:
@@ -141,6 +148,12 @@ def test_two_processes_go_on_as_one_and_one_as_two(folder, reports):
     assert [first + second for first, second in halves] == batches[2:]
 
 
+def test_one_process_goes_on_as_two_with_pictures_in_shards_and_batches_in_parts(folder, reports):
+    """Decoded while training, within an epoch: three steps, of two micro-batches each."""
+    assert [report["photos"] for report in reports] == [None, None]
+    close(folder / "photos on one", folder / "photos on one to two")
+
+
 def test_a_gradient_that_is_not_finite_on_one_process_stops_both_before_anything_changes(reports):
     assert [report["gradient"] for report in reports] == 2 * [
         {"end": "FloatingPointError: gradient_norm is not finite at step 2", "same": True}
@@ -187,3 +200,29 @@ def test_torchrun_starts_a_killed_process_again_and_the_result_is_the_same(folde
     assert same_run(folder / "whole", folder / "killed")
     assert (folder / "killed" / "curves.png").exists()
     assert len(json.loads((folder / "killed" / "speed.jsonl").read_text().splitlines()[0])) == 3
+
+
+def is_running(process):
+    try:
+        return "zombie" not in Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.faults
+def test_processes_whose_torchrun_was_killed_save_and_end(folder):
+    """SIGKILL to torchrun alone: nobody asks its processes to end. The run can be resumed from where they were."""
+    command = [*TORCHRUN, "-m", "care", "train", "--config", "config.toml", "--epochs", "1000", "--out", "left alone"]
+    with (folder / "alone").open("wb") as output:
+        launcher = subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT)
+    deadline = time.monotonic() + 300
+    while not list((folder / "left alone").glob("checkpoints/step-*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    processes = [worker(launcher.pid, rank) for rank in (0, 1)]
+    launcher.kill()
+    launcher.wait()
+    while any(map(is_running, processes)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(is_running, processes))
+    assert "goes on" in (folder / "alone").read_text()
+    prepare(Run(folder / "left alone").config(), folder / "left alone", resume=True)  # whole, and nobody holds it

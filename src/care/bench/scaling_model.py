@@ -7,11 +7,13 @@ while the parameters' gradients are averaged in buckets as they become ready. Al
 a sum for BatchNorm waits for a bucket that was sent before it. What is left of the buckets at the end is waited for.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from care.bench.phases import PHASES
 from care.bench.scaling_links import Fabric
 from care.bench.traffic import FP32, FP64, GATHERED_VIEWS
 
@@ -51,6 +53,11 @@ class Workload:
     def seconds(self) -> float:
         """Of the step of one process."""
         return self.draw + self.forward + self.backward + self.update
+
+    def scaled(self, seconds: float) -> "Workload":
+        """The same work where a step of one process takes `seconds`."""
+        phases = {name: getattr(self, name) * seconds / self.seconds for name in PHASES}
+        return dataclasses.replace(self, **phases)
 
 
 @dataclass(frozen=True)

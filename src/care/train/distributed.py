@@ -20,6 +20,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 T = TypeVar("T")
+PARENT = os.getppid()  # torchrun, where it started this process
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ def _join(backend: str) -> None:
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         store = PrefixStore(f"restart {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
     dist.init_process_group(backend, store=store, rank=rank, world_size=world_size)
+
+
+def launcher_is_gone() -> bool:
+    """Whether torchrun was killed: it ends its processes when it is asked to end, but SIGKILL does not ask."""
+    return "TORCHELASTIC_RUN_ID" in os.environ and os.getppid() != PARENT
 
 
 def _leave() -> None:

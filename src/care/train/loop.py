@@ -191,7 +191,7 @@ def _clock(minutes: float) -> Callable[[], bool]:
 
 @contextmanager
 def _signals() -> Iterator[Callable[[], bool]]:
-    """While training, SIGTERM and Ctrl-C ask to stop after a step instead of stopping at once."""
+    """While training, SIGTERM, Ctrl-C and the death of torchrun ask to stop after a step, not at once."""
     wanted = False
 
     def ask(*_: object) -> None:
@@ -200,7 +200,7 @@ def _signals() -> Iterator[Callable[[], bool]]:
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield lambda: wanted
+        yield lambda: wanted or distributed.launcher_is_gone()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

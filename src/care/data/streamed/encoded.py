@@ -1,8 +1,9 @@
 """What a source of pictures promises that are decoded as training asks for them."""
 
+from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import accumulate
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -59,10 +60,13 @@ class Names:
     ends: Int64[np.ndarray, " n"]
 
     @classmethod
-    def of(cls, names: list[str]) -> "Names":
+    def of(cls, names: Iterable[str]) -> "Names":
         """The names in this order."""
-        encoded = [name.encode("utf-8", "surrogateescape") for name in names]
-        return cls(b"".join(encoded), np.fromiter(accumulate(map(len, encoded)), np.int64, len(encoded)))
+        text, ends = bytearray(), array("q")
+        for name in names:
+            text += name.encode("utf-8", "surrogateescape")
+            ends.append(len(text))
+        return cls(bytes(text), np.array(ends, np.int64))
 
     def __len__(self) -> int:
         return len(self.ends)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,14 +71,20 @@ def open_files(path: Path, split: str) -> PictureFiles:
     """The pictures of a split, found without opening them."""
     root = path.absolute()
     classes, parts = split_parts(root, split)
-    names, labels, beyond = list[str](), list[int](), len(os.path.join(root, ""))
-    for label, part in parts:
-        found = picture_paths(part)[0]
-        names += [file[beyond:] for file in found]
-        labels += [label] * len(found)
+    counts, beyond = list[int](), len(os.path.join(root, ""))
+
+    def found() -> Iterator[str]:
+        """Names of one folder after the other: the list of all would take ten times the memory of what is kept."""
+        for _, part in parts:
+            files = picture_paths(part)[0]
+            counts.append(len(files))
+            yield from (file[beyond:] for file in files)
+
+    names = Names.of(found())
     folder = parts[0][1].parent if classes else parts[0][1]
-    if not names:
+    if not len(names):
         raise ValueError(no_pictures(folder, classes))
     if loose := pictures_without_class(folder, classes, len(names)):
         warnings.warn(loose, stacklevel=2)
-    return PictureFiles(root, Names.of(names), torch.tensor(labels, dtype=torch.int64), classes)
+    labels = torch.tensor([label for label, _ in parts]).repeat_interleave(torch.tensor(counts))
+    return PictureFiles(root, names, labels, classes)

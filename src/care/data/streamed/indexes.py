@@ -12,7 +12,7 @@ from jaxtyping import Shaped
 from care.atomic_files import make_folder, write_atomically
 
 Columns = dict[str, Shaped[np.ndarray, " _"]]
-FORMAT = "care index 1"
+FORMAT = "care index 2"
 
 
 def kept_index(files: Sequence[Path], folder: Path | None, find: Callable[[Sequence[Path]], Columns]) -> Columns:

@@ -8,7 +8,6 @@ import hashlib
 import os
 import tarfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -18,12 +17,15 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from care.data.pool import Pool, cores_of_this_process
 from care.data.readers.files import ENDINGS
 from care.data.streamed.encoded import Names
 from care.data.streamed.indexes import Columns, kept_index
 
 LABEL = ".cls"
 MOST_CLASSES = 1 << 20
+MANY_ARCHIVES = 8
+PROCESSES_PER_CORE = 2  # that read the headers of archives
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,12 @@ def open_tars(files: Sequence[Path], indexes: Path | None = None) -> TarPictures
 
 
 def _indexed(files: Sequence[Path]) -> Columns:
-    """The index of all archives. Reading their headers is waiting for the disk, which threads can do together."""
-    with ThreadPoolExecutor(min(len(files), 4 * (os.cpu_count() or 1)), "care-indexes") as threads:
-        parts = list(threads.map(_members, files))
+    """The index of all archives; of many, found by as many processes as there are cores, and more wait for the disk."""
+    if len(files) < MANY_ARCHIVES:
+        parts = list(map(_members, files))
+    else:
+        with Pool(_members, min(len(files), PROCESSES_PER_CORE * cores_of_this_process())) as pool:
+            parts = list(pool.in_order(files))
     names = Names.of([name for part in parts for name, *_ in part])
     columns = np.array([row for part in parts for _, *row in part], np.int64).reshape(-1, 3)
     return {
@@ -100,6 +105,7 @@ def _members(file: Path) -> list[tuple[str, int, int, int]]:
                 elif member.isreg() and ending == LABEL:
                     opened = archive.extractfile(member)
                     labels[_key(member.name)] = int(opened.read(32)) if opened else -1
+            _check_end(archive)
     except (tarfile.TarError, EOFError, ValueError) as error:
         raise ValueError(f"{file} cannot be read as a tar archive of pictures: {error}") from error
     main = {_key(name) for name, *_ in pictures if _is_main(name)}
@@ -110,6 +116,14 @@ def _members(file: Path) -> list[tuple[str, int, int, int]]:
 def _is_main(name: str) -> bool:
     """Whether nothing but the kind of file follows the key, as in `0001.jpg`."""
     return name.rpartition("/")[2].count(".") == 1
+
+
+def _check_end(archive: tarfile.TarFile) -> None:
+    """ValueError if a block of zeros does not follow the last member: the archive was cut between two of them."""
+    assert archive.fileobj is not None
+    archive.fileobj.seek(archive.offset)
+    if archive.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise ValueError("it is cut off, the blocks of zeros at its end are missing: copy it again")
 
 
 def _key(name: str) -> str:
