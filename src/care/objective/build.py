@@ -65,6 +65,7 @@ class ObjectiveSettings(Settings):
     head_width: int = setting(512, "Width of the projection head.", at_least=1, at_most=1 << 16)
     head_depth: int = setting(2, "Layers of the projection head.", at_least=1, at_most=64)
     head_batchnorm: bool = setting(True, "BatchNorm between the layers of the projection head.")
+    head_last_batchnorm: bool = setting(False, "BatchNorm at the end of the projection head, too.")
     batchnorm: Literal["view", "joint"] = setting(
         "view", "Statistics of each view for itself (the authors' program), or of all views together."
     )
@@ -97,6 +98,7 @@ class ObjectiveSettings(Settings):
             self.equivariant_dim,
             processes,
             self.head_width,
+            self.head_last_batchnorm,
             joint=self.batchnorm == "joint",
             clouds=self.policy == ROTATIONS,
             policy=_policy_of_equivariance(self),
@@ -182,6 +184,7 @@ def build_encoder(settings: ObjectiveSettings, source: tuple[int, ...], **normal
         settings.head_width,
         settings.head_depth,
         settings.head_batchnorm,
+        settings.head_last_batchnorm,
         stem=settings.stem,
         equivariant_dim=settings.equivariant_dim,
         equivariant_layer=settings.equivariant_layer,

@@ -11,6 +11,7 @@ from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 from care.train import toml_text
 from care.train.initial import follow
+from care.train.usual import following
 
 DEFAULT_CHOICE: dict[Kind, str] = {"method": "simclr", "equivariance": NONE}
 # How a run is carried out and watched, not what it learns: a run may go on with others.
@@ -157,15 +158,17 @@ class Config(ObjectiveSettings):
     def replace(self, **changes: Any) -> "Config":
         """The configuration with some values changed; another method or equivariance begins with its own defaults.
 
-        Another `init` brings its model and its stem, where these are not among the changes.
+        Another `init` brings its model and its stem, and another method its head, where these are not among the changes
+        and were as usual.
         """
         values = self.flat()
+        usual = following(values, changes)
         if changes.get("init") not in (None, self.init):
             del values["model"], values["stem"]
         for kind, choice in (("method", self.method), ("equivariance", self.equivariance)):
             if changes.get(kind, choice.name) != choice.name:
                 values = {name: value for name, value in values.items() if name not in choice.flat()}
-        return Config.of(**{**values, **changes})
+        return Config.of(**{**values, **usual, **changes})
 
     @property
     def measured_policy(self) -> str:
