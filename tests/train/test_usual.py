@@ -79,3 +79,40 @@ def test_a_run_from_before_is_read_as_it_was():
         built = build_objective(config, encoder, config.batch_size).method
     assert layers(encoder.head) == [512, BN, RELU, 128]
     assert layers(built.predictor) == [512, BN, RELU, 128]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "batch", "rate"),
+    [
+        ("adam", 256, 1e-3),
+        ("adamw", 1024, 1e-3),
+        ("muon", 64, 1e-3),
+        ("sgd", 256, 0.06),
+        ("sgd", 1024, 0.24),
+        ("lars", 256, 0.3),
+        ("lars", 4096, 4.8),
+    ],
+)
+def test_the_learning_rate_is_the_optimizers_unless_it_is_chosen(optimizer, batch, rate):
+    shared = {"data": "cifar10", "optimizer": optimizer, "batch_size": batch}
+    assert Config.of(**shared).learning_rate == pytest.approx(rate)
+    assert recommended_config(**shared).learning_rate == pytest.approx(rate)
+    assert Config.of(**shared, learning_rate=0.5).learning_rate == 0.5
+    assert f"learning_rate = {Config.of(**shared).learning_rate}" in Config.of(**shared).to_toml()
+
+
+def test_recipes_keep_the_rate_that_they_state():
+    assert default_config("stl10", batch_size=512).learning_rate == 0.06
+    assert default_config("imagenet100").learning_rate == 0.8
+    assert recipe("cifar10-sgd-simclr").replace(batch_size=256).learning_rate == 0.12
+
+
+def test_another_optimizer_brings_its_rate_and_momentum():
+    assert default_config("imagenet100", optimizer="lars").learning_rate == pytest.approx(0.6)
+    adam = default_config("stl10", optimizer="adam")
+    assert (adam.learning_rate, adam.sgd_momentum) == (1e-3, 0.9)
+    config = recipe("cifar10-resnet18-simclr")
+    assert config.replace(optimizer="lars").learning_rate == pytest.approx(0.3)
+    assert config.replace(learning_rate=0.02).replace(optimizer="sgd").learning_rate == 0.06
+    assert config.replace(learning_rate=0.02).replace(epochs=3, optimizer="adam").learning_rate == 0.02
+    assert config.replace(optimizer="sgd", learning_rate=0.02).learning_rate == 0.02

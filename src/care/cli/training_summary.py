@@ -15,6 +15,7 @@ from care.train.compiling import compiles
 from care.train.job import Job
 from care.train.runs import view_source
 from care.train.state import precision, stem_sentence
+from care.train.usual import RATES, usual_rate
 
 # What the lines below say by themselves; of other settings, those that are not at their default are named.
 SAID = {
@@ -133,8 +134,16 @@ def _steps(config: Config, facts: Facts) -> str:
 
 def _optimizer(config: Config) -> str:
     warmup = f" after {config.warmup_epochs} epochs of warmup" if config.warmup_epochs else ""
-    rate = f"learning rate {config.learning_rate:g}, {config.schedule}{warmup}"
+    rate = f"learning rate {config.learning_rate:g}{_rule(config)}, {config.schedule}{warmup}"
     return f"{config.optimizer}, {rate}, weight decay {config.weight_decay:g}"
+
+
+def _rule(config: Config) -> str:
+    """Where the learning rate is the usual one of its optimizer, by which rule."""
+    if config.learning_rate != usual_rate(config.optimizer, config.batch_size):
+        return ""
+    rate, grows = RATES[config.optimizer]
+    return f" (usual for {config.optimizer}{f': {rate:g} · batch / 256' if grows else ''})"
 
 
 def _computed(config: Config, facts: Facts) -> str:

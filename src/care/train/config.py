@@ -11,7 +11,7 @@ from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 from care.train import toml_text
 from care.train.initial import follow
-from care.train.usual import following
+from care.train.usual import OF_OPTIMIZER, following, with_usual_rate
 
 DEFAULT_CHOICE: dict[Kind, str] = {"method": "simclr", "equivariance": NONE}
 # How a run is carried out and watched, not what it learns: a run may go on with others.
@@ -56,7 +56,13 @@ class Config(ObjectiveSettings):
     accumulate: int = setting(1, "Micro-batches per step.", at_least=1)
     optimizer: Literal["adam", "adamw", "sgd", "lars", "muon"] = setting("adam", "The optimizer.")
     # steps of more than this do not fit into a float32
-    learning_rate: float = setting(1e-3, "The learning rate.", above=0, at_most=1e37)
+    learning_rate: float = setting(
+        1e-3,
+        "The learning rate. Default: 0.001 for adam, adamw and muon, 0.06 · batch / 256 for sgd, 0.3 · batch / 256 for "
+        "lars.",
+        above=0,
+        at_most=1e37,
+    )
     weight_decay: float = setting(1e-6, "Weight decay.", at_least=0)
     norm_bias_decay: bool = setting(
         True, "Weight decay of norms and biases, too, as in the paper. lars and muon never do it."
@@ -144,7 +150,7 @@ class Config(ObjectiveSettings):
         for name in set(values) - general:
             raise ValueError(_unknown(name, chosen, general))
         _require("data" in values, "say what to train on: data is missing")
-        return cls(**follow(values), **choices)  # type: ignore[arg-type]
+        return cls(**with_usual_rate(follow(values)), **choices)  # type: ignore[arg-type]
 
     def flat(self) -> dict[str, Any]:
         """All values by name, with the settings of the method and of the equivariance beside the others."""
@@ -158,13 +164,15 @@ class Config(ObjectiveSettings):
     def replace(self, **changes: Any) -> "Config":
         """The configuration with some values changed; another method or equivariance begins with its own defaults.
 
-        Another `init` brings its model and its stem, and another method its head, where these are not among the changes
-        and were as usual.
+        Another `init` brings its model and its stem, another optimizer its learning rate and momentum, and another
+        method its head, as far as that was the usual one, where these are not among the changes.
         """
         values = self.flat()
         usual = following(values, changes)
         if changes.get("init") not in (None, self.init):
             del values["model"], values["stem"]
+        if changes.get("optimizer", self.optimizer) != self.optimizer:
+            values = {name: value for name, value in values.items() if name not in OF_OPTIMIZER}
         for kind, choice in (("method", self.method), ("equivariance", self.equivariance)):
             if changes.get(kind, choice.name) != choice.name:
                 values = {name: value for name, value in values.items() if name not in choice.flat()}

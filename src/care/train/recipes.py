@@ -8,7 +8,7 @@ from care.losses import mean_weight
 from care.objective.registry import NONE, setting_names
 from care.train.config import DEFAULT_CHOICE, Config
 from care.train.initial import follow
-from care.train.usual import usual_head
+from care.train.usual import OF_OPTIMIZER, usual_head
 
 # What the paper's appendix and the authors' program use on each data set; settings of a method or of an equivariance
 # count where it is chosen.
@@ -64,6 +64,8 @@ def default_config(data: str, **chosen: Any) -> Config:
     usual = {**DEFAULTS.get(data, ANY_FOLDER), **(MOCO.get(data, {}) if chosen.get("method") == "mocov2" else {})}
     if chosen.get("init") is not None:
         usual.pop("model", None)  # the weights say which
+    if "optimizer" in chosen and chosen["optimizer"] != usual.get("optimizer"):
+        usual = {name: value for name, value in usual.items() if name not in OF_OPTIMIZER}
     if "chunks" in usual:
         usual["chunks"] = fitting_chunks(usual["chunks"], chosen)
     values = follow({"data": data, **applicable(usual, chosen), **chosen})
