@@ -21,7 +21,7 @@ class BYOLSettings(Settings):
         0.99, "m of θ_teacher ← m θ_teacher + (1 − m) θ at the start; it grows to 1.", at_least=0, below=1
     )
     predictor_width: int | None = setting(
-        None, "Width of the predictor. Default: --head-width.", at_least=1, at_most=1 << 16
+        None, "Width of the predictor. Default: that of the head.", at_least=1, at_most=1 << 16
     )
 
 

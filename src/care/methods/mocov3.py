@@ -24,7 +24,9 @@ class MoCoV3(BYOL):
     """
 
     Settings: ClassVar[type[MoCoV3Settings]] = MoCoV3Settings
-    head: ClassVar[Mapping[str, Any]] = {**BYOL.head, "head_last_batchnorm": True}
+    head: ClassVar[Mapping[str, Any]] = {
+        "embedding_dim": 256, "head_width": 4096, "head_depth": 2, "head_batchnorm": True, "head_last_batchnorm": True,
+    }  # fmt: skip
     predictor_ends_as_head = True
 
     def terms(self, *views: EncodedView) -> Terms:

@@ -14,7 +14,7 @@ class SimSiamSettings(Settings):
     """Settings of SimSiam."""
 
     predictor_width: int | None = setting(
-        None, "Width of the predictor. Default: --head-width.", at_least=1, at_most=1 << 16
+        None, "Width of the predictor. Default: that of the head.", at_least=1, at_most=1 << 16
     )
 
 

@@ -49,11 +49,15 @@ class ObjectiveSettings(Settings):
 
     method: Choice = dataclasses.field(default_factory=lambda: choose("method", "simclr"))
     equivariance: Choice = dataclasses.field(default_factory=lambda: choose("equivariance", NONE))
-    policy: str = setting("cifar10", "Augmentations of the method's views.")
+    policy: str = setting(
+        "cifar10", "Augmentations of the method's views. Default: those of the data set, mocov2 for a folder."
+    )
     second_policy: str | None = setting(
         None, "Augmentations of the method's second view, as byol_second beside byol. Default: --policy."
     )
-    size: int | None = setting(None, "Side of the views in pixels, if not the policy's own.", at_least=8, at_most=4096)
+    size: int | None = setting(
+        None, "Side of the views in pixels. Default: the policy's own.", at_least=8, at_most=4096
+    )
     model: str = setting("resnet18", "Any timm model, small_resnet for small pictures, or deepset for point clouds.")
     stem: Literal["auto", "cifar", "tiny_imagenet", "imagenet"] = setting(
         "auto", "The stem of a ResNet, from fine to coarse; auto is cifar up to 32 px and tiny_imagenet up to 64 px."

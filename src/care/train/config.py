@@ -31,7 +31,7 @@ class Config(ObjectiveSettings):
         "pictures or shards are decoded while training."
     )
     split: str = setting("train", "The split to train on.")
-    limit: int | None = setting(None, "Train on the first N samples only.", at_least=1)
+    limit: int | None = setting(None, "Train on the first N samples only. Default: all.", at_least=1)
     validation: int = setting(
         0,
         "Cut this many samples per class from train (of all where there are no classes) and watch those instead of the "
@@ -49,7 +49,8 @@ class Config(ObjectiveSettings):
     )
     init: str | None = setting(
         None,
-        "Begin with the backbone of timm/NAME, timm/NAME@FILE.safetensors, a run, a .safetensors or TorchScript file.",
+        "Begin with the backbone of timm/NAME, timm/NAME@FILE.safetensors, a run, a .safetensors or TorchScript file. "
+        "Default: random weights.",
     )
     epochs: int = setting(400, "Epochs.", at_least=1)
     batch_size: int = setting(256, "Samples per step, over all processes.", at_least=2, at_most=1 << 20)

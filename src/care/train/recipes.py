@@ -38,7 +38,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 ANY_FOLDER = {"model": "resnet18", "policy": "mocov2", "chunks": 16}
 
 # On ImageNet-100 the queue is that of MoCo's own program; on small data it would hold all images, and old.
-MOCO = {"imagenet100": {"temperature": 0.2, "queue": 1 << 16}}
+MOCO = {"imagenet100": {"temperature": 0.2, "queue": 65_536}}
 
 # (λ in the authors' scaling, images per chunk) on top of SimCLR.
 PAPER_WEIGHTS = {
