@@ -81,6 +81,8 @@ MISTAKES = {
     "train --resume --out nowhere": "there is no run to resume in nowhere: say what to train on",
     "train --resume": "say which run to go on with: --resume --out FOLDER",
     "train --data shaps": "no data set is called 'shaps', there are .*; did you mean shapes",
+    "train --data photos": "no data set is called 'photos', but there is a folder photos: write photos/ for what is in it",
+    "evaluate mine --data photos": "write photos/ for what is in it, or prepare it: care data prepare photos --from photos",
     "train --data ./nowhere": "nowhere is not a folder: expected that of a store, of pictures or of shards",
     "train --data ./empty": "empty has no folders of classes and no pictures",
     "train --data ./file": "file is not a folder",
