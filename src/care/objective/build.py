@@ -50,7 +50,9 @@ class ObjectiveSettings(Settings):
     method: Choice = dataclasses.field(default_factory=lambda: choose("method", "simclr"))
     equivariance: Choice = dataclasses.field(default_factory=lambda: choose("equivariance", NONE))
     policy: str = setting(
-        "cifar10", "Augmentations of the method's views. Default: those of the data set, mocov2 for a folder."
+        "cifar10",
+        "Augmentations of the method's views, also with changes, simclr:gray=0.1,scale=0.2-1,flip=0. Default: those of "
+        "the data set, mocov2 for a folder.",
     )
     second_policy: str | None = setting(
         None, "Augmentations of the method's second view, as byol_second beside byol. Default: --policy."

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from care.objective import Choice, ObjectiveSettings, choose, setting, view_plan, views_cost
+from care.augment import ImagePolicy, policy_text
+from care.objective import Choice, ObjectiveSettings, choose, policy_for, setting, view_plan, views_cost
 from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 from care.train import toml_text
@@ -127,6 +128,8 @@ class Config(ObjectiveSettings):
             not (self.activation_checkpointing and self.equivariant_layer),
             "activation_checkpointing keeps the activations of an equivariant_layer: leave out one of them",
         )
+        if self.measure_policy is not None:
+            policy_for(self.measure_policy)  # says whether there is one
         if not any(isinstance(choice.settings, Unchecked) for choice in (self.method, self.equivariance)):
             self.check(self.batch_size // self.accumulate)
             turned = any(view.turned for view in view_plan(self, self.batch_size // self.accumulate).views)
@@ -138,7 +141,11 @@ class Config(ObjectiveSettings):
 
     @classmethod
     def of(cls, **values: Any) -> "Config":
-        """The configuration with these values; ValueError, one sentence, for those that make no sense."""
+        """The configuration with these values; ValueError, one sentence, for those that make no sense.
+
+        A policy may be given as an `ImagePolicy`, and becomes the text that stands for it.
+        """
+        values = {name: policy_text(v) if isinstance(v, ImagePolicy) else v for name, v in values.items()}
         chosen = {kind: values.pop(kind, default) for kind, default in DEFAULT_CHOICE.items()}
         general = {field.name for field in dataclasses.fields(cls)}
         choices: dict[str, Choice] = {}
