@@ -36,6 +36,7 @@ def test_what_was_chosen_and_what_follows_from_it():
         "steps": "100 epochs of 195 = 19,500, 256 samples each",
         "optimizer": "adam, learning rate 0.001 (usual for adam), constant, weight decay 1e-06",
         "computed": "on cuda:0 in bfloat16, as a CUDA graph, seed 0",
+        "watched": "the test split; --validation N watches samples cut from the training split instead",
         "also": "ema 0.99",
         "written to": "runs/mine; its config.toml has every setting",
     }
@@ -80,6 +81,15 @@ def test_pictures_that_are_not_prepared_are_said_to_be_decoded():
     assert "pictures, decoded to 32 × 32 pixels while training, 10 classes" in line
 
 
+def test_what_is_watched_is_said():
+    assert (
+        summary(default_config("flowers102"), FACTS)["watched"] == "20 samples of each class, cut from train+val+test"
+    )
+    one = dataclasses.replace(FACTS, classes=0, watched="val")
+    assert summary(default_config("x"), one)["watched"].startswith("the val split; ")
+    assert summary(default_config("x", validation=100), one)["watched"] == "100 samples, cut from train"
+
+
 def test_the_facts_are_those_of_the_run(tmp_path):
     """The number of parameters is that of timm's network with its head; 48 pictures are 3 batches of 16."""
     config = small_config(small_data(tmp_path / "data"), model="test_resnet", head_depth=1, head_batchnorm=False)
@@ -95,6 +105,7 @@ def test_the_facts_are_those_of_the_run(tmp_path):
     assert lines["data"].endswith("data, train: 48 pictures of 12 × 12 pixels, 2 classes")
     assert lines["steps"] == "3 epochs of 3 = 9, 16 samples each"
     assert lines["computed"] == "on cpu in float32, seed 0"
+    assert lines["watched"].startswith("the test split; ")
     assert lines["written"] == f"to    {tmp_path / 'run'}; its config.toml has every setting"
 
 

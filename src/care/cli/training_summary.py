@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from care.data.registry import heldout_split
 from care.objective import Choice, build_encoder, view_plan
 from care.objective.registry import Kind, find
 from care.objective.views import ViewPlan
@@ -21,7 +22,7 @@ from care.train.usual import RATES, usual_rate
 SAID = {
     "data", "split", "method", "equivariance", "policy", "second_policy", "size", "model", "stem", "embedding_dim",
     "epochs", "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay",
-    "device", "precision", "compile", "graph", "seed",
+    "device", "precision", "compile", "graph", "seed", "validation",
 }  # fmt: skip
 WEIGHTS = {"care_weight": "λ", "equivariant_weight": "κ", "orbit_weight": "ω", "steering_weight": "μ"}
 
@@ -42,6 +43,7 @@ class Facts:
     compiled: bool
     folder: str
     streamed: bool = False
+    watched: str = "test"
 
 
 def beginning(job: Job) -> str:
@@ -67,6 +69,7 @@ def facts_of(job: Job) -> Facts:
         compiled=compiles(config, job.processes, job.total_steps * config.batch_size),
         folder=str(job.run.folder),
         streamed=samples.streamed,
+        watched="" if config.validation else heldout_split(config.data),
     )
 
 
@@ -82,6 +85,7 @@ def summary(config: Config, facts: Facts) -> dict[str, str]:
         "steps": _steps(config, facts),
         "optimizer": _optimizer(config),
         "computed": _computed(config, facts),
+        "watched": _watched(config, facts),
         "also": _settings({name: value for name, value in _unusual(config).items() if name not in SAID}),
         "written to": f"{facts.folder}; its config.toml has every setting",
     }
@@ -93,6 +97,13 @@ def _data(config: Config, facts: Facts) -> str:
     what = f"pictures of {shape} pixels" if len(facts.source) == 2 else f"clouds of {shape} points"
     what = f"pictures, decoded to {shape} pixels while training" if facts.streamed else what
     return f"{config.data}, {config.split}: {facts.samples:,} {what}, {facts.classes or 'no'} classes"
+
+
+def _watched(config: Config, facts: Facts) -> str:
+    """What the log is measured on: whoever chooses settings by it chooses on that."""
+    if config.validation:
+        return f"{config.validation:,} samples{' of each class' if facts.classes else ''}, cut from {config.split}"
+    return f"the {facts.watched} split; --validation N watches samples cut from the training split instead"
 
 
 def _dimensions(config: Config) -> str:

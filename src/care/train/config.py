@@ -55,7 +55,13 @@ class Config(ObjectiveSettings):
     )
     epochs: int = setting(400, "Epochs.", at_least=1)
     batch_size: int = setting(256, "Samples per step, over all processes.", at_least=2, at_most=1 << 20)
-    accumulate: int = setting(1, "Micro-batches per step.", at_least=1)
+    accumulate: int = setting(
+        1,
+        "Micro-batches per step: less memory, but another loss. Negatives, chunks and BatchNorm are those of a "
+        "micro-batch: with 8 of a batch of 256, SimCLR has 62 negatives, not 510. Only the queue takes the keys of all. "
+        "--tile saves memory and leaves InfoNCE as it is.",
+        at_least=1,
+    )
     optimizer: Literal["adam", "adamw", "sgd", "lars", "muon"] = setting("adam", "The optimizer.")
     # steps of more than this do not fit into a float32
     learning_rate: float = setting(
