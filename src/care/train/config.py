@@ -58,7 +58,7 @@ class Config(ObjectiveSettings):
     accumulate: int = setting(
         1,
         "Micro-batches per step: less memory, but another loss. Negatives, chunks and BatchNorm are those of a "
-        "micro-batch: with 8 of a batch of 256, SimCLR has 62 negatives, not 510. Only the queue takes the keys of all. "
+        "micro-batch: with 8 of a batch of 256, SimCLR has 62 negatives, not 510. The queue takes the keys of all. "
         "--tile saves memory and leaves InfoNCE as it is.",
         at_least=1,
     )
