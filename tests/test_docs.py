@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from care.cli import COMMANDS, app, load_command
 from care.objective.registry import REGISTERED
+from care.train import recommended_config
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "RESULTS.md"
@@ -78,6 +79,14 @@ def test_commands_and_options_exist(mention):
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_examples_run(code):
     exec(compile(code, "example", "exec"), {})
+
+
+def test_the_quickstart_says_what_is_trained_where_nothing_is_named():
+    """For pictures of one's own."""
+    default, named = recommended_config("pets"), recommended_config("pets", method="simclr")
+    assert [(c.method.name, c.equivariance.name) for c in (default, named)] == [("simclr", "care"), ("simclr", "none")]
+    page = (ROOT / "docs" / "quickstart.md").read_text()
+    assert "| nothing, and leave out `--keep hue`: SimCLR with CARE; `--method simclr` for SimCLR alone |" in page
 
 
 def test_the_readme_is_read_in_two_minutes():

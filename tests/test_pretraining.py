@@ -7,6 +7,7 @@ import torch
 
 import care
 from care.data import generate_shapes
+from care.objective import policy_for, view_plan
 from care.train import Run, default_config, prepare, train
 from data.photos import Photos
 
@@ -63,6 +64,20 @@ def test_a_data_set_with_labels_and_pictures_to_watch(shapes, tmp_path):
     config, (record,) = Run(tmp_path / "run").config(), Run(tmp_path / "run").log()
     assert record["knn"] is not None
     assert (config.size, config.validation) == (32, 0)  # no larger than the pictures, and nothing is cut off
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_policy_of_ones_own_is_written_into_the_configuration(shapes, tmp_path):
+    """And is that of the views: without crops and colors both are the picture, or its mirror image."""
+    policy = care.augment.ImagePolicy(size=32, crop=0.0, color=0.0, gray=0.0, blur=0.0, flip=0.25)
+    settings = {**SETTINGS, "policy": policy, "measure_policy": care.augment.hue_only()}
+    care.pretrain(shapes.images, out=tmp_path / "run", **settings)
+    config = Run(tmp_path / "run").config()
+    assert (policy_for(config.policy), config.measured_policy) == (policy, "hue_only")
+    assert 'policy = "' in (tmp_path / "run" / "config.toml").read_text()
+    assert [view.policy for view in view_plan(config, 16).views] == 4 * [policy]
+    care.pretrain(shapes.images, out=tmp_path / "run", resume=True, **{**settings, "epochs": 2})
+    assert len(Run(tmp_path / "run").log()) == 2
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -41,7 +41,7 @@ def pretrain(
     or without. Pictures are read once, by `workers` processes, and kept as a store in `out/data`: as they are where all
     have one size, and as squares of `pixels` otherwise. `heldout` are other pictures to watch; without them a tenth is
     held out, from 20 to 1,000. `settings` are those of `care train`, by their names: `model`, `method`, `equivariance`,
-    `epochs`, `batch_size` … `resume` goes on with the run in `out`, if there is one.
+    `epochs`, `batch_size` … `policy` may be an `ImagePolicy`. `resume` goes on with the run in `out`, if there is one.
     """
     run = Run(Path(out).absolute())
     started = (run.folder / "config.toml").exists()

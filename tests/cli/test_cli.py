@@ -1,5 +1,6 @@
 """The command line, as a user runs it."""
 
+import re
 import subprocess
 import sys
 
@@ -67,6 +68,24 @@ def test_help_says_of_a_command_what_the_command_says_of_itself(name):
     """It is known before the command is imported."""
     said = load_command(name).help
     assert said.partition("\n\n")[0].replace("\n", " ") == COMMANDS[name][1]
+
+
+PANELS = {
+    "Start": ["demo", "data", "augment"],
+    "Train": ["train", "recipes", "bench"],
+    "Measure": ["evaluate", "measure", "transfer", "robustness", "compare"],
+    "Use": ["steer", "retrieve", "explore", "export"],
+    "Paper": ["reproduce"],
+}
+
+
+def test_commands_are_listed_by_what_they_are_for():
+    """And each that there is in one panel."""
+    panels = re.findall(r"╭─ (\w+) ─.*?\n(.*?)╰", run("--help"), flags=re.DOTALL)
+    listed = {title: re.findall(r"^│ ([a-z]+) ", body, flags=re.MULTILINE) for title, body in panels}
+    assert {title: listed[title] for title in PANELS} == PANELS
+    assert list(listed) == ["Options", *PANELS]
+    assert sorted(name for names in PANELS.values() for name in names) == sorted(COMMANDS)
 
 
 def test_what_the_package_offers_is_there_when_asked_for():

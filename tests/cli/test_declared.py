@@ -65,6 +65,9 @@ class Computed:
 
 class Worded:
     size: int = setting(16, f"The {size}.")
+
+class Counted:
+    size: int = setting(1 << 4, "The size.")
 """
 ELSEWHERE = "class Elsewhere:\n    depth: int = setting(1, 'Theirs.')\n    name: str = setting('')\n"
 
@@ -77,10 +80,10 @@ def made_up(monkeypatch):
 
 @pytest.mark.usefixtures("made_up")
 def test_fields_come_in_the_order_of_a_dataclass():
-    size = fields_of("care.mine:Mine")[2]
-    assert [field.name for field in fields_of("care.mine:Mine")] == ["depth", "name", "size"]
-    assert fields_of("care.mine:Mine")[:2] == (Setting("depth", float | None, "How deep."), Setting("name", str, ""))
-    assert (size.help, size.kind.__args__) == ("The size.", (16, "32"))
+    depth, name, size = fields_of("care.mine:Mine")
+    assert depth == Setting("depth", float | None, "How deep.", None)
+    assert name == Setting("name", str, "", "")
+    assert (size.name, size.help, size.kind.__args__, size.default) == ("size", "The size.", (16, "32"), 16)
     assert constant("care.mine", "Fast.speed") == 3
 
 
@@ -90,6 +93,7 @@ def test_fields_come_in_the_order_of_a_dataclass():
     [
         lambda: fields_of("care.mine:Computed"),
         lambda: fields_of("care.mine:Worded"),
+        lambda: fields_of("care.mine:Counted"),
         lambda: fields_of("care.mine:Nothing"),
         lambda: keys("care.mine", "SIZES"),
         lambda: constant("care.mine", "SIZES"),

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pytest
 import timm
 
 from care.cli.training_summary import Facts, beginning, summary
@@ -33,8 +34,9 @@ def test_what_was_chosen_and_what_follows_from_it():
         "equivariance": "care: λ 0.5, chunks 16",
         "views": "4 of each sample, 32 × 32 pixels: 2 of cifar10 for simclr, 2 of cifar10 for care",
         "steps": "100 epochs of 195 = 19,500, 256 samples each",
-        "optimizer": "adam, learning rate 0.001, constant, weight decay 1e-06",
+        "optimizer": "adam, learning rate 0.001 (usual for adam), constant, weight decay 1e-06",
         "computed": "on cuda:0 in bfloat16, as a CUDA graph, seed 0",
+        "watched": "the test split; --validation N watches samples cut from the training split instead",
         "also": "ema 0.99",
         "written to": "runs/mine; its config.toml has every setting",
     }
@@ -50,7 +52,9 @@ def test_a_split_embedding_of_clouds_on_two_processes():
     assert found["equivariance"] == "split: λ 30, chunks 16, equivariant_dim 8, κ 0.1, ω 1"
     assert found["views"] == "4 of each sample: 2 of rotations for simclr, 2 of rotations for split"
     assert found["steps"].endswith("256 samples each, in 2 processes and 2 micro-batches")
-    assert found["optimizer"].startswith("adam, learning rate 0.001, constant after 3 epochs of warmup")
+    assert found["optimizer"].startswith(
+        "adam, learning rate 0.001 (usual for adam), constant after 3 epochs of warmup"
+    )
     assert found["computed"] == "on cuda:1 in float32, compiled, as a CUDA graph, seed 0"
 
 
@@ -77,6 +81,15 @@ def test_pictures_that_are_not_prepared_are_said_to_be_decoded():
     assert "pictures, decoded to 32 × 32 pixels while training, 10 classes" in line
 
 
+def test_what_is_watched_is_said():
+    assert (
+        summary(default_config("flowers102"), FACTS)["watched"] == "20 samples of each class, cut from train+val+test"
+    )
+    one = dataclasses.replace(FACTS, classes=0, watched="val")
+    assert summary(default_config("x"), one)["watched"].startswith("the val split; ")
+    assert summary(default_config("x", validation=100), one)["watched"] == "100 samples, cut from train"
+
+
 def test_the_facts_are_those_of_the_run(tmp_path):
     """The number of parameters is that of timm's network with its head; 48 pictures are 3 batches of 16."""
     config = small_config(small_data(tmp_path / "data"), model="test_resnet", head_depth=1, head_batchnorm=False)
@@ -92,4 +105,22 @@ def test_the_facts_are_those_of_the_run(tmp_path):
     assert lines["data"].endswith("data, train: 48 pictures of 12 × 12 pixels, 2 classes")
     assert lines["steps"] == "3 epochs of 3 = 9, 16 samples each"
     assert lines["computed"] == "on cpu in float32, seed 0"
+    assert lines["watched"].startswith("the test split; ")
     assert lines["written"] == f"to    {tmp_path / 'run'}; its config.toml has every setting"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ({}, "adam, learning rate 0.001 (usual for adam), constant"),
+        (
+            {"optimizer": "sgd", "batch_size": 512},
+            "sgd, learning rate 0.12 (usual for sgd: 0.06 · batch / 256), constant",
+        ),
+        ({"optimizer": "lars"}, "lars, learning rate 0.3 (usual for lars: 0.3 · batch / 256), constant"),
+        ({"optimizer": "lars", "learning_rate": 2.0}, "lars, learning rate 2, constant"),
+    ],
+)
+def test_the_rule_behind_the_learning_rate_is_said(chosen, words):
+    line = summary(default_config("cifar10", **chosen), FACTS)["optimizer"]
+    assert line.startswith(words)

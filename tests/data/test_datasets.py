@@ -1,5 +1,7 @@
 """Pictures given in Python become what a person would make of them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -77,6 +79,26 @@ def test_labels_count_where_classes_are_named(levels):
     assert [part[i].label for i in range(2)] == [0, 1]
 
 
+class Rows(Photos):
+    """As the library `datasets` has them: rows are dictionaries, and the features know the names of the classes."""
+
+    def __init__(self, items, **names):
+        super().__init__(items)
+        self.features = {"image": object(), **{column: SimpleNamespace(names=of) for column, of in names.items()}}
+
+
+@pytest.mark.parametrize(("picture", "label"), [("image", "label"), ("img", "fine_label")])
+def test_rows_of_datasets_are_pictures_with_labels(levels, picture, label):
+    rows = [{picture: Image.fromarray(levels), label: 1, "other": "x"}, {picture: Image.fromarray(levels), label: 0}]
+    named = Rows(rows, **{label: ["cat", "dog"]})
+    for pictures in (named, Subset(named, [0, 1])):
+        examples = Examples(pictures)
+        assert (examples.classes, [examples[i].label for i in range(2)]) == (("cat", "dog"), [1, 0])
+        np.testing.assert_array_equal(examples[0].image.transpose(1, 2, 0), levels)
+    assert Examples(Rows(rows)).classes == ()
+    assert Examples([{picture: levels}])[0].label == -1
+
+
 def test_all_are_read_once_in_a_fixed_order(levels):
     tensor = torch.arange(20, dtype=torch.uint8)[:, None, None, None].expand(20, 3, 4, 5)
     source = read_dataset(tensor)
@@ -97,7 +119,9 @@ def test_all_are_read_once_in_a_fixed_order(levels):
         ([torch.full((3, 4, 4), torch.nan)], r"in \[0, 1\]"),
         ([torch.zeros(3, 4, 4, dtype=torch.int64)], "item 0 cannot be trained on: torch.int64 is neither uint8"),
         ([torch.zeros(4, 4, 4)], r"a tensor \[4, 4, 4\] is no picture \[3, height, width\]"),
-        ([{"image": 1}], "a dict is no picture"),
+        ([{"image": 1}], "item 0 cannot be trained on: a int is no picture"),
+        ([{"text": 1, "x": 2}], "item 0 cannot be trained on: of text and x none is a picture: expected image or img"),
+        ({"train": [1], "test": [2]}, "a dict of train and test cannot be trained on: give one of them"),
         ([], "not a single picture"),
         (Endless(), "Endless cannot be trained on: give a folder, a tensor"),
         (Samples(torch.zeros(2, 5, 3), torch.zeros(2, dtype=torch.int64), ("a",)), "point clouds are no pictures"),

@@ -18,6 +18,7 @@ CASES = {
     "split queue": {"method": "mocov2", "equivariance": "split"},
     "told queue": {"method": "mocov2", "equivariance": "cassle"},
     "split prediction": {"method": "byol", "equivariance": "split"},
+    "standardized embeddings": {"method": "mocov3", "head_last_batchnorm": True},
     "another form": {"method": "invariance", "equivariance": "care", "form": "minkowski"},
     "all views": {"method": "simclr", "equivariance": "split", "contrast": "all"},
     "symmetric queue": {"method": "mocov2", "symmetric": True},

@@ -16,6 +16,7 @@ from care.augment.coordinates import coordinate_names, coordinates, relative
 from care.augment.fused import can_fuse, fused_augment
 from care.augment.images import COLOR_OPERATIONS, ImageParameters, identity
 from care.augment.mixed import MixedPolicy, mixture
+from care.augment.naming import policy_named, policy_text
 from care.augment.points import PointParameters, PointPolicy
 from care.augment.policy import ImagePolicy
 from care.augment.presets import (
@@ -31,7 +32,6 @@ from care.augment.presets import (
     imagenet100,
     imagenet100_equivariance,
     mocov2,
-    policy_named,
     shapes,
     simclr,
     stl10,
@@ -71,6 +71,7 @@ __all__ = [
     "mixture",
     "mocov2",
     "policy_named",
+    "policy_text",
     "read_changes",
     "relative",
     "shapes",

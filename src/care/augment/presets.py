@@ -2,10 +2,8 @@
 program."""
 
 import dataclasses
-import difflib
 from collections.abc import Callable
 
-from care.augment.mixed import mixture
 from care.augment.policy import ImagePolicy
 
 
@@ -121,20 +119,3 @@ PRESETS: dict[str, Callable[[], ImagePolicy]] = {
     "byol": byol,
     "byol_second": byol_second,
 }
-
-POINT_POLICY = "rotations"  # what `PointPolicy` is called
-
-
-def policy_named(name: str) -> ImagePolicy:
-    """The preset called `name`, with its usual size; of several, `hue_only,crop_only`, each draw is one of them."""
-    if "," in name:
-        return mixture([policy_named(part.strip()) for part in name.split(",")])
-    if name == POINT_POLICY:
-        raise ValueError(f"the policy {name} is for point clouds; for images there are {', '.join(PRESETS)}")
-    if name not in PRESETS:
-        known = (*PRESETS, POINT_POLICY)
-        close = [preset for preset in known if name and preset.startswith(name)]
-        close = close or difflib.get_close_matches(name, known, 1)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(f"no policy is called {name!r}; there are {', '.join(PRESETS)}{hint}")
-    return PRESETS[name]()

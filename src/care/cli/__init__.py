@@ -74,6 +74,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "data": ("data.app", "Prepare data sets, list them, check them."),
 }
+# What commands are for, in the order of `care --help`.
+PANELS: dict[str, tuple[str, ...]] = {
+    "Start": ("demo", "data", "augment"),
+    "Train": ("train", "recipes", "bench"),
+    "Measure": ("evaluate", "measure", "transfer", "robustness", "compare"),
+    "Use": ("steer", "retrieve", "explore", "export"),
+    "Paper": ("reproduce",),
+}
 STYLE: dict[str, Any] = {"rich_markup_mode": "rich", "context_settings": {"help_option_names": ["-h", "--help"]}}
 
 
@@ -99,8 +107,9 @@ def load_command(name: str) -> Any:
 
 
 app = typer.Typer(name="care", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, **STYLE)
-for _name, (_, _line) in COMMANDS.items():
-    app.command(_name, help=_line)(lambda: None)
+for _panel, _names in PANELS.items():
+    for _name in _names:
+        app.command(_name, help=COMMANDS[_name][1], rich_help_panel=_panel)(lambda: None)
 
 
 def _print_version(wanted: bool) -> bool:

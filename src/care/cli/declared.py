@@ -6,7 +6,7 @@ do. `NotPlain` is raised where a declaration is not written as plainly as it tak
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -20,11 +20,12 @@ class NotPlain(Exception):
 
 @dataclass(frozen=True)
 class Setting:
-    """A field of a class of settings: its name, its type, and what it means."""
+    """A field of a class of settings: its name, its type, what it means, and its default, MISSING if there is none."""
 
     name: str
     kind: Any
     help: str
+    default: Any
 
 
 def constant(module: str, name: str) -> Any:
@@ -66,7 +67,7 @@ def fields_of(where: str) -> tuple[Setting, ...]:
             call = statement.value
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "setting":
                 key = statement.target.id
-                found[key] = Setting(key, _kind(statement.annotation), _help(call))
+                found[key] = Setting(key, _kind(statement.annotation), _help(call), _default(call))
     return tuple(found.values())
 
 
@@ -123,9 +124,18 @@ def _kind(node: ast.expr) -> Any:
 
 def _help(call: ast.Call) -> str:
     """The help text of a call of `setting`: its second argument, or the one of that name."""
-    texts: Iterator[ast.expr] = (keyword.value for keyword in call.keywords if keyword.arg == "help")
-    node = call.args[1] if len(call.args) > 1 else next(texts, ast.Constant(""))
+    return str(_argument(call, 1, "help", ""))
+
+
+def _default(call: ast.Call) -> Any:
+    """The default of a call of `setting`: its first argument, or the one of that name."""
+    return _argument(call, 0, "default", MISSING)
+
+
+def _argument(call: ast.Call, position: int, name: str, missing: Any) -> Any:
+    named: Iterator[ast.expr] = (keyword.value for keyword in call.keywords if keyword.arg == name)
+    node = call.args[position] if len(call.args) > position else next(named, None)
     try:
-        return str(ast.literal_eval(node))
+        return missing if node is None else ast.literal_eval(node)
     except ValueError as error:
-        raise NotPlain(ast.unparse(node)) from error
+        raise NotPlain(ast.unparse(call)) from error

@@ -6,7 +6,7 @@ import typer
 
 from care.cli.declared import keys
 
-PRESETS = ", ".join(keys("care.augment.presets", "PRESETS"))
+PRESETS = ", ".join(keys("care.augment.presets", "PRESETS")) + ", or one with changes, simclr:gray=0.1,scale=0.2-1"
 
 AnyModel = Annotated[str, typer.Argument(help="A run folder, or any model that [bold]care measure[/bold] takes.")]
 Data = Annotated[str | None, typer.Option("--data", help="A data set. Default: what the run was trained on.")]

@@ -13,25 +13,29 @@ from typer.core import TyperCommand
 
 from care.cli.declared import NotPlain, Setting, constant, fields_of, settings_of
 from care.cli.mistakes import users_input
+from care.cli.shown_defaults import Owned, declared_head, default_in_words, usual_of_data
 
 REGISTERED: dict[Any, dict[str, str]] = constant("care.objective.registry", "REGISTERED")
 CHOICES: dict[Any, str] = {
     "method": "What to train with",
     "equivariance": "What is added so that augmentations act on the embedding",
 }
+USUAL: dict[Any, str] = {"method": "simclr", "equivariance": "care, or none where --method is given"}
 WHAT = "What to train"
 PANELS = {"method": "Methods", "equivariance": "Equivariance"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """A setting as an option, in a `panel` of the help. `of` are the methods that have it, none for every run's."""
+    """A setting as an option, in a `panel` of the help. `of` are the methods that have it, none for every run's, and
+    `usual` its values where nothing is chosen, with whose they are."""
 
     name: str
     kind: Any
     help: str
     panel: str
     of: tuple[str, ...] = ()
+    usual: tuple[Owned, ...] = ()
 
 
 def with_all_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -79,7 +83,7 @@ def imported_fields(settings: type) -> Iterator[Setting]:
     """The fields of a class of settings that is imported."""
     kinds = get_type_hints(settings)
     for field in dataclasses.fields(settings):
-        yield Setting(field.name, kinds[field.name], field.metadata.get("help", ""))
+        yield Setting(field.name, kinds[field.name], field.metadata.get("help", ""), field.default)
 
 
 def _options(foreign: Iterable[tuple[Any, str]] = ()) -> list[Option]:
@@ -88,20 +92,31 @@ def _options(foreign: Iterable[tuple[Any, str]] = ()) -> list[Option]:
     what = [dataclasses.replace(general.pop("data"), panel=WHAT)]
     for kind, words in CHOICES.items():
         names = ", ".join((*REGISTERED[kind], "none"))
-        what.append(Option(kind, str, f"{words}: {names}, or mine.py:Class.", WHAT))
+        what.append(Option(kind, str, f"{words}: {names}, or mine.py:Class.", WHAT, usual=(("", USUAL[kind]),)))
     registered = [(kind, name) for kind in REGISTERED for name in REGISTERED[kind]]
     found: dict[str, Option] = {}
     for kind, name in (*registered, *foreign):
         for setting in settings_named(kind, name):
             first = found.setdefault(setting.name, _option(setting, PANELS[kind]))
-            found[setting.name] = dataclasses.replace(first, of=tuple(dict.fromkeys((*first.of, name))))
-    return [*what, *found.values(), *general.values()]
+            of, usual = tuple(dict.fromkeys((*first.of, name))), (*first.usual, (name, setting.default))
+            found[setting.name] = dataclasses.replace(first, of=of, usual=usual)
+    return [*what, *(_with_usual(option) for option in (*found.values(), *general.values()))]
+
+
+def _with_usual(option: Option) -> Option:
+    """With the values that data sets and the heads of methods bring."""
+    of_data = usual_of_data().get(option.name, [])
+    folders = any(owner == "" for owner, _ in of_data)  # theirs is in place of what the setting declares
+    heads = [(name, declared_head(name)) for name in REGISTERED["method"]]
+    of_heads = [(name, head[option.name]) for name, head in heads if option.name in head]
+    return dataclasses.replace(option, usual=(*(() if folders else option.usual), *of_data, *of_heads))
 
 
 def _option(setting: Setting, panel: str) -> Option:
     choices = f" One of {', '.join(map(str, get_args(setting.kind)))}." if get_origin(setting.kind) is Literal else ""
     words = setting.help or setting.name.replace("_", " ").capitalize() + "."
-    return Option(setting.name, setting.kind, words + choices, panel)
+    usual = () if setting.default is dataclasses.MISSING else (("", setting.default),)
+    return Option(setting.name, setting.kind, words + choices, panel, usual=usual)
 
 
 def _with_options(command: Callable[..., None], options: list[Option]) -> Callable[..., None]:
@@ -138,7 +153,8 @@ def _given(option: str, args: list[str]) -> Iterator[str]:
 
 
 def _help(option: Option) -> str:
-    return option.help + (f" [dim]({', '.join(option.of)})[/dim]" if option.of else "")
+    owners = f" [dim]({', '.join(option.of)})[/dim]" if option.of else ""
+    return option.help + owners + default_in_words(option.name, option.help, option.usual)
 
 
 def _plain(kind: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 from care.data import load
 from care.data.held_out import usual_validation
 from care.data.registry import is_streamed, known_splits
+from care.objective.registry import NONE
 from care.train import Config, Progress, keeping, recipe, recommended_config
 
 SECONDS_OF_SILENCE = 3.0
@@ -69,7 +70,9 @@ def with_kept(
     chosen = dict(chosen)
     embedding_dim = chosen.pop("embedding_dim", None)
     if embedding_dim is None:
-        there = resolve({name: chosen[name] for name in {"data"} & set(chosen)}, config, recipe_name, resumed)
+        names = ("data", "method", "model", "init")  # what an embedding's size depends on
+        asked = {name: chosen[name] for name in names if chosen.get(name, NONE) != NONE}
+        there = resolve(asked, config, recipe_name, resumed)
         embedding_dim = there.embedding_dim - there.equivariant_dim
     return {**keeping(what, embedding_dim), **chosen}
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from care.data.registry import heldout_split
 from care.objective import Choice, build_encoder, view_plan
 from care.objective.registry import Kind, find
 from care.objective.views import ViewPlan
@@ -15,12 +16,13 @@ from care.train.compiling import compiles
 from care.train.job import Job
 from care.train.runs import view_source
 from care.train.state import precision, stem_sentence
+from care.train.usual import RATES, usual_rate
 
 # What the lines below say by themselves; of other settings, those that are not at their default are named.
 SAID = {
     "data", "split", "method", "equivariance", "policy", "second_policy", "size", "model", "stem", "embedding_dim",
     "epochs", "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay",
-    "device", "precision", "compile", "graph", "seed",
+    "device", "precision", "compile", "graph", "seed", "validation",
 }  # fmt: skip
 WEIGHTS = {"care_weight": "λ", "equivariant_weight": "κ", "orbit_weight": "ω", "steering_weight": "μ"}
 
@@ -41,6 +43,7 @@ class Facts:
     compiled: bool
     folder: str
     streamed: bool = False
+    watched: str = "test"
 
 
 def beginning(job: Job) -> str:
@@ -66,6 +69,7 @@ def facts_of(job: Job) -> Facts:
         compiled=compiles(config, job.processes, job.total_steps * config.batch_size),
         folder=str(job.run.folder),
         streamed=samples.streamed,
+        watched="" if config.validation else heldout_split(config.data),
     )
 
 
@@ -81,6 +85,7 @@ def summary(config: Config, facts: Facts) -> dict[str, str]:
         "steps": _steps(config, facts),
         "optimizer": _optimizer(config),
         "computed": _computed(config, facts),
+        "watched": _watched(config, facts),
         "also": _settings({name: value for name, value in _unusual(config).items() if name not in SAID}),
         "written to": f"{facts.folder}; its config.toml has every setting",
     }
@@ -92,6 +97,13 @@ def _data(config: Config, facts: Facts) -> str:
     what = f"pictures of {shape} pixels" if len(facts.source) == 2 else f"clouds of {shape} points"
     what = f"pictures, decoded to {shape} pixels while training" if facts.streamed else what
     return f"{config.data}, {config.split}: {facts.samples:,} {what}, {facts.classes or 'no'} classes"
+
+
+def _watched(config: Config, facts: Facts) -> str:
+    """What the log is measured on: whoever chooses settings by it chooses on that."""
+    if config.validation:
+        return f"{config.validation:,} samples{' of each class' if facts.classes else ''}, cut from {config.split}"
+    return f"the {facts.watched} split; --validation N watches samples cut from the training split instead"
 
 
 def _dimensions(config: Config) -> str:
@@ -133,8 +145,16 @@ def _steps(config: Config, facts: Facts) -> str:
 
 def _optimizer(config: Config) -> str:
     warmup = f" after {config.warmup_epochs} epochs of warmup" if config.warmup_epochs else ""
-    rate = f"learning rate {config.learning_rate:g}, {config.schedule}{warmup}"
+    rate = f"learning rate {config.learning_rate:g}{_rule(config)}, {config.schedule}{warmup}"
     return f"{config.optimizer}, {rate}, weight decay {config.weight_decay:g}"
+
+
+def _rule(config: Config) -> str:
+    """Where the learning rate is the usual one of its optimizer, by which rule."""
+    if config.learning_rate != usual_rate(config.optimizer, config.batch_size):
+        return ""
+    rate, grows = RATES[config.optimizer]
+    return f" (usual for {config.optimizer}{f': {rate:g} · batch / 256' if grows else ''})"
 
 
 def _computed(config: Config, facts: Facts) -> str:

@@ -1,6 +1,6 @@
 """Pictures given in Python as a source: a tensor, `Samples`, or any map-style data set of pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from care.data.readers.decoding import as_rgb
 from care.data.readers.source import Example, Source
 from care.data.samples import Samples
+from care.data.streamed.tables import IMAGES, LABELS
 from care.randomness import derive
 
 PIXELS = 256  # the side of pictures that have no size in common, as of those in folders
@@ -22,9 +23,10 @@ LOOKED_AT = 16  # pictures that are looked at to find out whether they have one
 class Examples(Dataset[Example]):
     """The items of `pictures` as examples of `size` = (height, width).
 
-    An item is a picture or (picture, label): PIL, uint8 or floating point in [0, 1]; [3, h, w], [1, h, w] or [h, w],
-    and NumPy arrays also [h, w, 3]. A picture of another size is cut to the same aspect ratio about its center and
-    resized with antialiasing. Labels count where `classes` says what they mean.
+    An item is a picture, (picture, label), or {"image": picture, "label": label} as the library `datasets` has it. A
+    picture is PIL, uint8 or floating point in [0, 1]; [3, h, w], [1, h, w] or [h, w], and NumPy arrays also [h, w, 3].
+    One of another size is cut to the same aspect ratio about its center and resized with antialiasing. Labels
+    count where `classes` says what they mean.
     """
 
     def __init__(self, pictures: Any, pixels: int | None = None) -> None:
@@ -46,9 +48,9 @@ class Examples(Dataset[Example]):
         if isinstance(self.pictures, Samples):
             return self.pictures.inputs[index].numpy(), self.pictures.labels[index]
         item = self.pictures[index]
-        item, label = item[:2] if isinstance(item, tuple | list) and len(item) > 1 else (item, None)
         try:
-            return _uint8(item), label
+            picture, label = _picture_and_label(item)
+            return _uint8(picture), label
         except ValueError as error:
             raise ValueError(f"item {index} cannot be trained on: {error}") from error
 
@@ -79,9 +81,22 @@ def shuffled_positions(n: int) -> list[int]:
     return sorted(range(n), key=lambda i: derive(0, "file", i))
 
 
+def _picture_and_label(item: Any) -> tuple[Any, Any]:
+    """The parts of an item; the label is None where there is none."""
+    if isinstance(item, Mapping):
+        named = [name for name in IMAGES if name in item]
+        if not named:
+            raise ValueError(f"of {' and '.join(map(str, item))} none is a picture: expected image or img")
+        return item[named[0]], next((item[name] for name in LABELS if name in item), None)
+    return (item[0], item[1]) if isinstance(item, tuple | list) and len(item) > 1 else (item, None)
+
+
 def _count(pictures: Any) -> int:
     if isinstance(pictures, Samples) and len(pictures.source) == 1:
         raise ValueError("point clouds are no pictures: of these, the data set chains can be trained on")
+    if isinstance(pictures, Mapping):
+        names = " and ".join(map(str, pictures))
+        raise ValueError(f"a dict of {names} cannot be trained on: give one of them, and another as heldout")
     in_any_order = isinstance(pictures, Samples) or hasattr(pictures, "__getitem__")
     if isinstance(pictures, IterableDataset) or not (in_any_order and hasattr(pictures, "__len__")):
         kinds = "a tensor, a list of pictures, or a torch.utils.data.Dataset with __len__ and __getitem__"
@@ -92,10 +107,12 @@ def _count(pictures: Any) -> int:
 
 
 def _classes(pictures: Any) -> tuple[str, ...]:
-    """The names of the classes, also those of the data set that a `Subset` is one of."""
+    """The names of the classes, also those of the data set that a `Subset` is one of, and of the library `datasets`."""
     while not hasattr(pictures, "classes") and hasattr(pictures, "dataset"):
         pictures = pictures.dataset
-    found = getattr(pictures, "classes", None)
+    features = getattr(pictures, "features", None)
+    columns = [features[name] for name in LABELS if name in features] if isinstance(features, Mapping) else []
+    found = getattr(pictures, "classes", getattr(next(iter(columns), None), "names", None))
     return tuple(map(str, found)) if isinstance(found, Sequence) and not isinstance(found, str) else ()
 
 

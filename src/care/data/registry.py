@@ -236,6 +236,11 @@ def _chosen(name: str, split: str, splits: tuple[str, ...]) -> str:
 
 def _not_prepared(name: str, split: str, root: Path | None) -> str:
     if name not in DATA_SETS and not prepared_splits(name, root):
+        if Path(name).is_dir():  # not taken for it: a name stands for a store, wherever a command is run
+            return (
+                f"no data set is called {name!r}, but there is a folder {name}: write {name}/ for what is in it, or "
+                f"prepare it: care data prepare {name} --from {name}"
+            )
         there = sorted({*DATA_SETS, *prepared_names(root)})
         close = difflib.get_close_matches(name, there, 1)
         hint = f"; did you mean {close[0]}?" if close else ""

@@ -1,6 +1,6 @@
 """BYOL (Grill et al., 2020): predict the teacher's embedding of the other view."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,19 +20,31 @@ class BYOLSettings(Settings):
     teacher_momentum: float = setting(
         0.99, "m of θ_teacher ← m θ_teacher + (1 − m) θ at the start; it grows to 1.", at_least=0, below=1
     )
+    predictor_width: int | None = setting(
+        None, "Width of the predictor. Default: that of the head.", at_least=1, at_most=1 << 16
+    )
 
 
 class BYOL(Taught):
     """L = E ‖p̂1 − sg ẑ2‖² + E ‖p̂2 − sg ẑ1‖², p = predictor(f(a x)), z = f_teacher(a x), both on the sphere."""
 
     Settings: ClassVar[type[BYOLSettings]] = BYOLSettings
+    head: ClassVar[Mapping[str, Any]] = {
+        "embedding_dim": 256,
+        "head_width": 4096,
+        "head_depth": 2,
+        "head_batchnorm": True,
+    }
+    predictor_ends_as_head: ClassVar[bool] = False
     gathered = False
     any_views = True
     depends_on_length = True
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
-        self.predictor = projection_head(context.invariant_dim, context.head_width, context.invariant_dim)
+        width, d = settings.predictor_width or context.head_width, context.invariant_dim
+        last = self.predictor_ends_as_head and context.head_last_batchnorm
+        self.predictor = projection_head(d, width, d, last_batchnorm=last)
 
     @classmethod
     def teacher_views(cls, settings: Any, views: int) -> Sequence[int]:

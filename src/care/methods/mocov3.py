@@ -1,7 +1,8 @@
 """MoCo-v3 (Chen, Xie and He, 2021): BYOL's networks, contrasted: a query's negatives are the keys of the batch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from care.losses import mean_over_pairs, mocov3
 from care.methods.byol import BYOL, BYOLSettings
@@ -18,10 +19,15 @@ class MoCoV3Settings(BYOLSettings):
 class MoCoV3(BYOL):
     """L = 2τ (L(q1, k2) + L(q2, k1)), L(q, k) = E_i [−log( e^{q_i·k_i/τ} / Σ_j e^{q_i·k_j/τ} )].
 
-    q = predictor(f(a x)), k = f_teacher(a x), and j runs over the images of all processes.
+    q = predictor(f(a x)), k = f_teacher(a x), and j runs over the images of all processes. Where the head ends in a
+    BatchNorm, as that of its authors does, the predictor does, too.
     """
 
     Settings: ClassVar[type[MoCoV3Settings]] = MoCoV3Settings
+    head: ClassVar[Mapping[str, Any]] = {
+        "embedding_dim": 256, "head_width": 4096, "head_depth": 2, "head_batchnorm": True, "head_last_batchnorm": True,
+    }  # fmt: skip
+    predictor_ends_as_head = True
 
     def terms(self, *views: EncodedView) -> Terms:
         """InfoNCE of our own queries of each view with all keys of another, over all pairs of views."""

@@ -1,21 +1,41 @@
 """SimSiam (Chen and He, 2021): predict the embedding of the other view, which carries no gradient."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from care.losses import mean_over_pairs, simsiam
 from care.models import Encoder, projection_head
-from care.objective import Context, EncodedView, Method, Term, Terms
+from care.objective import Context, EncodedView, Method, Settings, Term, Terms, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimSiamSettings(Settings):
+    """Settings of SimSiam."""
+
+    predictor_width: int | None = setting(
+        None, "Width of the predictor. Default: that of the head.", at_least=1, at_most=1 << 16
+    )
 
 
 class SimSiam(Method):
-    """L = −(E cos(p1, sg z2) + E cos(p2, sg z1)) / 2, p = predictor(z)."""
+    """L = −(E cos(p1, sg z2) + E cos(p2, sg z1)) / 2, p = predictor(z).
 
+    The predictor of its authors is a bottleneck, a quarter as wide as what it takes.
+    """
+
+    Settings = SimSiamSettings
+    head: ClassVar[Mapping[str, Any]] = {
+        "embedding_dim": 2048, "head_width": 2048, "head_depth": 3, "head_batchnorm": True, "head_last_batchnorm": True,
+        "predictor_width": 512,
+    }  # fmt: skip
     gathered = False
     any_views = True
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
-        self.predictor = projection_head(context.invariant_dim, context.head_width, context.invariant_dim)
+        width = settings.predictor_width or context.head_width
+        self.predictor = projection_head(context.invariant_dim, width, context.invariant_dim)
 
     def terms(self, *views: EncodedView) -> Terms:
         """The loss of both predictions, over all pairs of views."""

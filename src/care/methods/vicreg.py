@@ -1,6 +1,8 @@
 """VICReg (Bardes, Ponce and LeCun, 2022): variance, invariance and covariance regularization."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from care.losses import mean_over_pairs, vicreg
 from care.objective import EncodedView, Method, Settings, Term, Terms, setting
@@ -19,6 +21,12 @@ class VICReg(Method):
     """L = 25 · mean (z1 − z2)² + 25 · (V(z1) + V(z2))/2 + C(z1) + C(z2), V and C as in `care.losses.vicreg`."""
 
     Settings = VICRegSettings
+    head: ClassVar[Mapping[str, Any]] = {
+        "embedding_dim": 2048,
+        "head_width": 2048,
+        "head_depth": 3,
+        "head_batchnorm": True,
+    }
     any_views = True
 
     def terms(self, *views: EncodedView) -> Terms:

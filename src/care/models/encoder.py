@@ -48,6 +48,7 @@ class Encoder(nn.Module):
         head_width: int = 512,
         head_depth: int = 2,
         head_batchnorm: bool = True,
+        head_last_batchnorm: bool = False,
         mean: tuple[float, ...] = (0.0, 0.0, 0.0),
         std: tuple[float, ...] = (1.0, 1.0, 1.0),
         stem: str = "auto",
@@ -60,11 +61,11 @@ class Encoder(nn.Module):
         features, by a head of two layers.
         """
         backbone, features = build_backbone(model, source, stem)
+        kind = (head_depth, head_batchnorm, head_last_batchnorm)
         if equivariant_layer is None:
-            head = projection_head(features, head_width, embedding_dim, head_depth, head_batchnorm)
-            return cls(backbone, head, mean, std)
+            return cls(backbone, projection_head(features, head_width, embedding_dim, *kind), mean, std)
         width = layer_width(backbone, source, layer_index(backbone, equivariant_layer))
-        head = projection_head(features, head_width, embedding_dim - equivariant_dim, head_depth, head_batchnorm)
+        head = projection_head(features, head_width, embedding_dim - equivariant_dim, *kind)
         equivariant_head = projection_head(width, head_width, equivariant_dim, 2, head_batchnorm)
         return cls(backbone, head, mean, std, layer=equivariant_layer, equivariant_head=equivariant_head)
 

@@ -49,11 +49,17 @@ class ObjectiveSettings(Settings):
 
     method: Choice = dataclasses.field(default_factory=lambda: choose("method", "simclr"))
     equivariance: Choice = dataclasses.field(default_factory=lambda: choose("equivariance", NONE))
-    policy: str = setting("cifar10", "Augmentations of the method's views.")
+    policy: str = setting(
+        "cifar10",
+        "Augmentations of the method's views, also with changes, simclr:gray=0.1,scale=0.2-1,flip=0. Default: those of "
+        "the data set, mocov2 for a folder.",
+    )
     second_policy: str | None = setting(
         None, "Augmentations of the method's second view, as byol_second beside byol. Default: --policy."
     )
-    size: int | None = setting(None, "Side of the views in pixels, if not the policy's own.", at_least=8, at_most=4096)
+    size: int | None = setting(
+        None, "Side of the views in pixels. Default: the policy's own.", at_least=8, at_most=4096
+    )
     model: str = setting("resnet18", "Any timm model, small_resnet for small pictures, or deepset for point clouds.")
     stem: Literal["auto", "cifar", "tiny_imagenet", "imagenet"] = setting(
         "auto", "The stem of a ResNet, from fine to coarse; auto is cifar up to 32 px and tiny_imagenet up to 64 px."
@@ -65,6 +71,7 @@ class ObjectiveSettings(Settings):
     head_width: int = setting(512, "Width of the projection head.", at_least=1, at_most=1 << 16)
     head_depth: int = setting(2, "Layers of the projection head.", at_least=1, at_most=64)
     head_batchnorm: bool = setting(True, "BatchNorm between the layers of the projection head.")
+    head_last_batchnorm: bool = setting(False, "BatchNorm at the end of the projection head, too.")
     batchnorm: Literal["view", "joint"] = setting(
         "view", "Statistics of each view for itself (the authors' program), or of all views together."
     )
@@ -97,6 +104,7 @@ class ObjectiveSettings(Settings):
             self.equivariant_dim,
             processes,
             self.head_width,
+            self.head_last_batchnorm,
             joint=self.batchnorm == "joint",
             clouds=self.policy == ROTATIONS,
             policy=_policy_of_equivariance(self),
@@ -184,6 +192,7 @@ def build_encoder(settings: ObjectiveSettings, source: tuple[int, ...], **normal
         settings.head_width,
         settings.head_depth,
         settings.head_batchnorm,
+        settings.head_last_batchnorm,
         stem=settings.stem,
         equivariant_dim=settings.equivariant_dim,
         equivariant_layer=settings.equivariant_layer,

@@ -5,7 +5,7 @@ embedding, steering) adds what makes augmentations act on the embedding. Any of 
 its `check` says why not.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -52,8 +52,8 @@ class Context:
     """What a method is built for: batches of `batch` samples over all `processes`, which are images or `clouds` of
     points, and embeddings of which the last `equivariant_dim` coordinates are the equivariant part, if any are.
 
-    `head_width` is that of the projection head, `policy` has the augmentations of the equivariance's views. With
-    `joint`, BatchNorm sees all views as one batch.
+    `head_width` and `head_last_batchnorm` are those of the projection head, `policy` has the augmentations of the
+    equivariance's views. With `joint`, BatchNorm sees all views as one batch.
     """
 
     batch: int
@@ -61,6 +61,7 @@ class Context:
     equivariant_dim: int = 0
     processes: int = 1
     head_width: int = 512
+    head_last_batchnorm: bool = False
     joint: bool = False
     clouds: bool = False
     policy: Policy | None = None
@@ -79,9 +80,12 @@ class Method(nn.Module):
     of them are this process's own. The mean over processes of what each makes of it is the loss.
     `any_views`: its loss takes any number of views from two up, so that those of an equivariance can be among them.
     `depends_on_length`: whether what it does at a step depends on how long training will be.
+    `head`: the head that it is published with, by the names of settings: `embedding_dim`, `head_width`, `head_depth`,
+    … and its own. `care.train.default_config` takes it where nothing else is chosen.
     """
 
     Settings: ClassVar[type[Settings]] = Settings
+    head: ClassVar[Mapping[str, Any]] = {}
     gathered: ClassVar[bool] = True
     any_views: ClassVar[bool] = False
     depends_on_length: ClassVar[bool] = False

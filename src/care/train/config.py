@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from care.objective import Choice, ObjectiveSettings, choose, setting, view_plan, views_cost
+from care.augment import ImagePolicy, policy_text
+from care.objective import Choice, ObjectiveSettings, choose, policy_for, setting, view_plan, views_cost
 from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 from care.train import toml_text
 from care.train.initial import follow
+from care.train.usual import OF_OPTIMIZER, following, with_usual_rate
 
 DEFAULT_CHOICE: dict[Kind, str] = {"method": "simclr", "equivariance": NONE}
 # How a run is carried out and watched, not what it learns: a run may go on with others.
@@ -30,7 +32,7 @@ class Config(ObjectiveSettings):
         "pictures or shards are decoded while training."
     )
     split: str = setting("train", "The split to train on.")
-    limit: int | None = setting(None, "Train on the first N samples only.", at_least=1)
+    limit: int | None = setting(None, "Train on the first N samples only. Default: all.", at_least=1)
     validation: int = setting(
         0,
         "Cut this many samples per class from train (of all where there are no classes) and watch those instead of the "
@@ -48,14 +50,27 @@ class Config(ObjectiveSettings):
     )
     init: str | None = setting(
         None,
-        "Begin with the backbone of timm/NAME, timm/NAME@FILE.safetensors, a run, a .safetensors or TorchScript file.",
+        "Begin with the backbone of timm/NAME, timm/NAME@FILE.safetensors, a run, a .safetensors or TorchScript file. "
+        "Default: random weights.",
     )
     epochs: int = setting(400, "Epochs.", at_least=1)
     batch_size: int = setting(256, "Samples per step, over all processes.", at_least=2, at_most=1 << 20)
-    accumulate: int = setting(1, "Micro-batches per step.", at_least=1)
+    accumulate: int = setting(
+        1,
+        "Micro-batches per step: less memory, but another loss. Negatives, chunks and BatchNorm are those of a "
+        "micro-batch: with 8 of a batch of 256, SimCLR has 62 negatives, not 510. The queue takes the keys of all. "
+        "--tile saves memory and leaves InfoNCE as it is.",
+        at_least=1,
+    )
     optimizer: Literal["adam", "adamw", "sgd", "lars", "muon"] = setting("adam", "The optimizer.")
     # steps of more than this do not fit into a float32
-    learning_rate: float = setting(1e-3, "The learning rate.", above=0, at_most=1e37)
+    learning_rate: float = setting(
+        1e-3,
+        "The learning rate. Default: 0.001 for adam, adamw and muon, 0.06 · batch / 256 for sgd, 0.3 · batch / 256 for "
+        "lars.",
+        above=0,
+        at_most=1e37,
+    )
     weight_decay: float = setting(1e-6, "Weight decay.", at_least=0)
     norm_bias_decay: bool = setting(
         True, "Weight decay of norms and biases, too, as in the paper. lars and muon never do it."
@@ -119,6 +134,8 @@ class Config(ObjectiveSettings):
             not (self.activation_checkpointing and self.equivariant_layer),
             "activation_checkpointing keeps the activations of an equivariant_layer: leave out one of them",
         )
+        if self.measure_policy is not None:
+            policy_for(self.measure_policy)  # says whether there is one
         if not any(isinstance(choice.settings, Unchecked) for choice in (self.method, self.equivariance)):
             self.check(self.batch_size // self.accumulate)
             turned = any(view.turned for view in view_plan(self, self.batch_size // self.accumulate).views)
@@ -130,7 +147,11 @@ class Config(ObjectiveSettings):
 
     @classmethod
     def of(cls, **values: Any) -> "Config":
-        """The configuration with these values; ValueError, one sentence, for those that make no sense."""
+        """The configuration with these values; ValueError, one sentence, for those that make no sense.
+
+        A policy may be given as an `ImagePolicy`, and becomes the text that stands for it.
+        """
+        values = {name: policy_text(v) if isinstance(v, ImagePolicy) else v for name, v in values.items()}
         chosen = {kind: values.pop(kind, default) for kind, default in DEFAULT_CHOICE.items()}
         general = {field.name for field in dataclasses.fields(cls)}
         choices: dict[str, Choice] = {}
@@ -143,7 +164,7 @@ class Config(ObjectiveSettings):
         for name in set(values) - general:
             raise ValueError(_unknown(name, chosen, general))
         _require("data" in values, "say what to train on: data is missing")
-        return cls(**follow(values), **choices)  # type: ignore[arg-type]
+        return cls(**with_usual_rate(follow(values)), **choices)  # type: ignore[arg-type]
 
     def flat(self) -> dict[str, Any]:
         """All values by name, with the settings of the method and of the equivariance beside the others."""
@@ -157,15 +178,19 @@ class Config(ObjectiveSettings):
     def replace(self, **changes: Any) -> "Config":
         """The configuration with some values changed; another method or equivariance begins with its own defaults.
 
-        Another `init` brings its model and its stem, where these are not among the changes.
+        Another `init` brings its model and its stem, another optimizer its learning rate and momentum, and another
+        method its head, as far as that was the usual one, where these are not among the changes.
         """
         values = self.flat()
+        usual = following(values, changes)
         if changes.get("init") not in (None, self.init):
             del values["model"], values["stem"]
+        if changes.get("optimizer", self.optimizer) != self.optimizer:
+            values = {name: value for name, value in values.items() if name not in OF_OPTIMIZER}
         for kind, choice in (("method", self.method), ("equivariance", self.equivariance)):
             if changes.get(kind, choice.name) != choice.name:
                 values = {name: value for name, value in values.items() if name not in choice.flat()}
-        return Config.of(**{**values, **changes})
+        return Config.of(**{**values, **usual, **changes})
 
     @property
     def measured_policy(self) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 from care.losses import mean_weight
 from care.objective.registry import NONE, setting_names
 from care.train.config import DEFAULT_CHOICE, Config
+from care.train.initial import follow
+from care.train.usual import OF_OPTIMIZER, usual_head
 
 # What the paper's appendix and the authors' program use on each data set; settings of a method or of an equivariance
 # count where it is chosen.
@@ -36,7 +38,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 ANY_FOLDER = {"model": "resnet18", "policy": "mocov2", "chunks": 16}
 
 # On ImageNet-100 the queue is that of MoCo's own program; on small data it would hold all images, and old.
-MOCO = {"imagenet100": {"temperature": 0.2, "queue": 1 << 16}}
+MOCO = {"imagenet100": {"temperature": 0.2, "queue": 65_536}}
 
 # (λ in the authors' scaling, images per chunk) on top of SimCLR.
 PAPER_WEIGHTS = {
@@ -58,13 +60,17 @@ EQUIVARIANT_DIM = 16
 
 
 def default_config(data: str, **chosen: Any) -> Config:
-    """The paper's values for a data set, with what was chosen in their place."""
+    """The paper's values for a data set and the head of the method, with what was chosen in their place."""
     usual = {**DEFAULTS.get(data, ANY_FOLDER), **(MOCO.get(data, {}) if chosen.get("method") == "mocov2" else {})}
     if chosen.get("init") is not None:
         usual.pop("model", None)  # the weights say which
+    if "optimizer" in chosen and chosen["optimizer"] != usual.get("optimizer"):
+        usual = {name: value for name, value in usual.items() if name not in OF_OPTIMIZER}
     if "chunks" in usual:
         usual["chunks"] = fitting_chunks(usual["chunks"], chosen)
-    return Config.of(**{"data": data, **applicable(usual, chosen), **chosen})
+    values = follow({"data": data, **applicable(usual, chosen), **chosen})
+    head = usual_head(values.get("method", DEFAULT_CHOICE["method"]), values.get("model", ""))
+    return Config.of(**{**values, **{name: value for name, value in head.items() if name not in chosen}})
 
 
 def fitting_chunks(chunks: int, chosen: dict[str, Any]) -> int:

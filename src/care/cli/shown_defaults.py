@@ -1,0 +1,61 @@
+"""What `care train --help` says a setting is where nothing is chosen: of a method, of a data set, of every run."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from rich.markup import escape
+
+from care.cli.declared import NotPlain, constant
+
+Owned = tuple[str, Any]  # whose value it is, "" for everybody else's, and the value
+SAID = "Default:"  # in a help text that says it in words
+
+
+def default_in_words(name: str, text: str, values: Iterable[Owned]) -> str:
+    """ "[default: 0.5; mocov2, dcl 0.1]": the first value is everybody's, others come with the names of their owners.
+
+    Where the help `text` says in words what everybody's is, the others alone.
+    """
+    by_value: dict[str, list[str]] = {}
+    for owner, value in values:
+        by_value.setdefault(_written(name, value), []).append(owner)
+    if not by_value:
+        return ""
+    usual, *_ = by_value
+    others = [f"{', '.join(owners)} {value}" for value, owners in by_value.items() if value != usual]
+    parts = others if SAID in text else [f"default: {usual}", *others]
+    return escape(f" [{'; '.join(parts)}]") if parts else ""
+
+
+def _written(name: str, value: Any) -> str:
+    """A value as it is given on the command line."""
+    if isinstance(value, bool):
+        return ("" if value else "no-") + name.replace("_", "-")
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@cache
+def usual_of_data() -> dict[str, list[Owned]]:
+    """What data sets, and folders of pictures, are trained with, by the name of the setting."""
+    recipes = "care.train.recipes"
+    found: dict[str, list[Owned]] = {name: [("", value)] for name, value in constant(recipes, "ANY_FOLDER").items()}
+    for data, values in constant(recipes, "DEFAULTS").items():
+        for name, value in values.items():
+            # `recommended_config` has a ResNet-18 in place of the paper's; a policy named after its data says nothing
+            if (name, value) != ("model", "resnet50") and value != data:
+                found.setdefault(name, []).append((data, value))
+    for data, values in constant(recipes, "MOCO").items():
+        for name, value in values.items():
+            found.setdefault(name, []).append((f"mocov2 on {data}", value))
+    return found
+
+
+@cache
+def declared_head(method: str) -> dict[str, Any]:
+    """The head of a method that is registered; one without has SimCLR's."""
+    module, _, name = constant("care.objective.registry", "REGISTERED")["method"][method].partition(":")
+    try:
+        return dict(constant(module, f"{name}.head"))
+    except NotPlain:
+        return {}

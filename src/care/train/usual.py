@@ -1,0 +1,54 @@
+"""What a configuration has where nothing was chosen, and what follows when it is changed: the head of the method, and
+the learning rate of the optimizer."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from care.objective import ObjectiveSettings
+from care.objective.registry import find
+
+# Networks for tests, demonstrations and point clouds, which are smaller than the heads that methods are published with.
+SMALL_NETWORKS = ("test_resnet", "small_resnet", "deepset")
+HEAD = ("embedding_dim", "head_width", "head_depth", "head_batchnorm", "head_last_batchnorm")
+# The learning rate of an optimizer, and whether it is one for every 256 samples of a batch. Adam's is torch's default
+# and the paper's on CIFAR, and Muon's steps are as long as Adam's. SGD's is that of E-SSL (Dangovski et al., 2022) for
+# SimCLR on CIFAR-10, LARS's that of SimCLR (Chen et al., 2020), with the same trust of 0.001.
+RATES = {
+    "adam": (1e-3, False), "adamw": (1e-3, False), "muon": (1e-3, False), "sgd": (0.06, True), "lars": (0.3, True),
+}  # fmt: skip
+OF_OPTIMIZER = ("learning_rate", "sgd_momentum")  # settings that say nothing about another optimizer
+_FIELDS = {field.name: field.default for field in dataclasses.fields(ObjectiveSettings)}
+
+
+def usual_head(method: str, model: str) -> dict[str, Any]:
+    """The head that a method is published with, where it is not that of SimCLR and `model` is no small network."""
+    found = find("method", method)
+    return {} if found is None or model in SMALL_NETWORKS else dict(found.head)
+
+
+def following(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the `values` of a configuration changes with its method: those of the head that were as usual."""
+    method, model = values["method"], values["model"]
+    if changes.get("method", method) == method:
+        return {}
+    before = {name: _FIELDS[name] for name in HEAD} | usual_head(method, model)
+    after = {name: _FIELDS[name] for name in HEAD} | usual_head(changes["method"], changes.get("model", model))
+    return {name: value for name, value in after.items() if name not in HEAD or values[name] == before[name]}
+
+
+def usual_rate(optimizer: str, batch_size: int) -> float:
+    """γ, or γ · batch / 256 for optimizers whose rate grows with the batch."""
+    rate, grows = RATES[optimizer]
+    return rate * batch_size / 256 if grows else rate
+
+
+def with_usual_rate(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a configuration with the learning rate that is usual, where none is chosen.
+
+    An optimizer or a batch that makes no sense is left to the check that says so.
+    """
+    optimizer, batch = values.get("optimizer", "adam"), values.get("batch_size", 256)
+    if "learning_rate" in values or optimizer not in tuple(RATES) or type(batch) is not int:
+        return dict(values)
+    return {**values, "learning_rate": usual_rate(optimizer, batch)}
