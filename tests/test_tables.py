@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from care.tables import number, text_table
+from care.tables import number, paragraphs, text_table
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,11 @@ def test_a_table_has_every_cell_in_its_column():
     assert lines[0].strip() == "a [bold]title[/bold]"
     assert [line.split() for line in lines[4:]] == [["one", "[x]", "1"], ["three", "3.25"]]
     assert lines[4].rstrip().endswith("   1")
+
+
+def test_sentences_begin_a_line_each_and_fit_a_terminal():
+    long = "a word " * 30
+    text = paragraphs([long, "the next one."])
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert " ".join(text.split()) == f"{long.strip()} the next one."
+    assert text.splitlines()[-1] == "the next one."

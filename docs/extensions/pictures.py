@@ -18,6 +18,7 @@ ORDER = [
     "own_method",
     "read_comparison",
     "hue_after_training",
+    "imagenet_hue",
 ]
 LIMIT = 100_000  # bytes
 DOTS_PER_INCH = (120, 90, 70)

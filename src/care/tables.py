@@ -1,7 +1,8 @@
 """Tables as plain text, for terminals and for `print`."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from textwrap import fill
 
 from rich import box
 from rich.console import Console
@@ -9,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 WIDE = 400  # columns: tables are not wrapped here
+TERMINAL = 80  # columns of a terminal
 
 
 def visible(text: str) -> str:
@@ -27,6 +29,11 @@ def text_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]])
     with console.capture() as capture:
         console.print(table)
     return visible(title) + "\n" + "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip()
+
+
+def paragraphs(sentences: Iterable[str]) -> str:
+    """Each sentence from a new line on, wrapped to the width of a terminal."""
+    return "\n".join(fill(sentence, TERMINAL, subsequent_indent="  ") for sentence in sentences)
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -122,7 +122,7 @@ def test_the_page_opens_with_the_pictures_and_folds_the_rest(planted):
 
 def test_less_training_is_said(planted):
     assert demo.shortened(between(planted, "forgets", "keeps")) == ""
-    assert "25% of the pictures" in demo.shortened(between(planted, "forgets", "keeps", 0.25))
+    assert "25 % of the pictures" in demo.shortened(between(planted, "forgets", "keeps", 0.25))
 
 
 @pytest.mark.parametrize(

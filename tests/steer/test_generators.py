@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy.linalg import expm, logm
 
+from care.geometry import exponential
 from care.geometry.harmonics import harmonic_generators
 from care.steer.generators import logarithms, procrustes_rotations, regressed_logarithms, rotations
 from steer.planted import skew_matrix, unit
@@ -18,6 +19,16 @@ def test_rotations_are_exponentials_of_the_sum(generator):
     for R, t in zip(rotations(A, theta), theta, strict=True):
         literal = sum(float(x) * a.numpy().astype(float) for x, a in zip(t, A, strict=True))
         np.testing.assert_allclose(R, expm(literal), atol=2e-6)
+
+
+def test_the_exponential_that_is_fitted_with_has_the_same_gradient(generator):
+    A = torch.stack([3 * skew_matrix(generator, 6) for _ in range(2)]).requires_grad_()
+    theta, C = torch.randn(4, 2, generator=generator), torch.randn(4, 6, 6, generator=generator)
+    slow, fast = (
+        torch.autograd.grad((rotations(A, theta, exp) * C).sum(), A)[0]
+        for exp in (torch.linalg.matrix_exp, exponential)
+    )
+    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-4)
 
 
 def test_logarithms_are_scipys(generator):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 import torch
@@ -152,7 +153,16 @@ def test_the_result_can_be_printed_and_written(observer):
     text = str(result)
     assert "hue +0.200; 3 of 200 images, query 7" in text
     assert "the mean of 40 queries" in text
-    assert ": a gain." in text
+    assert ": a gain." in " ".join(text.split())
+    assert max(len(line) for line in text.splitlines()) <= 80
+    means = re.findall(r"(\S+) +(-?\d\.\d{3}) +(-?\d\.\d{3} to -?\d\.\d{3}|–)$", text, flags=re.MULTILINE)
+    assert [float(mean) for name, mean, _ in means if name == "overlap"] == pytest.approx(
+        [
+            result.many.mean("overlap", way).difference
+            for way in ("identity", "learned_rotation", "augmented", "chance")
+        ],
+        abs=5e-4,
+    )
     record = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert record["one"]["found"]["learned_rotation"] == result.one.found["learned_rotation"][0].tolist()
     assert record["mean"]["overlap"]["learned_rotation - identity"]["low"] > 0.8

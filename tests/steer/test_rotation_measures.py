@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from care.augment import PointPolicy, simclr
+from care.augment.presets import color_only, hue_only
 from care.evaluate.effects.effect import Spread
 from care.evaluate.effects.families import ALL, Family
 from care.geometry import composition_error, crossfit_predictions, crossfit_rotations, relative_error
@@ -20,6 +21,7 @@ from care.steer import (
     fit_rotation,
     gather,
     measure_rotation,
+    measure_rotations,
     steered_families,
 )
 from care.steer.families import measured_families
@@ -75,7 +77,7 @@ def test_procrustes_is_that_of_measure():
 
 def test_the_result_can_be_printed_written_and_drawn(result):
     text = str(result)
-    assert "held-out ratio R(θ)" in text
+    assert re.search(r"held-out ratio\n\n +family +displacement +R\(θ\) +predictor +Procrustes\n", text)
     assert "all: per-augmentation Procrustes explains 100 % of the squared displacement" in text
     assert "ms" in text
     record = json.loads(json.dumps(result.to_json(), allow_nan=False))
@@ -169,6 +171,36 @@ def test_colors_are_families_of_one_parameter():
     assert drawn.hue.unique().numel() == 5
     for name in ("brightness", "contrast", "saturation"):
         assert (getattr(drawn, name) == 1).all()
+
+
+def test_what_is_the_whole_policy_is_not_drawn_twice():
+    """A shift of the hue alone is a family of one parameter, and needs as many augmentations as one."""
+    assert [(part.name, part.count) for part in steered_families(hue_only(16), 5)] == [("all", 5)]
+    assert [(part.name, part.count) for part in measured_families(hue_only(16), 4)] == [("all", 4)]
+    colors = {part.name: part.count for part in steered_families(color_only(16), 5)}
+    assert colors == {"all": 15, "hue": 5, "brightness": 5, "contrast": 5, "saturation": 5}
+
+
+def counting(clouds):
+    """An observer, and a list that gets an entry for every time that it embeds all of its clouds."""
+    calls = []
+    return observer_of(lambda x: calls.append(len(x)) or embed(x), clouds), calls
+
+
+def test_every_augmentation_is_embedded_once(generator):
+    """Also those that the basis is computed from, and for two rotations no more often than for one."""
+    observer, calls = counting(planted_clouds(30, generator))
+    evidence = gather(observer, "out", [Family(ALL, PointPolicy(), 20)], rank=6)
+    assert len(calls) == 1 + 20
+    rotation, predictor = fit_rotation(evidence), fit_predictor(evidence, steps=1)
+    counts, results = [], []
+    for rotations in ({"one": rotation}, {"one": rotation, "two": rotation}):
+        calls.clear()
+        results += measure_rotations(observer, "out", MEASURED, rotations, predictor)
+        counts.append(len(calls))
+    assert counts[0] == counts[1]
+    assert [result.model for result in results] == ["one", "one", "two"]
+    assert results[0].families == results[2].families
 
 
 def ratios_of(value):

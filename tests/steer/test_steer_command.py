@@ -26,13 +26,14 @@ def run(tmp_path_factory):
 def test_steer_leaves_a_rotation_a_record_and_pictures(run, generator):
     result = CliRunner().invoke(app, ["steer", str(run), *QUICK])
     assert result.exit_code == 0, result.output
-    assert "held-out ratio Procrustes" in result.output
-    assert "MRR R(θ)" in result.output
+    assert "MRR of f(a(x)) among the views of x" in result.output
+    printed = result.output.replace(str(run), "runs/mine")
+    assert max(len(line) for line in printed.splitlines()) <= 80
     record = json.loads((run / "steering" / "steering.json").read_text())
     assert {"all", "crop", "hue", "gray"} <= set(record["families"])
     assert set(record["canonicalization"]) == {"brightness", "contrast", "saturation", "hue", "crop"}
     assert set(record["canonicalization"]["hue"]["class"]) == {"augmented", "canonical", "clean", "change"}
-    assert "canonicalization: decoded from z" in result.output
+    assert "R(a)ᵀ z" in result.output
     assert record["output"] == "embedding"
     for ending, least in (("png", 3000), ("svg", 300)):
         assert (run / "steering" / f"steering.{ending}").stat().st_size > least

@@ -82,17 +82,16 @@ def steer(
         )
         steering.save(rotation, folder / "rotation.safetensors")
         families = measured_families(study.policy, min(MEASURED, augmentations))
-        result = steering.measure_rotation(unseen, output, families, rotation, predictor, study.model, seed, watch)
+        found = {study.model: rotation}
+        joint = trained_rotation(trained) if trained is not None else None
+        if joint is not None and output == joint.output:
+            steering.save(joint, folder / "trained.safetensors")
+            found[f"{study.model}, R(θ) trained with the encoder"] = joint
+        result, *others = steering.measure_rotations(unseen, output, families, found, predictor, seed, watch)
         canonicalized = steering.canonicalized_families(study.policy)
         scores = steering.measure_canonicalization(unseen, output, rotation, canonicalized, seed, watch)
         result = dataclasses.replace(result, canonicalization=scores)
-        write_atomically(folder / "steering.json", json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
+        for measured, file in zip([result, *others], ("steering.json", "trained.json"), strict=False):
+            write_atomically(folder / file, json.dumps(measured.to_json(), indent=1, allow_nan=False).encode())
         save_figures({"steering": result.figure()} if result.reacts else {}, folder, watch)
-        results = [str(result)]
-        if trained is not None and (joint := trained_rotation(trained)) is not None and output == joint.output:
-            steering.save(joint, folder / "trained.safetensors")
-            title = f"{study.model}, R(θ) trained with the encoder"
-            found = steering.measure_rotation(unseen, output, families, joint, predictor, title, seed, watch)
-            write_atomically(folder / "trained.json", json.dumps(found.to_json(), indent=1, allow_nan=False).encode())
-            results.append(str(found))
-    typer.echo("\n\n".join([*results, str(folder)]))
+    typer.echo("\n\n".join([*map(str, [result, *others]), str(folder)]))

@@ -64,7 +64,8 @@ def shortened(demo: HueDemo) -> str:
     """What was left out to be done in time; empty where nothing was."""
     if demo.share == 1:
         return ""
-    return f"This computer is slow or busy: the encoders learned from {demo.share:.0%} of the pictures, and know less."
+    share = f"{100 * demo.share:.0f} %"
+    return f"This computer is slow or busy: the encoders learned from {share} of the pictures, and know less."
 
 
 def hue_page(demo: HueDemo, seconds: float) -> Page:

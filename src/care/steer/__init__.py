@@ -10,7 +10,7 @@ from care.steer.evidence import Evidence, gather
 from care.steer.families import steered_families
 from care.steer.fitting import COLOR_PRODUCTS, fit_rotation
 from care.steer.learned_rotation import LearnedRotation, load, save
-from care.steer.measuring import measure_rotation
+from care.steer.measuring import measure_rotation, measure_rotations
 from care.steer.predictor import fit_predictor
 from care.steer.result import FamilyResult, PooledRatio
 from care.steer.retrieved import RetrievalResult, notes_on
@@ -39,6 +39,7 @@ __all__ = [
     "load",
     "measure_canonicalization",
     "measure_rotation",
+    "measure_rotations",
     "notes_on",
     "query_bank",
     "save",

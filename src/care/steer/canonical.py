@@ -22,7 +22,7 @@ from care.evaluate.decoding.targets import parameter_targets
 from care.evaluate.effects.families import ALL, Family, Watch
 from care.evaluate.observer import Observer, Policy
 from care.randomness import derive, generator_for
-from care.steer.families import measured_families
+from care.steer.families import every_family
 from care.steer.learned_rotation import LearnedRotation
 from care.steer.probing import crossfit, interval, least_squares, network
 from care.tables import text_table
@@ -82,22 +82,20 @@ class Canonicalized:
 
 
 def canonical_table(families: Mapping[str, Canonicalized]) -> str:
-    """A row per family: scores before → after, with the interval of the latter."""
-    probes = list(next(iter(families.values())).scores)
-    header = ("family", *("class accuracy" if name == CLASS else f"R² {name}" for name in probes))
-    header += ("class accuracy, clean",) if CLASS in probes else ()
-    rows = []
-    for family, found in families.items():
-        cells = [_cell(scores, probe == CLASS) for probe, scores in found.scores.items()]
-        clean = [f"{100 * found.scores[CLASS].clean.difference:.1f} %"] if CLASS in probes else []
-        rows.append((family, *cells, *clean))
-    return text_table("canonicalization: decoded from z → from R(a)ᵀ z [95 %]", header, rows)
+    """A row per family and probe: the score before and after, with the interval of the latter, and that of f(x)."""
+    rows = [
+        (family, probe, *_cells(scores, probe == CLASS))
+        for family, found in families.items()
+        for probe, scores in found.scores.items()
+    ]
+    title = "canonicalization: R² of the augmentation, accuracy of the class, decoded from"
+    return text_table(title, ("family", "probe", "z", "R(a)ᵀ z", "95 %", "f(x)"), rows)
 
 
 def canonicalized_families(policy: Policy) -> list[Family]:
     """Color operations one by one and crops, `DRAWS` per image; of point clouds the whole policy."""
     wanted = (ALL,) if isinstance(policy, PointPolicy) else (*COLOR_OPERATIONS, "crop")
-    return [part for part in measured_families(policy, DRAWS) if part.name in wanted]
+    return [part for part in every_family(policy, DRAWS) if part.name in wanted]
 
 
 def measure_canonicalization(
@@ -178,13 +176,13 @@ def _probe_scores(units: Mapping[str, Tensor]) -> ProbeScores:
     return ProbeScores(**{stage: interval(values) for stage, values in units.items()}, change=change)
 
 
-def _cell(scores: ProbeScores, percent: bool) -> str:
-    before, after = scores.augmented.difference, scores.canonical
-    if percent:
-        low, high = (f"{100 * x:.1f}" for x in (after.low, after.high))
-        return f"{100 * before:.1f} % → {100 * after.difference:.1f} % [{low}, {high}]"
-    middle, low, high = (_short(x) for x in (after.difference, after.low, after.high))
-    return f"{_short(before)} → {middle} [{low}, {high}]"
+def _cells(scores: ProbeScores, percent: bool) -> tuple[str, ...]:
+    """The scores from z, from z' with its interval, and from clean images."""
+    after = scores.canonical
+    numbers = (scores.augmented.difference, after.difference, after.low, after.high, scores.clean.difference)
+    z, canonical, low, high, clean = (f"{100 * x:.1f}" if percent else _short(x) for x in numbers)
+    unit = " %" if percent else ""
+    return z + unit, canonical + unit, f"{low}, {high}", clean + unit
 
 
 def _short(r2: float) -> str:

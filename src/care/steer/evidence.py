@@ -54,11 +54,16 @@ def gather(
     F = observer.points(observer.clean())[output]
     drawn = [part.draw(observer.samples.source, derive(seed, "steer")) for part in families]
     augmentations, center = Parameters.concatenate(drawn), center_of(observer)
-    basis = _basis(observer, output, F, augmentations, rank)
     kept = _rows(len(augmentations), F, seed)
+
+    def embedded(i: int) -> Float[Tensor, "n d"]:
+        return observer.points(observer.augmented(augmentations[i]))[output]
+
+    first = {i: embedded(i) for i in _rows_of_basis(len(augmentations))} if rank < F.shape[1] else {}
+    basis = _basis(F, list(first.values()), rank)
     covariance, squared_displacement, F_kept = [], [], []
     for i, rows in enumerate(kept.to(F.device)):
-        F_a = observer.points(observer.augmented(augmentations[i]))[output]
+        F_a = first.pop(i) if i in first else embedded(i)
         covariance.append(((F_a @ basis).mT @ (F @ basis) / len(F)).cpu())
         squared_displacement.append((F_a - F).square().sum(1).mean().cpu())
         F_kept.append(F_a[rows].cpu())
@@ -84,9 +89,12 @@ def center_of(observer: Observer) -> float:
     return observer.policy.center if isinstance(observer.policy, ImagePolicy) else 1.0
 
 
-def _basis(
-    observer: Observer, output: str, F: Float[Tensor, "n d"], augmentations: Parameters, rank: int
-) -> Float[Tensor, "d m"]:
+def _rows_of_basis(V: int) -> range:
+    """The augmentations that the basis is computed from."""
+    return range(0, V, 1 + V // BASIS_AUGMENTATIONS)
+
+
+def _basis(F: Float[Tensor, "n d"], augmented: Sequence[Float[Tensor, "n d"]], rank: int) -> Float[Tensor, "d m"]:
     """The identity, or the `rank` principal directions of embeddings with and without augmentation, not centered.
 
     Rotations are about the origin: in a basis orthogonal to the mean, no rotation could move the mean.
@@ -95,8 +103,7 @@ def _basis(
     if rank >= d:
         return torch.eye(d, device=F.device, dtype=F.dtype)
     moment = F.mT @ F
-    for i in range(0, len(augmentations), 1 + len(augmentations) // BASIS_AUGMENTATIONS):
-        F_a = observer.points(observer.augmented(augmentations[i]))[output]
+    for F_a in augmented:
         moment = moment + F_a.mT @ F_a / BASIS_AUGMENTATIONS
     return torch.linalg.eigh(moment.double()).eigenvectors[:, -rank:].to(F.dtype)
 

@@ -1,5 +1,6 @@
 """What R(θ) is fitted and measured on: the policy, each of its families, each color operation alone."""
 
+from care.augment import COLOR_OPERATIONS, ImagePolicy
 from care.evaluate.effects.families import ALL, Family, color_families, families_of
 from care.evaluate.observer import Policy
 
@@ -9,17 +10,32 @@ POLICY_SHARE = 3  # times as many augmentations of the policy as of a family: al
 def steered_families(policy: Policy, augmentations: int) -> list[Family]:
     """The policy, its families, and each color operation alone, all for certain.
 
-    A family that holds a single augmentation has one, the policy `POLICY_SHARE` times as many as the others.
+    A family that holds a single augmentation has one, the policy `POLICY_SHARE` times as many as the others, unless
+    only one coordinate varies in it.
     """
-    everything, *single = families_of(policy, augmentations)
-    return [Family(ALL, everything.policy, POLICY_SHARE * augmentations), *single, *_others(policy, augmentations)]
+    everything, *single = measured_families(policy, augmentations)
+    count = augmentations if _varies_in_one(policy) else POLICY_SHARE * augmentations
+    return [Family(ALL, everything.policy, count), *single]
 
 
 def measured_families(policy: Policy, augmentations: int) -> list[Family]:
-    """The same families with equally many augmentations of each."""
-    return families_of(policy, augmentations) + _others(policy, augmentations)
+    """The same families with equally many augmentations of each.
+
+    A family that is the whole policy, such as the colors of `hue_only`, is not drawn a second time.
+    """
+    everything, *single = every_family(policy, augmentations)
+    return [everything, *(part for part in single if part.policy != policy)]
 
 
-def _others(policy: Policy, augmentations: int) -> list[Family]:
-    """The color operations beside the hue, each alone."""
-    return color_families(policy, augmentations, "brightness", "contrast", "saturation")
+def every_family(policy: Policy, augmentations: int) -> list[Family]:
+    """The policy, its families, and each color operation alone, also where some of these are the same."""
+    return families_of(policy, augmentations) + color_families(
+        policy, augmentations, "brightness", "contrast", "saturation"
+    )
+
+
+def _varies_in_one(policy: Policy) -> bool:
+    """Whether a single color operation is all that the policy does."""
+    if not isinstance(policy, ImagePolicy) or policy.families() != ("color",):
+        return False
+    return sum(getattr(policy, name) > 0 for name in COLOR_OPERATIONS) == 1

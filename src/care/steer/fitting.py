@@ -11,7 +11,7 @@ from torch import Tensor
 from care.augment import COLOR_OPERATIONS
 from care.augment.coordinates import POINT_NAMES
 from care.evaluate.effects.families import Watch
-from care.geometry import skew
+from care.geometry import exponential, skew
 from care.randomness import generator_for
 from care.steer.evidence import Evidence
 from care.steer.generators import regressed_logarithms, rotations, with_products
@@ -70,7 +70,7 @@ def fit_generators(
     adam = torch.optim.Adam([A], LEARNING_RATE)
     for step, rows in enumerate(_batches(evidence.families, seed)):
         adam.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / STEPS)
-        R = rotations(fixed.index_add(0, torch.tensor(free), skew(A)), theta[rows])
+        R = rotations(fixed.index_add(0, torch.tensor(free), skew(A)), theta[rows], exponential)
         loss = -(R * C[rows]).sum((1, 2)).mean()
         adam.zero_grad()
         loss.backward()

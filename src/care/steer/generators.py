@@ -1,6 +1,6 @@
 """Rotations from skew generators, and generators from rotations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
@@ -9,9 +9,17 @@ from torch import Tensor
 from care.geometry import skew, solve_wahba
 
 
-def rotations(generators: Float[Tensor, "k m m"], theta: Float[Tensor, "n k"]) -> Float[Tensor, "n m m"]:
-    """R(θ) = exp(Σ_k θ_k A_k): in SO(m) for skew A_k, I at θ = 0, and R(sθ) R(tθ) = R((s + t)θ)."""
-    return torch.linalg.matrix_exp(torch.einsum("nk,kij->nij", theta.to(generators), generators))
+def rotations(
+    generators: Float[Tensor, "k m m"],
+    theta: Float[Tensor, "n k"],
+    exp: Callable[[Tensor], Tensor] = torch.linalg.matrix_exp,
+) -> Float[Tensor, "n m m"]:
+    """R(θ) = exp(Σ_k θ_k A_k): in SO(m) for skew A_k, I at θ = 0, and R(sθ) R(tθ) = R((s + t)θ).
+
+    The gradient of torch.linalg.matrix_exp takes the exponential of a matrix of twice the size. For fitting,
+    `care.geometry.exponential` takes a quarter of its time.
+    """
+    return exp(torch.einsum("nk,kij->nij", theta.to(generators), generators))
 
 
 def with_products(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
@@ -41,32 +42,72 @@ def measure_rotation(
 
     Per-augmentation Procrustes is solved in the basis of the learned rotation.
     """
-    bench = _Bench(observer, output, rotation.to(observer.device), predictor.to(observer.device))
-    found = {}
+    return measure_rotations(observer, output, families, {model: rotation}, predictor, seed, watch)[0]
+
+
+def measure_rotations(
+    observer: Observer,
+    output: str,
+    families: Sequence[Family],
+    rotations: Mapping[str, LearnedRotation],
+    predictor: Predictor,
+    seed: int = 0,
+    watch: Watch | None = None,
+) -> list[RotationResult]:
+    """The same for several rotations of one model, by title: every augmented image is embedded once."""
+    F, predictor = observer.points(observer.clean())[output], predictor.to(observer.device)
+    benches = [_Bench(F, rotation.to(observer.device), predictor) for rotation in rotations.values()]
+    found: list[dict[str, FamilyResult]] = [{} for _ in benches]
     for i, part in enumerate(families, start=1):
-        found[part.name] = _measure_family(bench, part, derive(seed, "steered"))
+        views = _embed_family(observer, output, part, derive(seed, "steered"))
+        for bench, results in zip(benches, found, strict=True):
+            results[part.name] = _measure_family(bench, views)
         if watch is not None:
             watch("families measured", i, len(families))
-    (n, d), rank = bench.F.shape, rotation.basis.shape[1]
-    times, order = _milliseconds(bench, len(rotation.names)), 2 if rotation.products else 1
-    return RotationResult(model, output, observer.policy_name, n, d, rank, order, found, times)
+    return [
+        bench.result(title, output, observer.policy_name, results)
+        for title, bench, results in zip(rotations, benches, found, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Views:
+    """One family: augmentations a with F_a = f(a(x)), and for the first of them b with f(b(x)) and f(b(a(x)))."""
+
+    a: Parameters
+    b: Parameters
+    F_a: list[Float[Tensor, "n d"]]
+    F_b: list[Float[Tensor, "n d"]]
+    F_ba: list[Float[Tensor, "n d"]]
+
+
+def _embed_family(observer: Observer, output: str, part: Family, seed: int) -> _Views:
+    """The source of b is the view that a produces, so b(x) is b of the clean view."""
+    source = observer.samples.source
+    a, b = part.draw(source, seed), part.draw_second(source, seed)
+    clean = observer.policy.unchanged(1, source)  # type: ignore[arg-type]
+
+    def points(*augmentations: Parameters) -> Float[Tensor, "n d"]:
+        return observer.points(observer.augmented(*augmentations))[output]
+
+    return _Views(
+        a,
+        b,
+        F_a=[points(a[i]) for i in range(part.count)],
+        F_b=[points(clean, b[i]) for i in range(part.pairs)],
+        F_ba=[points(a[i], b[i]) for i in range(part.pairs)],
+    )
 
 
 class _Bench:
     """What is measured, and on what: F holds f(x), `maps` predict f(a(x)) from f(x) and θ of the augmentation."""
 
-    def __init__(self, observer: Observer, output: str, rotation: LearnedRotation, predictor: Predictor) -> None:
-        self.observer, self.output = observer, output
-        self.center, self.basis = rotation.center, rotation.basis
-        self.F = self.points(observer.policy.unchanged(1, observer.samples.source))  # type: ignore[arg-type]
+    def __init__(self, F: Float[Tensor, "n d"], rotation: LearnedRotation, predictor: Predictor) -> None:
+        self.F, self.rotation, self.basis = F, rotation, rotation.basis
         self.maps: dict[str, Map] = {
             LEARNED: rotation.rotate_by,
             PREDICTOR: lambda z, theta: predictor(z, theta.expand(len(z), -1)),
         }
-
-    def points(self, *augmentations: Parameters) -> Float[Tensor, "n d"]:
-        """f(a(x)), or f(b(a(x))) for two augmentations a, b."""
-        return self.observer.points(self.observer.augmented(*augmentations))[self.output]
 
     def procrustes(self, F_a: Float[Tensor, "n d"]) -> Float[Tensor, "2 m m"]:
         """The Procrustes solution for each half of the images, fitted to the other half."""
@@ -77,22 +118,26 @@ class _Bench:
         Y = self.F @ self.basis
         return self.F + (crossfit_predictions(Y, R) - Y) @ self.basis.mT
 
+    def result(self, title: str, output: str, policy: str, found: Mapping[str, FamilyResult]) -> RotationResult:
+        """Everything that was measured, and the time of a query."""
+        (n, d), rank = self.F.shape, self.basis.shape[1]
+        times, order = _milliseconds(self, len(self.rotation.names)), 2 if self.rotation.products else 1
+        return RotationResult(title, output, policy, n, d, rank, order, found, times)
+
 
 @torch.no_grad()
-def _measure_family(bench: _Bench, part: Family, seed: int) -> FamilyResult:
-    source, F = bench.observer.samples.source, bench.F
-    a, b = part.draw(source, seed), part.draw_second(source, seed)
+def _measure_family(bench: _Bench, seen: _Views) -> FamilyResult:
+    F, center = bench.F, bench.rotation.center
     displacements, views = [], []
     ratio, composition = _Ratios(), _Ratios()
-    for i in range(part.count):
-        F_a, theta = bench.points(a[i]), coordinates(a[i], bench.center).to(F)
-        R = bench.procrustes(F_a)
+    for i, F_a in enumerate(seen.F_a):
+        theta, R = coordinates(seen.a[i], center).to(F), bench.procrustes(F_a)
         predicted = {name: predict(F, theta) for name, predict in bench.maps.items()} | {PROCRUSTES: bench.rotated(R)}
         displacements.append(displacement(F, F_a))
         views.append({name: points[:IMAGES_RANKED] for name, points in {**predicted, TARGET: F_a}.items()})
         ratio.add(predicted, F, F_a)
-        if i < part.pairs:
-            composition.add(_composed(bench, theta, R, b[i]), F, bench.points(a[i], b[i]))
+        if i < len(seen.F_ba):
+            composition.add(_composed(bench, theta, R, seen.b[i], seen.F_b[i]), F, seen.F_ba[i])
     return FamilyResult(_spread(displacements), ratio.found(), composition.found(), _ranks(views, F[:IMAGES_RANKED]))
 
 
@@ -113,13 +158,12 @@ class _Ratios:
 
 
 def _composed(
-    bench: _Bench, theta: Float[Tensor, "1 k"], R: Float[Tensor, "2 m m"], b: Parameters
+    bench: _Bench, theta: Float[Tensor, "1 k"], R: Float[Tensor, "2 m m"], b: Parameters, F_b: Float[Tensor, "n d"]
 ) -> dict[str, Float[Tensor, "n d"]]:
-    """Predictions of f(b(a(x))) from f(x). The source of b is the view that a produces."""
-    unchanged = bench.observer.policy.unchanged(1, bench.observer.samples.source)  # type: ignore[arg-type]
+    """Predictions of f(b(a(x))) from f(x)."""
     then = coordinates(b, 1.0).to(bench.F)
     found = {name: predict(predict(bench.F, theta), then) for name, predict in bench.maps.items()}
-    return found | {PROCRUSTES: bench.rotated(bench.procrustes(bench.points(unchanged, b)) @ R)}
+    return found | {PROCRUSTES: bench.rotated(bench.procrustes(F_b) @ R)}
 
 
 def _ratio(predicted: Float[Tensor, "n d"], F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from care.evaluate.effects.effect import HARDLY, Spread
 from care.steer.canonical import Canonicalized, canonical_table
-from care.tables import number, text_table
+from care.tables import number, paragraphs, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,20 +119,33 @@ class RotationResult:
         """Held-out ratios and composition errors, ranks among the views of an image, and canonicalization."""
         about = f"{self.model} ({self.output}): {self.images:,} images, {self.policy}, d = {self.dimension}"
         about += ", second order" if self.order == 2 else ""
-        columns = (f"{measure} {WORDS[m]}" for measure in ("held-out ratio", "composition error") for m in MAPS)
-        rows = [(name, *_cells(family)) for name, family in self.families.items()]
-        measures = {"mrr": "MRR", "hit_at_1": "H@1", "hit_at_5": "H@5"}
-        ranked = [
-            (n, *(f"{family.ranks[m][k]:.3f}" for k in measures for m in RANKED))
-            for n, family in self.families.items()
-            if family.ranks
+        tables = [self._ratios(), *self._ranks()]
+        if self.canonicalization:
+            tables.append(canonical_table(self.canonicalization))
+        return "\n\n".join([paragraphs([about]), *tables])
+
+    def _ratios(self) -> str:
+        """Both ratios, one above the other: side by side they are wider than a terminal."""
+        maps, ratios, composed = [WORDS[name] for name in MAPS], [], []
+        for name, family in self.families.items():
+            ratios.append((name, str(family.displacement), *(str(family.heldout_ratio[m]) for m in MAPS)))
+            composed.append((name, *(str(family.composition_error[m]) for m in MAPS)))
+        above = text_table("held-out ratio", ("family", "displacement", *maps), ratios)
+        return above + "\n\n" + text_table("composition error", ("family", *maps), composed)
+
+    def _ranks(self) -> list[str]:
+        """A table for each measure of the rank; none where every family holds one augmentation."""
+        header = ("family", *(WORDS[name] for name in RANKED))
+        ranked = {name: family.ranks for name, family in self.families.items() if family.ranks}
+        return [
+            text_table(
+                f"{words} of f(a(x)) among the views of x",
+                header,
+                [(name, *(f"{ranks[m][measure]:.3f}" for m in RANKED)) for name, ranks in ranked.items()],
+            )
+            for measure, words in {"mrr": "MRR", "hit_at_1": "H@1", "hit_at_5": "H@5"}.items()
+            if ranked
         ]
-        titles = ("family", *(f"{words} {WORDS[m]}" for words in measures.values() for m in RANKED))
-        tables = [
-            text_table(about, ("family", "displacement", *columns), rows),
-            text_table("rank of f(a(x)) among the views of x", titles, ranked),
-        ]
-        return "\n\n".join(tables + ([canonical_table(self.canonicalization)] if self.canonicalization else []))
 
     def sentences(self) -> list[str]:
         """One per family, one per family that was canonicalized, and one on the time."""
@@ -142,7 +155,7 @@ class RotationResult:
         return [*predicted, *canonicalized, f"one query: {times}."]
 
     def __str__(self) -> str:
-        return "\n\n".join([self.table(), "\n".join(self.sentences())])
+        return "\n\n".join([self.table(), paragraphs(self.sentences())])
 
     @property
     def reacts(self) -> bool:
@@ -168,11 +181,6 @@ class RotationResult:
         canonicalized = {name: found.to_json() for name, found in self.canonicalization.items()}
         measured = {"families": families, "canonicalization": canonicalized, "milliseconds": dict(self.milliseconds)}
         return {**about, **measured, "in_words": self.sentences()}
-
-
-def _cells(family: FamilyResult) -> list[str]:
-    ratios = [str(family.heldout_ratio[m]) for m in MAPS]
-    return [str(family.displacement), *ratios, *(str(family.composition_error[m]) for m in MAPS)]
 
 
 def _values(spread: Spread) -> list[float | None]:

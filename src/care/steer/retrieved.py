@@ -9,7 +9,7 @@ from care.augment import COLOR_OPERATIONS, ImageParameters, ImagePolicy
 from care.evaluate.comparison.paired import Difference
 from care.steer.learned_rotation import LearnedRotation
 from care.steer.retrieving import AUGMENTED, CHANCE, IDENTITY, LEARNED, SteeredRetrieval
-from care.tables import text_table
+from care.tables import paragraphs, text_table
 
 WORDS = {IDENTITY: "f(q), identity", LEARNED: "R(θ) f(q), learned rotation", AUGMENTED: "f(a(q)), augmented"}
 ROWS = {**WORDS, CHANCE: "chance"}
@@ -42,18 +42,23 @@ class RetrievalResult:
 
     def table(self) -> str:
         """Two tables: the one query, and the means with their intervals."""
+        about = f"{self.model} ({self.output}): {self.change}; {self.k} of {self.images:,} images, query {self.query}"
         header = ("neighbors of", *(measure.replace("_", " ") for measure in self.one.units))
-        rows = [(words, *_cells(self.one, way)) for way, words in ROWS.items()]
-        about = f"{self.model} ({self.output}): {self.change}; {self.k} of {self.images:,} images"
-        header_many = ("neighbors of", *(measure.replace("_", " ") for measure in self.many.units))
-        means = [(words, *_cells(self.many, way)) for way, words in ROWS.items()]
-        means.append(("R(θ) f(q) − f(q)", *(_signed(self.many.gain(measure)) for measure in self.many.units)))
+        rows = [(words, *(_mean(self.one.mean(m, way)) for m in self.one.units)) for way, words in ROWS.items()]
+        means = [row for measure in self.many.units for row in self._means_of(measure)]
         return "\n\n".join(
             (
-                text_table(f"{about}, query {self.query}", header, rows),
-                text_table(f"the mean of {self.queries:,} queries [95 %]", header_many, means),
+                paragraphs([about]) + text_table("", header, rows),
+                text_table(f"the mean of {self.queries:,} queries", ("neighbors of", "measure", "mean", "95 %"), means),
             )
         )
+
+    def _means_of(self, measure: str) -> list[tuple[str, str, str, str]]:
+        """A row for every way to query, one below the other: side by side they are wider than a terminal."""
+        name, gain = measure.replace("_", " "), self.many.gain(measure)
+        found = {words: self.many.mean(measure, way) for way, words in ROWS.items()}
+        rows = [(words, name, _mean(d), _interval(d)) for words, d in found.items()]
+        return [*rows, ("R(θ) f(q) − f(q)", name, _mean(gain, "+"), _interval(gain, "+"))]
 
     def sentences(self) -> list[str]:
         """Whether the learned rotation finds more of the neighbors of f(a(q)) than the identity does, and the notes."""
@@ -65,7 +70,7 @@ class RetrievalResult:
         return [f"{found}: {sure}.", *self.notes]
 
     def __str__(self) -> str:
-        return "\n\n".join([self.table(), "\n".join(self.sentences())])
+        return "\n\n".join([self.table(), paragraphs(self.sentences())])
 
     def to_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dump`."""
@@ -97,21 +102,13 @@ def notes_on(rotation: LearnedRotation, policy: ImagePolicy, a: ImageParameters,
     return notes
 
 
-def _cells(found: SteeredRetrieval, way: str) -> list[str]:
-    return [_interval(found.mean(measure, way)) for measure in found.units]
+def _mean(d: Difference, sign: str = "") -> str:
+    return "–" if math.isnan(d.difference) else f"{d.difference:{sign}.3f}"
 
 
-def _interval(d: Difference) -> str:
-    if math.isnan(d.difference):
-        return "–"
-    certain = math.isnan(d.low) or d.low == d.high
-    return f"{d.difference:.3f}" + ("" if certain else f" [{d.low:.3f}, {d.high:.3f}]")
-
-
-def _signed(d: Difference) -> str:
-    if math.isnan(d.difference):
-        return "–"
-    return f"{d.difference:+.3f}" + ("" if math.isnan(d.low) else f" [{d.low:+.3f}, {d.high:+.3f}]")
+def _interval(d: Difference, sign: str = "") -> str:
+    """The interval, where there is one."""
+    return "–" if math.isnan(d.low) or d.low == d.high else f"{d.low:{sign}.3f} to {d.high:{sign}.3f}"
 
 
 def _means(found: SteeredRetrieval) -> dict[str, dict[str, Any]]:
