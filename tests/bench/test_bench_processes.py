@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from itertools import chain, repeat
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from care.bench import default_settings, process, scaling, scaling_processes
-from care.bench.clock import BLOCKS, Timing
+from care.bench.clock import BLOCKS
 from care.bench.saying import silent
 from care.bench.settings import CARE_SETTINGS
 from care.bench.traffic import traffic, traffic_of
@@ -99,15 +100,17 @@ def test_steps_take_turns(monkeypatch):
     assert blocks == [(first / 4, float(first + 1)) for first in range(1, 2 * BLOCKS, 2)]
 
 
-@pytest.mark.parametrize(("cores", "busy"), [(1, True), (2, False), (4, False)])
-def test_a_message_of_processes_that_share_a_core_takes_what_it_is_busy(cores, busy, monkeypatch):
-    """Two of them, on so many cores: 3 s of the clock, or what a core is busy with for both, 2 × 0.5 s."""
+@pytest.mark.parametrize(("cores", "added"), [(1, 1.0), (2, 3.0), (4, 3.0)])
+def test_a_message_of_processes_that_share_a_core_takes_what_it_is_busy(cores, added, monkeypatch):
+    """Two of them, on so many cores: 3 s of the clock, whatever a few take; or 0.5 s that a core is busy, twice."""
     monkeypatch.setattr(scaling_processes, "all_cores", lambda: cores)
-    monkeypatch.setattr(scaling_processes, "_sum_timing", lambda *_: Timing(3.0, 3.0, 3.0, calls=4))
+    times = chain([100.0], repeat(3.0))
+    monkeypatch.setattr(scaling_processes, "seconds_of", lambda *_: next(times))
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     monkeypatch.setattr(dist, "all_reduce", lambda _: None)
-    monkeypatch.setattr(scaling_processes.time, "process_time", iter([1.0, 3.0]).__next__)
-    assert scaling_processes._message_seconds(8, TINY, CPU) == (1.0 if busy else 3.0)
+    clock = iter([1.0, 1.0 + 0.5 * scaling_processes.MESSAGES])
+    monkeypatch.setattr(scaling_processes.time, "process_time", clock.__next__)
+    assert scaling_processes._message_seconds(8, TINY, CPU) == pytest.approx(added)
 
 
 def test_one_process_sends_nothing(monkeypatch, capsys):

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from care.bench.clock import BLOCKS, Timing, seconds_of, time_calls
+from care.bench.clock import BLOCKS, seconds_of, time_calls
 from care.bench.limit import similarity_seconds
 from care.bench.phases import phase_seconds
 from care.bench.saying import Say, then_measuring
@@ -34,6 +34,7 @@ from care.train.step import Step
 
 # Bytes of the sums that a link is measured with: one for what a message takes at least, one for its rate.
 FEW, MANY = 1 << 10, 1 << 22
+MESSAGES = 50  # of each size
 
 
 def scaling(settings: Settings, meeting: str, say: Say) -> dict[str, Any]:
@@ -143,25 +144,26 @@ def _links(settings: Settings, alone: _Alone) -> Fabric:
 
 
 def _message_seconds(size: int, settings: Settings, device: torch.device) -> float:
-    """Seconds that a sum of so many bytes adds to a step.
+    """Seconds that a sum of so many bytes adds to a step: the median, as some wait for what else the machine does.
 
     Where processes have less than a core each, one that waits for a message leaves its core to another one, which
     computes: its waiting is in what all take alone. Added are the seconds that a core is busy with messages, of all
     processes that share it.
     """
-    timing, sharing = _sum_timing(size, settings, device), dist.get_world_size() / all_cores()
-    if settings.on_gpu or sharing <= 1:
-        return timing.median
-    numbers, started = torch.zeros(size // FP32), time.process_time()
-    for _ in range(timing.calls):
-        dist.all_reduce(numbers)
-    return sharing * (time.process_time() - started) / timing.calls
+    if settings.on_gpu:
+        return _sum_seconds(size, settings, device)
+    numbers, sharing = torch.zeros(size // FP32), dist.get_world_size() / all_cores()
+    dist.all_reduce(numbers)  # the first one connects them
+    started = time.process_time()
+    seconds = [seconds_of(lambda: dist.all_reduce(numbers), 1, device) for _ in range(MESSAGES)]
+    busy = (time.process_time() - started) / MESSAGES
+    return statistics.median(seconds) if sharing <= 1 else sharing * busy
 
 
-def _sum_timing(size: int, settings: Settings, device: torch.device) -> Timing:
-    """Of a sum of so many bytes over all processes."""
+def _sum_seconds(size: int, settings: Settings, device: torch.device) -> float:
+    """Seconds of a sum of so many bytes over all processes, one after the other."""
     numbers, agree = torch.zeros(size // FP32, device=device), distributed.all_reduce_max
-    return time_calls(lambda: dist.all_reduce(numbers), device, settings.seconds / 8, agree=agree)
+    return time_calls(lambda: dist.all_reduce(numbers), device, settings.seconds / 8, agree=agree).median
 
 
 def _gather_ms(settings: Settings, dimension: int, processes: Processes) -> float | None:
@@ -181,4 +183,4 @@ def _average_ms(settings: Settings, parameters: int, processes: Processes) -> fl
     """A sum of as many numbers as there are parameters, over all processes."""
     if processes.world_size == 1:
         return None
-    return 1e3 * _sum_timing(FP32 * parameters, settings, processes.device).median
+    return 1e3 * _sum_seconds(FP32 * parameters, settings, processes.device)
