@@ -39,17 +39,22 @@ def least_squares(X: Float[Tensor, "n r f"], Y: Float[Tensor, "n r t"]) -> Predi
 
 
 def network(seed: int) -> Fit:
-    """Least squares, plus a network of two hidden layers on the residuals, with early stopping: if the network never
+    """Least squares, plus a network of two hidden layers on what they leave, with early stopping: if the network never
     improves the validation rows, least squares alone remain.
+
+    Validation rows are of images that neither was fitted to: on those that least squares were fitted to, they leave
+    too little, and the network would be stopped too late. Then least squares are fitted to all.
     """
 
     def fit(images: Float[Tensor, "n r f"], targets: Float[Tensor, "n r t"]) -> Predict:
-        linear, held_out = least_squares(images, targets), max(1, len(images) // VALIDATION) * images.shape[1]
+        cut = len(images) - max(1, len(images) // VALIDATION)
+        partial = least_squares(images[:cut], targets[:cut])
         X, Y = images.flatten(0, 1), targets.flatten(0, 1)
         (mean, scale), spread = _standard(X), _standard(Y)[1]
-        residual = ((Y - linear(X)) / spread).float()
+        left = ((Y - partial(X)) / spread).float()
         model = _network(X.shape[1], Y.shape[1], seed).to(X.device)
-        _train(model, (X.float() - mean) / scale, residual, len(X) - held_out, seed)
+        _train(model, (X.float() - mean) / scale, left, cut * images.shape[1], seed)
+        linear = least_squares(images, targets)
         return lambda others: linear(others) + model((others.float() - mean) / scale) * spread
 
     return fit
