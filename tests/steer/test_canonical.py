@@ -158,12 +158,12 @@ def test_the_table_has_the_scores(right):
 
 
 def test_a_network_is_stopped_by_images_that_nothing_was_fitted_to(monkeypatch, generator):
-    """Least squares of 30 features leave less of 40 images than of those that they were not fitted to: the network is
+    """Least squares of 100 features leave less of 80 images than of those that they were not fitted to: the network is
     stopped by the latter, as what it will predict is."""
-    X, noise = torch.randn(50, 2, 30, generator=generator), torch.randn(50, 2, 1, generator=generator)
+    X, noise = torch.randn(100, 2, 100, generator=generator), torch.randn(100, 2, 1, generator=generator)
     seen = []
     monkeypatch.setattr(probing, "_train", lambda model, X, left, cut, seed: seen.append((left, cut)))
     network(0)(X, X.sum(2, keepdim=True) + noise)
     [(left, cut)] = seen
-    assert cut == 80
-    assert left[cut:].square().mean() > 1.5 * left[:cut].square().mean()
+    assert cut == 160
+    assert left[cut:].square().mean() > 3 * left[:cut].square().mean()
