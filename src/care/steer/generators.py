@@ -17,7 +17,7 @@ def rotations(
     """R(θ) = exp(Σ_k θ_k A_k): in SO(m) for skew A_k, I at θ = 0, and R(sθ) R(tθ) = R((s + t)θ).
 
     The gradient of torch.linalg.matrix_exp takes the exponential of a matrix of twice the size. For fitting,
-    `care.geometry.exponential` takes a quarter of its time.
+    `care.geometry.exponential` takes less than half of its time.
     """
     return exp(torch.einsum("nk,kij->nij", theta.to(generators), generators))
 
