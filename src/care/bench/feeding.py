@@ -1,7 +1,7 @@
 """How much of a training step the GPU waits for its batch, wherever the batches come from."""
 
 import gc
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -12,12 +12,19 @@ from care.bench.results import Row
 from care.bench.saying import Say, then_measuring
 from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.training import build_step, building, warmup_calls
+from care.data import Samples
 from care.train import distributed
 from care.train.step import Step
 
 Stream = Generator[Tensor, Any, Any]  # batches without end, which can be closed
 
 NOTE = "Waiting: 1 − (a CARE step on one batch that is there) / (a CARE step on the batches as they come)."
+
+
+def full_batches(samples: Samples, size: int, epochs: Iterable[int]) -> Iterator[Tensor]:
+    """The indices of full batches, as in training, in the order of one epoch after the other."""
+    for epoch in epochs:
+        yield from samples.order(0, epoch)[: len(samples) // size * size].split(size)
 
 
 class FedStep:

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from care.bench.clock import synchronize
 from care.bench.feeding import NOTE as WAITING
-from care.bench.feeding import FedStep, Stream
+from care.bench.feeding import FedStep, Stream, full_batches
 from care.bench.results import Row, Table
 from care.bench.saying import Say, under
 from care.bench.settings import Settings
 from care.bench.streaming import measure_streaming
 from care.data import Samples, batches, open_store, write_store
 from care.data.readers import Example, Source
-from care.randomness import epoch_order
 from care.train.arithmetic import cudnn_benchmark
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -100,19 +98,13 @@ def _drop_from_cache(files: Iterable[Path]) -> bool:
     return True
 
 
-def _orders(samples: Samples, batch: int, epochs: Iterable[int]) -> Iterator[Tensor]:
-    for epoch in epochs:
-        full = len(samples) // batch * batch
-        yield from epoch_order(len(samples), 0, epoch)[:full].split(batch)
-
-
 def _endless(samples: Samples, settings: Settings, device: torch.device) -> Stream:
-    yield from batches(samples, _orders(samples, settings.batch_size, count()), device, resident=False)
+    yield from batches(samples, full_batches(samples, settings.batch_size, count()), device, resident=False)
 
 
 def _pass(samples: Samples, settings: Settings, device: torch.device, passes: int) -> Row:
     started, seen = time.perf_counter(), 0
-    for batch in batches(samples, _orders(samples, settings.batch_size, range(passes)), device, resident=False):
+    for batch in batches(samples, full_batches(samples, settings.batch_size, range(passes)), device, resident=False):
         seen += len(batch)
     synchronize(device)
     seconds = time.perf_counter() - started

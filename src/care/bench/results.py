@@ -21,6 +21,7 @@ SHOWN: dict[str, tuple[str, str]] = {
     "name": ("", "{}"),
     "workers": ("workers", "{}"),
     "processes": ("processes", "{}"),
+    "load": ("load", "{:.1f}"),
     "views": ("views", "{:.3g}"),
     "samples_per_second": ("samples/s", "{:,.0f}"),
     "as_many_views": ("SimCLR, as many views", "{:,.0f}"),

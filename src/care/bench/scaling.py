@@ -25,8 +25,9 @@ def measure_scaling(settings: Settings, say: Say) -> Table:
     threads = max(1, (os.cpu_count() or 1) // max(numbers))
     rows: list[Row] = []
     for number in numbers:
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         found = _together(settings, number, threads, under(say, f"{number} process{'es' * (number > 1)}"))
-        rows.append({"name": "CARE", "processes": number, "threads": threads, **found})
+        rows.append({"name": "CARE", "processes": number, "threads": threads, "load": load, **found})
     alone = rows[0]["samples_per_second"]
     rows = [{**row, "efficiency": row["samples_per_second"] / (row["processes"] * alone)} for row in rows]
     return Table(
@@ -46,7 +47,8 @@ def _notes(settings: Settings, threads: int) -> tuple[str, ...]:
         "Efficiency: samples/s ÷ (processes × samples/s of one). Gathering (two views, forward and backward) and"
         " averaging gradients are timed alone; in a step, averaging overlaps the backward pass.",
         "Predicted by the model of docs/scale.md, from what each process takes while all of them compute and none talks"
-        " to another, and from the time of two messages.",
+        " to another, in turns with the steps of all together, and from the time of messages.",
+        "Load: how many processes wanted a core in the minute before.",
         "Bytes are what a process sends with ring algorithms, by formula: see docs/scale.md.",
     )
 

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from care.bench.clock import time_calls
-from care.bench.feeding import FedStep, Stream
+from care.bench.feeding import FedStep, Stream, full_batches
 from care.bench.results import Row
 from care.bench.saying import Say, under
 from care.bench.settings import Settings
@@ -113,9 +113,8 @@ def rate(samples: Samples, settings: Settings) -> Row:
 
 
 def endless(samples: Samples, settings: Settings) -> Stream:
-    """Whole pictures in the orders of epochs without end; full batches, as in training."""
-    full = len(samples) // settings.batch_size * settings.batch_size
-    order = (rows for epoch in count() for rows in samples.order(0, epoch)[:full].split(settings.batch_size))
+    """Whole pictures in the orders of epochs without end."""
+    order = full_batches(samples, settings.batch_size, count())
     yield from batches(samples, order, torch.device(settings.device), whole=True)
 
 
