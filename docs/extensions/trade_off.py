@@ -4,7 +4,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from care.report import trade_figure
+from care.report import tradeoff_figure
 from care.reproduce.presentation import HUE, PROBE, TUNED, Quantity, by_label, values
 from care.reproduce.scales import scale_named
 from care.reproduce.studies import STUDIES
@@ -31,7 +31,7 @@ def trade_off(results: Path) -> Figure:
     (up, accuracy), (across, kept) = SHOWN[study]
     groups = by_label(_outcomes(study, results / SCALE / "trials"))
     points = {name: (values(g, kept), [100 * value for value in values(g, accuracy)]) for name, g in groups.items()}
-    return trade_figure(points, f"{across} →", f"{up}, % →", BASE)
+    return tradeoff_figure(points, f"{across} →", f"{up}, % →", BASE)
 
 
 def _outcomes(study: str, trials: Path) -> list[Outcome]:

@@ -11,7 +11,7 @@ from rich.progress import TaskID
 
 from care.data import open_store
 from care.data.given import Given, Watch, given_splits, named_data, store_given
-from care.data.held_out import usual_validation
+from care.data.heldout import usual_validation
 from care.models import Encoder
 from care.objective import policy_for
 from care.train import Config, Run, Terminal, distributed, load, prepare, recommended_config, train

@@ -19,9 +19,9 @@ import care
 from care.augment import ImagePolicy
 from care.bench import Table, chosen_parts, clock, default_settings, loader
 from care.bench.baseline import Baseline, PictureViews
-from care.bench.limit import forward_flops, step_flops
 from care.bench.loader import own_memory
 from care.bench.phases import PHASES, Phases, by_prefixes, one_by_one
+from care.bench.roofline import forward_flops, step_flops
 from care.bench.settings import CARE_SETTINGS, METHODS
 from care.bench.streaming import photos_of
 from care.bench.training import build_step

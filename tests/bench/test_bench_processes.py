@@ -15,7 +15,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from care.bench import default_settings, process, scaling, scaling_processes
 from care.bench.clock import BLOCKS
-from care.bench.saying import silent
+from care.bench.messages import silent
 from care.bench.settings import CARE_SETTINGS
 from care.bench.traffic import traffic, traffic_of
 from care.bench.training import build_step

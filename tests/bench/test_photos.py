@@ -7,7 +7,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from care.bench import default_settings, feeding, photos, streaming
+from care.bench import data_waiting, default_settings, photos, streaming
 from care.bench.settings import CARE_SETTINGS, NETWORKS_ON_CPU, Settings
 from care.bench.training import build_step
 from care.cli import app
@@ -94,9 +94,9 @@ def test_a_gpu_that_decodes_no_jpegs_is_said_and_left_out(monkeypatch):
 
 def test_a_step_that_is_fed_is_compared_with_the_one_before(monkeypatch):
     """The step on a batch that is there is timed once, however many sources follow."""
-    monkeypatch.setattr(feeding, "build_step", lambda *_, **__: lambda inputs, epoch: None)
-    monkeypatch.setattr(feeding, "warmup_calls", lambda step: 2)
-    fed = feeding.FedStep(default_settings("cpu", **SMALL))
+    monkeypatch.setattr(data_waiting, "build_step", lambda *_, **__: lambda inputs, epoch: None)
+    monkeypatch.setattr(data_waiting, "warmup_calls", lambda step: 2)
+    fed = data_waiting.FedStep(default_settings("cpu", **SMALL))
     timing = fed.time_alone(torch.zeros(1), lambda line: None)
     row = fed.measure((torch.zeros(1) for _ in range(10**6)), lambda line: None)
     assert row["alone_ms"] == 1e3 * timing.median

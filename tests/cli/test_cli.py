@@ -50,7 +50,7 @@ for words in [*((name, word) for name in COMMANDS for word in ("--help", "--nosu
             main()
     assert out.getvalue() if "--help" in words else err.getvalue().startswith("care: "), words
 print(*sys.modules)
-import care.cli.training
+import care.cli.train_setup
 print(*sys.modules)
 """
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from care import export
 from care.cli import app
+from care.cli.evaluation_setup import Asked, config_of, study_of
 from care.cli.options import channels
-from care.cli.studies import Asked, config_of, study_of
 from care.data import load
 from care.evaluate import Evaluation, compare_evaluations
 from care.evaluate.features.tuned_logistic import PENALTIES
@@ -204,7 +204,9 @@ def test_the_split_train_is_needed_only_by_what_is_fitted_to_it(only_test, monke
     assert study_of(asked, "used", said.append).train is None
     assert re.match("without nearest neighbors of the split train: .*train is not an image store", said[0])
     assert study_of(asked, "unused", pytest.fail).train is None
-    monkeypatch.setattr("care.cli.studies.load_pretrained", lambda *_, **__: pytest.fail("it loads the model first"))
+    monkeypatch.setattr(
+        "care.cli.evaluation_setup.load_pretrained", lambda *_, **__: pytest.fail("it loads the model first")
+    )
     with pytest.raises(ValueError, match="train is not an image store"):
         study_of(asked, "needed")
     for name, wrong in {"split": "nosplit", "policy": "simclear", "data": "shaps"}.items():

@@ -11,7 +11,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from care.cli import main, mistakes
+from care.cli import errors, main
 from care.data import registry
 from care.pretrained import load_pretrained
 from cli.mistaken import MISTAKES
@@ -106,9 +106,9 @@ def test_a_value_error_of_the_work_itself_is_ours(name, world, monkeypatch, tmp_
 
 def test_a_line_shows_what_it_holds_and_obeys_none_of_it(monkeypatch, capsys):
     """Markup, emoji names, escape sequences, new lines and text that runs backwards, as the name of a file may have."""
-    monkeypatch.setattr(mistakes, "Console", lambda **options: Console(**options, force_terminal=True, width=40))
+    monkeypatch.setattr(errors, "Console", lambda **options: Console(**options, force_terminal=True, width=40))
     name = "[red]x[/red] :cat: \x1b[31m \x07 \n \u202e \udcff.png"
-    with pytest.raises(mistakes.typer.Exit), mistakes.users_input():
+    with pytest.raises(errors.typer.Exit), errors.users_input():
         raise ValueError(f"{name} cannot be read")
     shown = capsys.readouterr().err
     assert shown.endswith(r"[red]x[/red] :cat: \x1b[31m \x07   \u202e \udcff.png cannot be read" + "\n")

@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from care.cli import app, training
-from care.cli.training import with_kept
+from care.cli import app, train_setup
+from care.cli.train_setup import with_kept
 from care.data import load
 from care.train import Config, keeping, recipe
 from train.small import small_data
@@ -28,14 +28,14 @@ def run(*args, code=0):
 
 
 def test_a_long_search_for_pictures_is_said_by_the_first_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "SECONDS_OF_SILENCE", 0.0)
+    monkeypatch.setattr(train_setup, "SECONDS_OF_SILENCE", 0.0)
     said = queue.Queue()
-    with training.patience(f"{tmp_path}/", said.put):
+    with train_setup.patience(f"{tmp_path}/", said.put):
         assert said.get(timeout=30) == f"finding the pictures in {tmp_path}/, and how large they are …"
     monkeypatch.setattr(threading.Timer, "start", lambda timer: said.put("nothing should be said"))
     for data, rank in ((f"{tmp_path}/", "1"), ("shapes", "0"), (None, "0")):
         monkeypatch.setenv("RANK", rank)
-        with training.patience(data, said.put):
+        with train_setup.patience(data, said.put):
             assert said.empty()
 
 

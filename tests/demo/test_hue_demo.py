@@ -15,7 +15,7 @@ from care import demo
 from care.augment import policy_named
 from care.data import Samples
 from care.data.silhouettes import SILHOUETTES
-from care.demo import hue, pace
+from care.demo import hue, time_budget
 from care.demo.lessons import KEEP_HUE, SIMCLR
 from care.evaluate import Study
 from care.geometry import Euclidean
@@ -130,16 +130,16 @@ def test_less_training_is_said(planted):
 )
 def test_what_there_is_time_for(seconds, share):
     """With 150 seconds for training and what takes 0.4 of it: 147, 126.5 and 126 fit, 154, 161 and 153 do not."""
-    assert pace.affordable(seconds) == share
+    assert time_budget.affordable(seconds) == share
 
 
 def test_training_is_foretold_from_a_few_steps(small, tmp_path):
     """The first step takes 10 seconds, all others 2, but for one that takes 5: 8 steps of 2."""
     job = prepare(default_config("chains", limit=64, batch_size=16, epochs=2, device="cpu"), tmp_path / "run")
     times = iter([0.0, 10.0, 12.0, 17.0, 19.0, 21.0])
-    assert pace.seconds_of(job, lambda: next(times)) == 16
+    assert time_budget.seconds_of(job, lambda: next(times)) == 16
     times = iter([0.0, 10.0, 13.0])
-    assert pace.seconds_of(job, lambda: next(times), most=11) == 24  # that is enough to see that it is slower
+    assert time_budget.seconds_of(job, lambda: next(times), most=11) == 24  # that is enough to see that it is slower
 
 
 @pytest.mark.parametrize(("together", "threads", "told"), [(20.0, 3, 50.0), (80.0, 1, 100.0)])
@@ -151,10 +151,10 @@ def test_as_many_threads_as_are_faster(monkeypatch, together, threads, told):
         asked.append(torch.get_num_threads())
         return job.alone if torch.get_num_threads() == 1 else together
 
-    monkeypatch.setattr(pace, "seconds_of", seconds_of)
-    with pace.threads_restored():
+    monkeypatch.setattr(time_budget, "seconds_of", seconds_of)
+    with time_budget.threads_restored():
         torch.set_num_threads(3)
-        assert pace.least_seconds([SimpleNamespace(alone=s, total_steps=20) for s in (40.0, 60.0)]) == told
+        assert time_budget.least_seconds([SimpleNamespace(alone=s, total_steps=20) for s in (40.0, 60.0)]) == told
         assert torch.get_num_threads() == threads
     assert asked == [1, 1, 3]
     assert torch.get_num_threads() == before

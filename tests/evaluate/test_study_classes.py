@@ -10,11 +10,11 @@ from torch import nn
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
 from care.evaluate import Settings, evaluate_model, summary
+from care.evaluate.embedder import Embedder
 from care.evaluate.features.augmented_probe import augmented_probe
 from care.evaluate.features.classification import Classifiers, evaluate_classification
 from care.evaluate.features.probe import Protocol
 from care.evaluate.features.tuned_logistic import tuned_logistic
-from care.evaluate.observer import Observer
 from care.evaluate.study import _training_images
 from evaluate.planted import colors, pixels, shapes, study
 
@@ -90,13 +90,13 @@ class Normalized(nn.Module):
 def test_batchnorm_statistics_change_only_in_training_mode(bn_train):
     module = Normalized().eval()
     train, test = shapes(120, 0), shapes(60, 1)
-    observers = [
-        Observer(lambda x: {"f": module(x)}, s, ImagePolicy(size=8), "", torch.device("cpu")) for s in (train, test)
+    embedders = [
+        Embedder(lambda x: {"f": module(x)}, s, ImagePolicy(size=8), "", torch.device("cpu")) for s in (train, test)
     ]
     seen = []
     before = {name: value.clone() for name, value in module.state_dict().items()}
     augmented_probe(
-        *observers,
+        *embedders,
         Protocol(epochs=2, seeds=(0,), batch_size=50),
         module if bn_train else None,
         tick=lambda *_: seen.append(module.norm.running_mean.clone()),
@@ -109,9 +109,9 @@ def test_batchnorm_statistics_change_only_in_training_mode(bn_train):
 
 def test_an_augmented_probe_learns():
     samples, policy = flags(120), ImagePolicy(size=8, kernel_size=1).only("crop", "flip")
-    observer = Observer(lambda x: {"f": x.flatten(1)}, samples, policy, "", torch.device("cpu"))
+    embedder = Embedder(lambda x: {"f": x.flatten(1)}, samples, policy, "", torch.device("cpu"))
     protocol = Protocol(epochs=20, seeds=(0, 1), learning_rates=(0.05,), batch_size=60)
-    assert augmented_probe(observer, observer, protocol).mean == 1.0
+    assert augmented_probe(embedder, embedder, protocol).mean == 1.0
 
 
 def test_a_probe_on_crops_sees_crops_and_flips_alone():
@@ -124,10 +124,10 @@ def test_a_probe_on_crops_sees_crops_and_flips_alone():
         return {"features": images.flatten(1)}
 
     policy = ImagePolicy(size=8, scale=(1.0, 1.0), flip=0.0)
-    bank, observer = (Observer(embed, s, policy, "", torch.device("cpu")) for s in (train, test))
+    bank, embedder = (Embedder(embed, s, policy, "", torch.device("cpu")) for s in (train, test))
     protocol = Protocol(epochs=2, seeds=(0,), learning_rates=(0.05,), batch_size=300)
     classifiers = Classifiers(logistic=False, protocol=protocol, probe_on="crops")
-    record, _ = evaluate_classification(bank, observer, observer.clean(), classifiers, lambda *words: None)
+    record, _ = evaluate_classification(bank, embedder, embedder.clean(), classifiers, lambda *words: None)
     assert record["probe"]["on"] == "crops"
     _, *views = (images for images in seen if len(images) == 300)
     assert len(views) == 2

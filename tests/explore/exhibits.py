@@ -8,7 +8,7 @@ import torch
 from care.augment import simclr
 from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
-from care.evaluate import Observer
+from care.evaluate import Embedder
 from care.explore import ExploreServer, Gallery, fill_bank
 from care.steer import LearnedRotation
 
@@ -31,11 +31,11 @@ def matrix_of(size, seed=0, d=D):
     return torch.randn(3 * size * size, d, generator=torch.Generator().manual_seed(seed))
 
 
-def observer(samples, size=PIXELS, seed=0, **changes):
+def embedder(samples, size=PIXELS, seed=0, **changes):
     """An encoder f(x) = Wᵀ (x − ½), on views of `size` pixels."""
     W = matrix_of(size, seed)
     embed = changes.pop("embed", lambda x: {"embedding": (x.flatten(1) - 0.5) @ W, "backbone": x.flatten(1)})
-    return Observer(embed, samples, simclr(size), "simclr", CPU, **changes)
+    return Embedder(embed, samples, simclr(size), "simclr", CPU, **changes)
 
 
 def some_rotation(d=D, m=4, seed=0):
@@ -48,8 +48,8 @@ def some_rotation(d=D, m=4, seed=0):
 def small_gallery(k=5, samples=None):
     """One model with a learned rotation and one without, which gets smaller views."""
     samples = samples or noise()
-    plain = fill_bank("<i>plain</i>", observer(samples, size=8, seed=1), note="care steer makes one")
-    return Gallery([fill_bank("steered", observer(samples), some_rotation()), plain], k)
+    plain = fill_bank("<i>plain</i>", embedder(samples, size=8, seed=1), note="care steer makes one")
+    return Gallery([fill_bank("steered", embedder(samples), some_rotation()), plain], k)
 
 
 @contextmanager

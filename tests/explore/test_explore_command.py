@@ -18,7 +18,7 @@ from exhibits import some_rotation
 from typer.testing import CliRunner
 
 from care.cli import app
-from care.cli.explored import explored_gallery
+from care.cli.explore_setup import explored_gallery
 from care.explore import ExploreServer
 from care.steer import save
 from cli.world import make_run
@@ -160,7 +160,7 @@ def test_a_folder_without_runs_or_with_runs_on_several_data_sets(folder, monkeyp
 def test_mistakes_are_one_line(world, monkeypatch, line, words):
     monkeypatch.chdir(world)
     monkeypatch.setattr(ExploreServer, "serve", lambda *_: pytest.fail("no mistake was seen"))  # and not: wait forever
-    monkeypatch.setattr("care.cli.explored.fill_bank", lambda *_: pytest.fail("the work began before it was seen"))
+    monkeypatch.setattr("care.cli.explore_setup.fill_bank", lambda *_: pytest.fail("the work began before it was seen"))
     for name in {"damaged", "misfit", "partial"} & {line}:
         (world / name / "steering").mkdir(parents=True, exist_ok=True)
         (world / name / "model.safetensors").write_bytes((world / "plain" / "model.safetensors").read_bytes())

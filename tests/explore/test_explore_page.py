@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 import pytest
-from exhibits import PIXELS, noise, observer, serving, small_gallery, some_rotation
+from exhibits import PIXELS, embedder, noise, serving, small_gallery, some_rotation
 from PIL import Image
 from window import BASH, CHROMIUM, Window
 
@@ -238,12 +238,12 @@ def test_a_run_that_is_offered_is_embedded_when_it_is_chosen(tmp_path):
     samples = noise()
 
     def fill(watch):
-        return fill_bank("later", observer(samples, size=8, seed=1), watch=watch)
+        return fill_bank("later", embedder(samples, size=8, seed=1), watch=watch)
 
     def broken(_):
         raise ValueError("its weights are gone")
 
-    first = fill_bank("first", observer(samples))
+    first = fill_bank("first", embedder(samples))
     gallery = Gallery([first, Offer("later", simclr(8), fill), Offer("broken", simclr(8), broken)], 5)
     with serving(gallery) as server, Window(tmp_path / "profile", server.address) as window:
         window.wait(IDLE)
@@ -270,7 +270,7 @@ def test_a_run_that_is_offered_is_embedded_when_it_is_chosen(tmp_path):
 def test_only_the_newest_position_is_asked_for_and_a_failure_is_reported(tmp_path):
     """A slow model: thirty moves while it answers are one question."""
     samples, delay = noise(), Delay()
-    inside = observer(samples).embed
+    inside = embedder(samples).embed
 
     def embed(x):
         time.sleep(delay.seconds)
@@ -278,7 +278,7 @@ def test_only_the_newest_position_is_asked_for_and_a_failure_is_reported(tmp_pat
             raise RuntimeError("broken on purpose")
         return inside(x)
 
-    gallery = Gallery([fill_bank("slow", observer(samples, embed=embed), some_rotation())], 5)
+    gallery = Gallery([fill_bank("slow", embedder(samples, embed=embed), some_rotation())], 5)
     with serving(gallery, Listening()) as server, Window(tmp_path / "profile", server.address) as window:
         window.wait(IDLE)
         delay.seconds = 1.0

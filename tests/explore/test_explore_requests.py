@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from exhibits import PIXELS, noise, observer, serving
+from exhibits import PIXELS, embedder, noise, serving
 from PIL import Image
 from test_explore_server import BYTES, JSON, ask, is_one_sentence, request, send, wait_for
 
@@ -170,9 +170,9 @@ def test_a_model_is_chosen_while_others_answer():
         watch("embedding by later", 7, 40)
         asked.set()
         assert go.wait(20)
-        return fill_bank("later", observer(samples, seed=1), note="of its own", watch=watch)
+        return fill_bank("later", embedder(samples, seed=1), note="of its own", watch=watch)
 
-    with serving(Gallery([fill_bank("first", observer(samples)), Offer("later", simclr(PIXELS), fill)])) as server:
+    with serving(Gallery([fill_bank("first", embedder(samples)), Offer("later", simclr(PIXELS), fill)])) as server:
         question = {"image": 3, "changes": {}, "models": [1]}
         assert ask(server, "POST", "/answer", json.dumps(question), JSON)[0] == 400
         found = []
@@ -196,7 +196,7 @@ def test_a_model_that_cannot_be_loaded_says_why_and_may_be_chosen_again():
     def fill(_):
         raise ValueError("its weights are gone:\nhas the run been moved?")
 
-    with serving(Gallery([fill_bank("first", observer(samples)), Offer("gone", simclr(8), fill)])) as server:
+    with serving(Gallery([fill_bank("first", embedder(samples)), Offer("gone", simclr(8), fill)])) as server:
         for _ in range(2):
             status, _, answer = ask(server, "POST", "/embed", b'{"model": 1}', JSON)
             assert (status, answer) == (400, b"its weights are gone: has the run been moved?\n")

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from exhibits import noise, observer, serving, small_gallery
+from exhibits import embedder, noise, serving, small_gallery
 from PIL import Image
 
 from care.explore import Gallery, fill_bank
@@ -248,7 +248,7 @@ def test_our_mistakes_are_printed_on_the_terminal_and_not_to_the_browser(capfd):
             raise ValueError("secret detail")
         return {"embedding": x.flatten(1)[:, :6]}
 
-    with serving(Gallery([fill_bank("a", observer(samples, embed=embed))])) as server:
+    with serving(Gallery([fill_bank("a", embedder(samples, embed=embed))])) as server:
         broken.append(True)
         status, _, answer = ask(server, "POST", "/answer", json.dumps({**QUESTION, "models": [0]}), JSON)
     assert status == 500

@@ -7,13 +7,13 @@ import time
 import numpy as np
 import pytest
 import torch
-from exhibits import CPU, PIXELS, matrix_of, noise, observer, small_gallery, some_rotation
+from exhibits import CPU, PIXELS, embedder, matrix_of, noise, small_gallery, some_rotation
 from scipy.linalg import expm
 
 from care.augment import PointPolicy, apply, identity, simclr
 from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
-from care.evaluate import Observer
+from care.evaluate import Embedder
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.explore import SLIDERS, Bank, Gallery, Offer, fill_bank
@@ -86,7 +86,7 @@ def test_numbers_are_those_of_the_retrieval(gallery):
     bank, queries = gallery.banks[0], torch.arange(12)
     labels = gallery.samples.labels
     views = torch.cat([changed_view(gallery.samples, int(image), PIXELS) for image in queries])
-    F_a = bank.observer.embed(views)["embedding"]
+    F_a = bank.embedder.embed(views)["embedding"]
     found = retrieval_measures(bank.F, queries, F_a, bank.hues, mean_hue(views), labels, K)
     for image in queries.tolist():
         seen = gallery.answer(image, CHANGES).models[0]
@@ -145,7 +145,7 @@ def test_a_rotation_that_was_not_fitted_to_a_change_says_so():
     generators = rotation.generators.clone()
     generators[IMAGE_NAMES.index("flip")] = 0
     rotation = dataclasses.replace(rotation, generators=generators)
-    seen = Gallery([fill_bank("a", observer(samples), rotation)], K)
+    seen = Gallery([fill_bank("a", embedder(samples), rotation)], K)
     assert "no generator for flip" in seen.answer(0, {"flip": 1.0}).models[0].caveats[0]
     assert seen.answer(0, {}).models[0].caveats == ()
 
@@ -155,9 +155,9 @@ def test_an_offer_embeds_when_it_is_chosen_and_then_answers_as_if_it_always_had(
 
     def fill(watch):
         filled.append(True)
-        return fill_bank("later", observer(samples, size=8, seed=1), watch=watch)
+        return fill_bank("later", embedder(samples, size=8, seed=1), watch=watch)
 
-    first = fill_bank("first", observer(samples))
+    first = fill_bank("first", embedder(samples))
     gallery = Gallery([first, Offer("later", simclr(8), fill)], K)
     assert [model.name for model in gallery.answer(3, CHANGES).models] == ["first"]
     gallery.embed(0)
@@ -165,14 +165,14 @@ def test_an_offer_embeds_when_it_is_chosen_and_then_answers_as_if_it_always_had(
     gallery.embed(1)
     gallery.embed(1)
     assert filled == [True]
-    whole = Gallery([first, fill_bank("later", observer(samples, size=8, seed=1))], K)
+    whole = Gallery([first, fill_bank("later", embedder(samples, size=8, seed=1))], K)
     assert gallery.answer(3, CHANGES).models == whole.answer(3, CHANGES).models
     assert gallery.answer(3, CHANGES, models=[1]).models == whole.answer(3, CHANGES).models[1:]
 
 
 def test_an_offer_of_other_images_is_refused():
     gallery = Gallery(
-        [fill_bank("a", observer(noise())), Offer("b", simclr(8), lambda _: fill_bank("b", observer(noise())))]
+        [fill_bank("a", embedder(noise())), Offer("b", simclr(8), lambda _: fill_bank("b", embedder(noise())))]
     )
     with pytest.raises(ValueError, match="a and b were given different images"):
         gallery.embed(1)
@@ -198,8 +198,8 @@ def test_the_picture_is_the_augmented_one(gallery):
 def test_models_that_see_different_parts_of_a_picture_each_get_their_own():
     """One sees all 12 × 12 pixels, the other the central 6 × 6, as they are: a slice."""
     samples, half = noise(), dataclasses.replace(simclr(6), center=0.5)
-    small = dataclasses.replace(observer(samples, size=6, seed=1), policy=half)
-    both = Gallery([fill_bank("half", small, note="A note."), fill_bank("whole", observer(samples))], K)
+    small = dataclasses.replace(embedder(samples, size=6, seed=1), policy=half)
+    both = Gallery([fill_bank("half", small, note="A note."), fill_bank("whole", embedder(samples))], K)
     F = embedded(samples.inputs[:, :, 3:9, 3:9] / 255, 6, 1)
     z = embedded(changed_view(samples, 7, PIXELS)[:, :, 3:9, 3:9], 6, 1)[0]
     answer = both.answer(7, CHANGES)
@@ -227,8 +227,8 @@ def test_answers_are_json_without_nan(gallery):
 
 def test_a_bank_does_not_depend_on_the_batches():
     reported = []
-    at_once = fill_bank("a", observer(noise()))
-    parts = fill_bank("a", observer(noise(), batch_size=7), watch=lambda *words: reported.append(words))
+    at_once = fill_bank("a", embedder(noise()))
+    parts = fill_bank("a", embedder(noise(), batch_size=7), watch=lambda *words: reported.append(words))
     torch.testing.assert_close(parts.F, at_once.F)
     torch.testing.assert_close(parts.hues.angle, at_once.hues.angle)
     assert reported[-1] == ("embedding by a", 40, 40)
@@ -238,14 +238,14 @@ def test_a_bank_does_not_depend_on_the_batches():
 @pytest.mark.usefixtures("unchecked")
 def test_what_cannot_be_explored_is_said():
     samples = noise()
-    bank = fill_bank("a", observer(samples))
+    bank = fill_bank("a", embedder(samples))
     clouds = Samples(torch.randn(30, 8, 3), torch.zeros(30, dtype=torch.long), ("c",), name="clouds")
     with pytest.raises(ValueError, match="only images can be explored, and clouds holds point clouds"):
-        fill_bank("a", Observer(lambda x: {"mean": x.mean(1)}, clouds, PointPolicy(), "rotations", CPU))
+        fill_bank("a", Embedder(lambda x: {"mean": x.mean(1)}, clouds, PointPolicy(), "rotations", CPU))
     with pytest.raises(ValueError, match="a and b were given different images"):
-        Gallery([bank, fill_bank("b", observer(noise()))])
+        Gallery([bank, fill_bank("b", embedder(noise()))])
     with pytest.raises(ValueError, match="the learned rotation of a is of 9 dimensions, and its embeddings have 6"):
-        fill_bank("a", observer(samples), some_rotation(d=9))
+        fill_bank("a", embedder(samples), some_rotation(d=9))
     with pytest.raises(ValueError, match="none of the models has embedded the images"):
         Gallery([Offer("b", simclr(8), lambda _: bank)])
     for k in (0, 40):
@@ -271,7 +271,7 @@ def test_ten_thousand_images_are_answered_within_100_ms():
     samples = Samples(pixels, torch.arange(n) % 10, tuple("abcdefghij"))
     network = SmallResNet()
     network = torch.nn.Sequential(network, torch.nn.Linear(network.num_features, d)).eval().requires_grad_(False)
-    observed = observer(samples, size=32, embed=lambda x: {"embedding": network(x)})
+    observed = embedder(samples, size=32, embed=lambda x: {"embedding": network(x)})
     F = torch.nn.functional.normalize(torch.randn(n, d, generator=generator))
     hues = Hues(torch.rand(n, generator=generator), torch.rand(n, generator=generator))
     gallery = Gallery([Bank("a", observed, observed.policy, F, hues, some_rotation(d, m=64))])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from care.cli import load_command
-from care.cli.training import configuration
+from care.cli.train_setup import configuration
 from care.data import load
 from care.objective.registry import REGISTERED, find
 from care.train import Config, distributed, recommended_config

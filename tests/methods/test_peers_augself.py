@@ -9,7 +9,7 @@ from torch import nn
 from care.augment import PointPolicy, coordinates, hue_only, relative, simclr
 from care.augment.coordinates import IMAGE_NAMES
 from care.augment.points import rotation_from_quaternion
-from care.methods.standardized import drawn_coordinates
+from care.methods.scaled_parameters import drawn_coordinates
 from losses import literal
 from methods.peers import CLOUDS, features_of, passed, peer_of, planted
 from objective.small import BATCH, build, drawn, noise, small

@@ -9,7 +9,7 @@ from scipy.stats import norm, vonmises
 from care.augment import simclr
 from care.augment.coordinates import IMAGE_NAMES
 from care.losses import gaussian_bins, von_mises_bins
-from care.methods.standardized import drawn_coordinates
+from care.methods.scaled_parameters import drawn_coordinates
 from losses import literal
 from methods.peers import CLOUDS, features_of, peer_of, planted
 from objective.small import BATCH, build, drawn, noise, small

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from care.augment import simclr
-from care.methods.standardized import drawn_coordinates
+from care.methods.scaled_parameters import drawn_coordinates
 from losses import literal
 from methods.peers import CLOUDS, features_of, passed, peer_of, planted
 from objective.small import BATCH, build, drawn, noise

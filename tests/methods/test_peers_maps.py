@@ -5,7 +5,7 @@ import torch
 
 from care.augment import simclr
 from care.losses import mapped
-from care.methods.standardized import drawn_coordinates
+from care.methods.scaled_parameters import drawn_coordinates
 from losses import literal
 from methods.peers import CLOUDS, peer_of, planted
 from objective.small import BATCH, build, drawn, noise, small

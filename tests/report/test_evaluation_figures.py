@@ -9,8 +9,8 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
 from care.report.differences import differences_figure
-from care.report.look import GOOD, model_colors, spread, wrapped
 from care.report.responses import response_figure
+from care.report.style import GOOD, model_colors, spread, wrapped
 from care.report.wahba import wahba_figure
 
 ODD = ["a$x$b", "_under_score", "<tag> & co", r"back\$slash"]

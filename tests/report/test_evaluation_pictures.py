@@ -11,10 +11,10 @@ from matplotlib.patches import StepPatch
 from matplotlib.text import Text
 
 from care.report.cosines import cosine_figure, positive_cosine_figure
-from care.report.look import model_colors
 from care.report.neighbors import neighbors_figure
 from care.report.responses import response_figure
 from care.report.spectrum import spectrum_figure
+from care.report.style import model_colors
 
 ODD = ["a$x$b", "_under_score", "<tag> & co", "plain"]
 

@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from care.report import neighbors_figure
-from care.report.look import GOOD
+from care.report.style import GOOD
 
 
 def texts(ax):

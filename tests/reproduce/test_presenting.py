@@ -19,8 +19,8 @@ from care.reproduce import (
     SCALES,
     STUDIES,
     Outcome,
-    Workshop,
-    carry_out_all,
+    Runner,
+    run_trials,
     scale_named,
     study_named,
     write_reproduction,
@@ -33,10 +33,10 @@ from care.reproduce.trial import find_outcome
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
     """A real outcome on images, and one on point clouds."""
-    folder = tmp_path_factory.mktemp("workshop")
-    workshop = Workshop(folder / "runs", folder / "kept", device="cpu")
+    folder = tmp_path_factory.mktemp("runner")
+    runner = Runner(folder / "runs", folder / "kept", device="cpu")
     trials = [STUDIES[name].trials(SCALES["smoke"])[0] for name in ("wahba", "proteins")]
-    return dict(zip(("images", "clouds"), carry_out_all(trials, workshop, lambda *words: None), strict=True))
+    return dict(zip(("images", "clouds"), run_trials(trials, runner, lambda *words: None), strict=True))
 
 
 def planted(outcome, trial, probe):
@@ -165,8 +165,8 @@ def test_every_form_is_measured_in_every_group(tmp_path):
     """One real training on clouds: its own group is the one that it was trained for."""
     trials = [t for t in STUDIES["groups"].trials(scale_named("smoke")) if t.label == "chains: CARE, symplectic"]
     assert [t.config.seed for t in trials] == [0, 1]
-    workshop = Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu")
-    outcomes = carry_out_all(trials[:1], workshop, lambda *words: None)
+    runner = Runner(tmp_path / "runs", tmp_path / "kept", device="cpu")
+    outcomes = run_trials(trials[:1], runner, lambda *words: None)
     presented = STUDIES["groups"].present(outcomes)
     shown = dict(zip(presented.header, presented.rows[0], strict=True))
     assert shown["held-out ratio, own group"] == shown["in Sp"] != shown["in SO"]

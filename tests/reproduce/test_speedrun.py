@@ -6,18 +6,18 @@ import time
 import pytest
 
 from care.evaluate import Evaluation
-from care.reproduce import SCALES, STUDIES, Workshop, carry_out_all
+from care.reproduce import SCALES, STUDIES, Runner, run_trials
 from care.reproduce.studies import speedrun
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """The smallest of it, in a workshop that was opened a minute ago; and when it was done."""
-    folder = tmp_path_factory.mktemp("workshop")
+    """The smallest of it, in a runner that was opened a minute ago; and when it was done."""
+    folder = tmp_path_factory.mktemp("runner")
     opened = time.perf_counter() - 60
-    workshop = Workshop(folder / "runs", folder / "kept", device="cpu", opened=opened)
-    [outcome] = carry_out_all(STUDIES["speedrun"].trials(SCALES["smoke"]), workshop, lambda *words: None)
-    return outcome, workshop, time.perf_counter() - opened
+    runner = Runner(folder / "runs", folder / "kept", device="cpu", opened=opened)
+    [outcome] = run_trials(STUDIES["speedrun"].trials(SCALES["smoke"]), runner, lambda *words: None)
+    return outcome, runner, time.perf_counter() - opened
 
 
 def planted(outcome, views, seconds, probe, knn):
@@ -34,11 +34,11 @@ def test_the_clock_runs_from_the_opening_to_the_weights(trained):
 
 
 def test_what_was_stopped_has_no_time_from_the_start(trained, tmp_path):
-    outcome, workshop, _ = trained
+    outcome, runner, _ = trained
     slug = outcome.trial.slug
-    (workshop.kept / f"{slug}.json").unlink()
-    (workshop.runs / slug / "model.safetensors").unlink()  # as if it was stopped after its last checkpoint
-    [again] = carry_out_all([outcome.trial], workshop, lambda *words: None)
+    (runner.kept / f"{slug}.json").unlink()
+    (runner.runs / slug / "model.safetensors").unlink()  # as if it was stopped after its last checkpoint
+    [again] = run_trials([outcome.trial], runner, lambda *words: None)
     assert again.made["seconds_from_start"] is None
     presented = speedrun.present([again])
     assert presented.rows[0][1:3] == ["–", "–"]

@@ -9,10 +9,10 @@ import pytest
 from care.data import write_store
 from care.data.readers import Example, Source
 from care.evaluate import Settings, measure_transfer
-from care.evaluate.observer import features_of
+from care.evaluate.embedder import features_of
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, load_pretrained
-from care.reproduce import Trial, Workshop, carry_out_all, not_there
+from care.reproduce import Runner, Trial, not_there, run_trials
 from care.reproduce.presentation import cell, compared
 from care.reproduce.transferring import is_there
 from care.reproduce.trial import find_outcome
@@ -37,7 +37,7 @@ def colored(folder, splits):
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory):
+def runner(tmp_path_factory):
     """A trained trial that asks for two data sets, of which one is there."""
     root = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
@@ -46,13 +46,13 @@ def workshop(tmp_path_factory):
         small_data(root / "noise")
         colored(root / "levels", {"train": 60, "test": 120})
         trial = Trial("SimCLR", small_config("noise", epochs=1, device="cpu"), MEASURES, ("levels", "later"))
-        shop = Workshop(root / "runs", root / "kept", device="cpu")
-        (outcome,) = carry_out_all([trial], shop, nothing)
+        shop = Runner(root / "runs", root / "kept", device="cpu")
+        (outcome,) = run_trials([trial], shop, nothing)
         yield root, shop, trial, outcome
 
 
-def test_it_is_what_the_measure_finds_of_the_saved_encoder(workshop):
-    _, shop, trial, outcome = workshop
+def test_it_is_what_the_measure_finds_of_the_saved_encoder(runner):
+    _, shop, trial, outcome = runner
     model = load_pretrained(str(shop.runs / trial.slug))
     again = measure_transfer(
         lambda x: features_of(model.embed(x)), ["levels"], policy_for("cifar10", 16), tasks=20, few_labels=False
@@ -67,8 +67,8 @@ def test_it_is_what_the_measure_finds_of_the_saved_encoder(workshop):
     assert (shop.runs / trial.slug / "transfer" / "transfer.json").exists()
 
 
-def test_it_is_kept_beside_the_evaluation_and_makes_no_other_trial(workshop):
-    _, shop, trial, outcome = workshop
+def test_it_is_kept_beside_the_evaluation_and_makes_no_other_trial(runner):
+    _, shop, trial, outcome = runner
     record = json.loads((shop.kept / f"{trial.slug}.json").read_text())
     assert record["transfer"]["data"]["levels"]["test_images"] == 120
     assert "levels" not in json.dumps(record["measures"])
@@ -79,8 +79,8 @@ def test_it_is_kept_beside_the_evaluation_and_makes_no_other_trial(workshop):
     assert found.value("transfer to levels", "all labels") == pytest.approx(accuracy, rel=1e-5)
 
 
-def test_tables_have_it_in_percent_or_a_dash(workshop):
-    *_, outcome = workshop
+def test_tables_have_it_in_percent_or_a_dash(runner):
+    *_, outcome = runner
     percent = 100 * outcome.value("transfer to levels", "all labels")
     assert cell([outcome], ("transfer to levels", "all labels")) == f"{percent:.2f}"
     assert cell([outcome], ("transfer to later", "all labels")) == "–"
@@ -88,8 +88,8 @@ def test_tables_have_it_in_percent_or_a_dash(workshop):
     assert words.startswith("Levels: SimCLR +0 points")
 
 
-def test_every_image_is_embedded_once_and_what_came_since_is_added_without_training(workshop, monkeypatch):
-    root, shop, trial, _ = workshop
+def test_every_image_is_embedded_once_and_what_came_since_is_added_without_training(runner, monkeypatch):
+    root, shop, trial, _ = runner
     assert not_there([trial, trial]) == ["later"]
     colored(root / "later", {"train": 40, "val": 30})
     assert is_there("later")
@@ -105,20 +105,20 @@ def test_every_image_is_embedded_once_and_what_came_since_is_added_without_train
         return original(self, inputs)
 
     monkeypatch.setattr(PretrainedModel, "embed", embed)
-    (outcome,) = carry_out_all([trial], shop, watch)
+    (outcome,) = run_trials([trial], shop, watch)
     assert not [stage for stage in watched if stage.startswith("training")]
     assert sum(seen) == 60 + 120 + 40 + 30
     assert outcome.value("transfer to later", "all labels") is not None
-    (again,) = carry_out_all([trial], shop, watch)
+    (again,) = run_trials([trial], shop, watch)
     assert sum(seen) == 60 + 120 + 40 + 30
     assert again.value("transfer to later", "all labels") == pytest.approx(
         outcome.value("transfer to later", "all labels"), rel=1e-5
     )
 
 
-def test_a_registered_data_set_is_there_with_all_splits_of_the_protocol(workshop):
+def test_a_registered_data_set_is_there_with_all_splits_of_the_protocol(runner):
     """Flowers-102 has a split to choose the penalty on: without it the transfer would be another."""
-    root, *_ = workshop
+    root, *_ = runner
     assert is_there("shapes")
     colored(root / "flowers102", {"train": 5, "test": 5})
     assert not is_there("flowers102")

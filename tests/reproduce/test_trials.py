@@ -17,7 +17,7 @@ from care.evaluate import Settings
 from care.evaluate.comparison.quantities import ACTED_ON
 from care.methods.simclr import SimCLRSettings
 from care.objective import setting
-from care.reproduce import SCALES, STUDIES, Trial, Workshop, carry_out_all
+from care.reproduce import SCALES, STUDIES, Runner, Trial, run_trials
 from care.reproduce.trial import find_outcome
 from care.train import default_config
 
@@ -46,17 +46,17 @@ def test_a_trial_has_the_same_name_however_it_is_computed():
 
 @pytest.fixture(scope="module")
 def carried_out(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("workshop")
-    workshop = Workshop(folder / "runs", folder / "kept", device="cpu")
+    folder = tmp_path_factory.mktemp("runner")
+    runner = Runner(folder / "runs", folder / "kept", device="cpu")
     trials = [trial("SimCLR", equivariance="none"), trial()]
-    return workshop, trials, carry_out_all(trials, workshop, nothing)
+    return runner, trials, run_trials(trials, runner, nothing)
 
 
 def test_what_is_done_is_found_and_not_done_again(carried_out):
-    workshop, trials, outcomes = carried_out
-    weights = [workshop.runs / t.slug / "model.safetensors" for t in trials]
+    runner, trials, outcomes = carried_out
+    weights = [runner.runs / t.slug / "model.safetensors" for t in trials]
     written = [file.stat().st_mtime_ns for file in weights]
-    again = carry_out_all(trials, workshop, nothing)
+    again = run_trials(trials, runner, nothing)
     assert [file.stat().st_mtime_ns for file in weights] == written
     for old, new in zip(outcomes, again, strict=True):
         assert new.trial.label == old.trial.label
@@ -68,14 +68,14 @@ def test_what_is_done_is_found_and_not_done_again(carried_out):
 
 
 def test_one_training_may_have_two_names(carried_out):
-    workshop, trials, _ = carried_out
-    again = carry_out_all([trials[1], dataclasses.replace(trials[1], label="the same")], workshop, nothing)
+    runner, trials, _ = carried_out
+    again = run_trials([trials[1], dataclasses.replace(trials[1], label="the same")], runner, nothing)
     assert [outcome.trial.label for outcome in again] == ["CARE", "the same"]
 
 
 def test_what_is_kept_suffices_without_the_runs(carried_out, tmp_path):
-    workshop, trials, outcomes = carried_out
-    elsewhere = dataclasses.replace(workshop, runs=tmp_path / "none")
+    runner, trials, outcomes = carried_out
+    elsewhere = dataclasses.replace(runner, runs=tmp_path / "none")
     found = elsewhere.find(trials[1])
     assert found is not None
     assert found.run is None
@@ -89,11 +89,11 @@ def test_what_is_kept_suffices_without_the_runs(carried_out, tmp_path):
 
 
 def test_a_trained_run_is_evaluated_without_training_it_again(carried_out):
-    workshop, trials, _ = carried_out
-    kept, weights = workshop.kept / f"{trials[0].slug}.json", workshop.runs / trials[0].slug / "model.safetensors"
+    runner, trials, _ = carried_out
+    kept, weights = runner.kept / f"{trials[0].slug}.json", runner.runs / trials[0].slug / "model.safetensors"
     before, written = json.loads(kept.read_text()), weights.stat().st_mtime_ns
     kept.unlink()
-    carry_out_all(trials[:1], workshop, nothing)
+    run_trials(trials[:1], runner, nothing)
     after = json.loads(kept.read_text())
     assert weights.stat().st_mtime_ns == written
     assert {**after["evaluation"], "seconds": 0} == {**before["evaluation"], "seconds": 0}
@@ -106,9 +106,9 @@ def test_a_trial_of_a_split_embedding_is_measured_under_the_augmentations_of_the
     own = default_config("shapes", **tiny, equivariance="care")
     measures = Settings(images=40, augmentations=1, probe="none", logistic=False)
     other = Trial("CARE", default_config("shapes", **tiny, equivariance="split", equivariant_dim=4), measures)
-    workshop = Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu")
+    runner = Runner(tmp_path / "runs", tmp_path / "kept", device="cpu")
     assert own.measured_policy == "color_only"
-    (measured,) = (outcome.evaluation for outcome in carry_out_all([other], workshop, nothing))
+    (measured,) = (outcome.evaluation for outcome in run_trials([other], runner, nothing))
     assert measured.record["about"]["policy"] == "cifar10"
     families = {"all", "crop", "flip", "color", "gray", "blur", "hue"}
     assert set(measured.measurement("equivariant").families) == families
@@ -116,49 +116,49 @@ def test_a_trial_of_a_split_embedding_is_measured_under_the_augmentations_of_the
 
 def test_a_longer_trial_goes_on_from_a_shorter_one(carried_out, tmp_path):
     """Of the trials that are done only one is the beginning of it, and what is done of that is not done again."""
-    workshop, _, outcomes = carried_out
+    runner, _, outcomes = carried_out
     longer, steps = trial(epochs=2), []
-    (workshop.runs / "foreign").mkdir()
-    (workshop.runs / "foreign" / "config.toml").write_text("of = 'another version'")
-    (workshop.runs / "foreign" / "model.safetensors").touch()
+    (runner.runs / "foreign").mkdir()
+    (runner.runs / "foreign" / "config.toml").write_text("of = 'another version'")
+    (runner.runs / "foreign" / "model.safetensors").touch()
 
     def watch(stage, done, total):
         if stage.startswith("training"):
             steps.append(done)
 
-    (outcome,) = carry_out_all([longer], workshop, watch)
+    (outcome,) = run_trials([longer], runner, watch)
     assert min(steps) == 5  # of 8, four of them in each epoch
     assert outcome.log[0] == outcomes[1].log[0]
-    (afresh,) = carry_out_all([longer], Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu"), nothing)
+    (afresh,) = run_trials([longer], Runner(tmp_path / "runs", tmp_path / "kept", device="cpu"), nothing)
     assert [record["loss"] for record in outcome.log] == [record["loss"] for record in afresh.log]
     assert outcome.value(ACTED_ON, "γ_f") == afresh.value(ACTED_ON, "γ_f")
 
 
 def test_a_trial_that_another_process_has_is_waited_for(carried_out, tmp_path):
     """The lock is held while the result is put in place by hand: nothing is trained here."""
-    workshop, trials, _ = carried_out
-    mine = Workshop(tmp_path / "runs", tmp_path / "kept", device="cpu")
+    runner, trials, _ = carried_out
+    mine = Runner(tmp_path / "runs", tmp_path / "kept", device="cpu")
     mine.runs.mkdir()
     mine.kept.mkdir()
     lock, kept = Lock(mine.runs / f".{trials[0].slug}.lock"), f"{trials[0].slug}.json"
 
     def finish():
-        (mine.kept / kept).write_bytes((workshop.kept / kept).read_bytes())
+        (mine.kept / kept).write_bytes((runner.kept / kept).read_bytes())
         lock.release()
 
     timer = threading.Timer(1.0, finish)
     timer.start()
-    assert carry_out_all(trials[:1], mine, nothing)[0].log
+    assert run_trials(trials[:1], mine, nothing)[0].log
     timer.join()
     assert not (mine.runs / trials[0].slug).exists()
 
 
 def test_damage_is_told_with_the_name_of_the_file(carried_out, tmp_path, unchecked):
-    workshop, trials, _ = carried_out
-    mine = Workshop(tmp_path / "runs", tmp_path / "kept")
+    runner, trials, _ = carried_out
+    mine = Runner(tmp_path / "runs", tmp_path / "kept")
     mine.kept.mkdir()
     file = mine.kept / f"{trials[0].slug}.json"
-    file.write_bytes((workshop.kept / file.name).read_bytes()[:-200])
+    file.write_bytes((runner.kept / file.name).read_bytes()[:-200])
     with pytest.raises(ValueError, match=f"{file.name} is damaged"):
         mine.find(trials[0])
 

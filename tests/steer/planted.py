@@ -8,9 +8,9 @@ from matplotlib.colors import hsv_to_rgb
 from care.augment import ImagePolicy, PointPolicy
 from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
-from care.evaluate import Observer
+from care.evaluate import Embedder
 from care.evaluate.retrieval.hue import mean_hue
-from care.steer import Evidence, LearnedRotation
+from care.steer import FitStatistics, LearnedRotation
 
 
 def unit(generator, n, d):
@@ -26,7 +26,7 @@ def evidence_of(F, F_a, theta, families, names=IMAGE_NAMES):
     """What `gather` would have found, had a model given these embeddings F [n, d] and F_a [V, n, d]."""
     V, n, d = F_a.shape
     kept = torch.arange(n).expand(V, n)
-    return Evidence(
+    return FitStatistics(
         output="embedding",
         names=names,
         center=1.0,
@@ -57,7 +57,7 @@ def planted_clouds(n, generator, size=1.0):
 
 def observer_of(embed, clouds, policy=None):
     samples = Samples(clouds, torch.full((len(clouds),), -1), ())
-    return Observer(lambda x: {"out": embed(x)}, samples, policy or PointPolicy(), "rotations", torch.device("cpu"))
+    return Embedder(lambda x: {"out": embed(x)}, samples, policy or PointPolicy(), "rotations", torch.device("cpu"))
 
 
 CLASSES = 4
@@ -95,4 +95,4 @@ def hue_rotation(turns=1.0):
 
 def color_observer(samples, embed=by_hue):
     policy = ImagePolicy(size=8, hue=0.25)
-    return Observer(lambda x: {"out": embed(x)}, samples, policy, "hues", torch.device("cpu"))
+    return Embedder(lambda x: {"out": embed(x)}, samples, policy, "hues", torch.device("cpu"))

@@ -24,9 +24,9 @@ def scores_of(rotation, embed=by_hue, hues=None):
     """Pictures of nearly the same hue, so that the shift can be decoded from the picture alone."""
     generator = torch.Generator().manual_seed(0)
     hues = 0.1 + 0.04 * torch.rand(N, generator=generator) if hues is None else hues
-    observer = color_observer(colored(hues), embed)
-    hue = [part for part in canonicalized_families(observer.policy) if part.name == "hue"]
-    return measure_canonicalization(observer, "out", rotation, hue)["hue"].scores
+    embedder = color_observer(colored(hues), embed)
+    hue = [part for part in canonicalized_families(embedder.policy) if part.name == "hue"]
+    return measure_canonicalization(embedder, "out", rotation, hue)["hue"].scores
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +66,9 @@ def test_a_rotation_that_the_encoder_does_not_follow_reveals_the_augmentation(mo
 
 
 def test_canonical_embeddings_are_those_of_the_clean_pictures(generator):
-    observer = color_observer(colored(torch.rand(600, generator=generator)))
-    a = next(p for p in measured_families(observer.policy, 1) if p.name == "hue").policy.sample(600, (8, 8), generator)
-    F, z = observer.clean()["out"], observer.augmented_each(a)["out"]
+    embedder = color_observer(colored(torch.rand(600, generator=generator)))
+    a = next(p for p in measured_families(embedder.policy, 1) if p.name == "hue").policy.sample(600, (8, 8), generator)
+    F, z = embedder.clean()["out"], embedder.augmented_each(a)["out"]
     assert (z - F).norm(dim=1).mean() > 0.3
     assert (canonicalize_rows(hue_rotation(), z, a) - F).norm(dim=1).max() < 0.02  # the colors are bytes
 

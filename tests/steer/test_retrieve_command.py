@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from care import data, steer
 from care.augment import PointPolicy, simclr
 from care.cli import app
-from care.cli.retrieved import image_policy
+from care.cli.retrieve_setup import image_policy
 from care.data import Samples
-from care.evaluate import Observer, Study
+from care.evaluate import Embedder, Study
 from care.evaluate.effects.families import Family
 from care.geometry import Euclidean
 from care.objective import policy_for
@@ -37,14 +37,14 @@ def run(tmp_path_factory):
     name = small_data(folder / "data")
     train(prepare(small_config(name, model="test_resnet", size=32, epochs=1), folder / "mine"))
     model, policy = load_pretrained(str(folder / "mine")), simclr(12)
-    observer = Observer(
+    embedder = Embedder(
         lambda x: {"embedding": model.embed(x)["embedding"]},
         data.load(name, "train"),
         policy,
         "simclr",
         torch.device("cpu"),
     )
-    evidence = steer.gather(observer, "embedding", [Family("all", policy, 4)])
+    evidence = steer.gather(embedder, "embedding", [Family("all", policy, 4)])
     (folder / "mine" / "steering").mkdir()
     steer.save(steer.fit_rotation(evidence), folder / "mine" / "steering" / "rotation.safetensors")
     return folder / "mine"
@@ -168,4 +168,4 @@ def test_point_clouds_have_no_pictures():
     with pytest.raises(ValueError, match="care retrieve is for images"):
         image_policy(study)
     with pytest.raises(ValueError, match="changes by name are for images"):
-        steer.augmentation_of(study.observer(clouds), {"hue": 0.1})
+        steer.augmentation_of(study.embedder(clouds), {"hue": 0.1})

@@ -18,21 +18,21 @@ K = 3
 
 
 @pytest.fixture
-def observer(generator):
+def embedder(generator):
     return color_observer(colored(torch.rand(200, generator=generator)))
 
 
-def taking(observer, rows):
-    return dataclasses.replace(observer, samples=observer.samples.take(rows))
+def taking(embedder, rows):
+    return dataclasses.replace(embedder, samples=embedder.samples.take(rows))
 
 
-def queried(observer, rows, make="hue=+0.2", rotation=None):
-    a, bank = augmentation_of(observer, read_changes(make)), bank_of(observer, "out")
-    return query_bank(bank, rows, taking(observer, rows), "out", rotation or hue_rotation(), a, K)
+def queried(embedder, rows, make="hue=+0.2", rotation=None):
+    a, bank = augmentation_of(embedder, read_changes(make)), bank_of(embedder, "out")
+    return query_bank(bank, rows, taking(embedder, rows), "out", rotation or hue_rotation(), a, K)
 
 
-def test_a_steered_query_finds_what_the_augmented_image_finds(observer):
-    found = queried(observer, torch.arange(40))
+def test_a_steered_query_finds_what_the_augmented_image_finds(embedder):
+    found = queried(embedder, torch.arange(40))
     means = {m: {way: found.mean(m, way).difference for way in (*WAYS, "chance")} for m in found.units}
     assert means["overlap"]["learned_rotation"] > 0.97  # the colors are bytes: two neighbors may be equally near
     assert means["overlap"]["identity"] < 0.1
@@ -46,8 +46,8 @@ def test_a_steered_query_finds_what_the_augmented_image_finds(observer):
     assert gain.difference == pytest.approx(means["overlap"]["learned_rotation"] - means["overlap"]["identity"])
 
 
-def test_a_wrong_rotation_finds_something_else(observer):
-    found = queried(observer, torch.arange(40), rotation=hue_rotation(turns=-1.0))
+def test_a_wrong_rotation_finds_something_else(embedder):
+    found = queried(embedder, torch.arange(40), rotation=hue_rotation(turns=-1.0))
     assert found.mean("overlap", "learned_rotation").difference < 0.1
 
 
@@ -94,11 +94,11 @@ def test_the_interval_of_the_hue_distance_is_that_of_its_weighted_mean(generator
     assert (interval.low, interval.high) == pytest.approx((low, high), abs=0.1 * (high - low))
 
 
-def test_an_image_from_outside_finds_what_it_would_find_from_inside(observer):
+def test_an_image_from_outside_finds_what_it_would_find_from_inside(embedder):
     """The last image, put behind the bank of the others: the same neighbors, and never itself."""
-    n, rows = len(observer.samples), torch.tensor([len(observer.samples) - 1])
-    inside = queried(observer, rows)
-    others, alone = taking(observer, torch.arange(n - 1)), taking(observer, rows)
+    n, rows = len(embedder.samples), torch.tensor([len(embedder.samples) - 1])
+    inside = queried(embedder, rows)
+    others, alone = taking(embedder, torch.arange(n - 1)), taking(embedder, rows)
     bank = bank_of(others, "out").followed_by(bank_of(alone, "out"))
     a = augmentation_of(alone, {"hue": 0.2})
     outside = query_bank(bank, rows, alone, "out", hue_rotation(), a, K)
@@ -107,15 +107,15 @@ def test_an_image_from_outside_finds_what_it_would_find_from_inside(observer):
         assert outside.found[way].max() < n - 1
 
 
-def test_without_a_class_there_is_no_precision(observer):
-    samples = dataclasses.replace(observer.samples, labels=torch.full((200,), -1))
-    found = queried(dataclasses.replace(observer, samples=samples), torch.arange(5))
+def test_without_a_class_there_is_no_precision(embedder):
+    samples = dataclasses.replace(embedder.samples, labels=torch.full((200,), -1))
+    found = queried(dataclasses.replace(embedder, samples=samples), torch.arange(5))
     assert set(found.units) == {"overlap", "hue_distance"}
 
 
-def test_queries_are_images_with_a_class(observer):
-    labels = torch.where(torch.arange(200) % 2 == 0, observer.samples.labels, -1)
-    bank = dataclasses.replace(bank_of(observer, "out"), labels=labels)
+def test_queries_are_images_with_a_class(embedder):
+    labels = torch.where(torch.arange(200) % 2 == 0, embedder.samples.labels, -1)
+    bank = dataclasses.replace(bank_of(embedder, "out"), labels=labels)
     rows = some_rows(bank, 50, seed=0)
     assert len(rows.unique()) == 50
     assert (labels[rows] >= 0).all()
@@ -125,31 +125,31 @@ def test_queries_are_images_with_a_class(observer):
     assert len(some_rows(dataclasses.replace(bank, labels=torch.full((200,), -1)), 1000, seed=0)) == 200
 
 
-def test_gray_queries_have_no_hue_to_be_near_to(observer):
-    result = result_of(observer, make="gray=1")
+def test_gray_queries_have_no_hue_to_be_near_to(embedder):
+    result = result_of(embedder, make="gray=1")
     assert "–" in result.table()
     json.dumps(result.to_json(), allow_nan=False)
 
 
 @pytest.mark.parametrize("make", ["hue=0", "x=0.3", "brightness=1", "flip=0"])
-def test_a_change_of_nothing_is_refused(observer, make):
+def test_a_change_of_nothing_is_refused(embedder, make):
     with pytest.raises(ValueError, match="these changes change nothing"):
-        augmentation_of(observer, read_changes(make))
+        augmentation_of(embedder, read_changes(make))
 
 
-def test_a_blur_has_the_kernel_of_the_policy(observer):
-    assert augmentation_of(observer, {"blur": 1.0}).kernel_size == observer.policy.kernel_size
+def test_a_blur_has_the_kernel_of_the_policy(embedder):
+    assert augmentation_of(embedder, {"blur": 1.0}).kernel_size == embedder.policy.kernel_size
 
 
-def result_of(observer, make="hue=+0.2"):
-    a = augmentation_of(observer, read_changes(make))
-    one, many = queried(observer, torch.tensor([7]), make), queried(observer, torch.arange(40), make)
-    notes = notes_on(hue_rotation(), observer.policy, a, "test")
+def result_of(embedder, make="hue=+0.2"):
+    a = augmentation_of(embedder, read_changes(make))
+    one, many = queried(embedder, torch.tensor([7]), make), queried(embedder, torch.arange(40), make)
+    notes = notes_on(hue_rotation(), embedder.policy, a, "test")
     return RetrievalResult("mine", "out", a.describe(0), "7", 200, K, 40, one, many, notes)
 
 
-def test_the_result_can_be_printed_and_written(observer):
-    result = result_of(observer)
+def test_the_result_can_be_printed_and_written(embedder):
+    result = result_of(embedder)
     text = str(result)
     assert "hue +0.200; 3 of 200 images, query 7" in text
     assert "the mean of 40 queries" in text
@@ -169,11 +169,11 @@ def test_the_result_can_be_printed_and_written(observer):
     assert record["one"]["overlap"]["learned_rotation"]["low"] is None
 
 
-def test_the_notes_say_what_the_rotation_was_not_fitted_to(observer):
-    unchanged = observer.policy.unchanged(1, (8, 8))
+def test_the_notes_say_what_the_rotation_was_not_fitted_to(embedder):
+    unchanged = embedder.policy.unchanged(1, (8, 8))
 
     def notes(split="test", **changes):
-        return " ".join(notes_on(hue_rotation(), observer.policy, changed(unchanged, changes), split))
+        return " ".join(notes_on(hue_rotation(), embedder.policy, changed(unchanged, changes), split))
 
     assert notes(hue=0.2) == ""
     assert "no generator for brightness" in notes(brightness=1.2)

@@ -61,13 +61,13 @@ def test_procrustes_is_that_of_measure():
     """On an encoder that rotations do not quite rotate: the same predictions as those of `care.measure`'s geometry."""
     generator = torch.Generator().manual_seed(0)
     bent = lambda x: embed(x + 0.3 * x.square())  # noqa: E731
-    observer = observer_of(bent, planted_clouds(60, generator))
-    found = steered(observer, observer).families[ALL]
-    F = observer.clean()["out"]
+    embedder = observer_of(bent, planted_clouds(60, generator))
+    found = steered(embedder, embedder).families[ALL]
+    F = embedder.clean()["out"]
     a = MEASURED[0].draw((4,), derive(0, "steered"))
     b = MEASURED[0].draw_second((4,), derive(0, "steered"))
     for i in range(4):
-        F_a, F_b, F_ba = (observer.augmented(*p)["out"] for p in ((a[i],), (b[i],), (a[i], b[i])))
+        F_a, F_b, F_ba = (embedder.augmented(*p)["out"] for p in ((a[i],), (b[i],), (a[i], b[i])))
         predicted = crossfit_predictions(F, crossfit_rotations(F, F_a))
         ratio = relative_error(predicted, F, F_a, "SO").item()
         assert found.heldout_ratio["procrustes"].values[i] == pytest.approx(ratio, rel=1e-4)
@@ -116,13 +116,13 @@ def test_augmentations_that_were_not_fitted_are_measured():
         return embed(clouds)
 
     generator = torch.Generator().manual_seed(0)
-    observer = observer_of(noting, planted_clouds(30, generator))
+    embedder = observer_of(noting, planted_clouds(30, generator))
     families = [Family(ALL, PointPolicy(), 12)]  # equally many, so that equal seeds would draw the same
     seen.append(set())
-    evidence = gather(observer, "out", families)
+    evidence = gather(embedder, "out", families)
     seen.append(set())
     predictor = fit_predictor(evidence, steps=1)
-    measure_rotation(observer, "out", families, fit_rotation(evidence), predictor, "planted")
+    measure_rotation(embedder, "out", families, fit_rotation(evidence), predictor, "planted")
     assert len(seen[0]) == 13
     assert len(seen[1]) > 13
     assert len(seen[0] & seen[1]) == 1
@@ -138,12 +138,12 @@ def test_an_invariant_encoder_is_said_to_be_one(scale):
         angles = clouds[:, 3:] @ clouds[:, :3].mT / clouds[:, :1].square().sum(2, keepdim=True)
         return torch.nn.functional.normalize((100 * angles[:, 0]).round())
 
-    observer = observer_of(invariant, planted_clouds(30, generator), PointPolicy(scale=scale))
+    embedder = observer_of(invariant, planted_clouds(30, generator), PointPolicy(scale=scale))
     families = [Family(ALL, PointPolicy(scale=scale), 6)]
-    evidence = gather(observer, "out", families)
+    evidence = gather(embedder, "out", families)
     rotation = fit_rotation(evidence)
     assert rotation.generators.isfinite().all()
-    result = measure_rotation(observer, "out", families, rotation, fit_predictor(evidence, steps=1), "planted")
+    result = measure_rotation(embedder, "out", families, rotation, fit_predictor(evidence, steps=1), "planted")
     assert not result.reacts
     assert "the model hardly reacts" in str(result)
     json.dumps(result.to_json(), allow_nan=False)
@@ -182,21 +182,21 @@ def test_what_is_the_whole_policy_is_not_drawn_twice():
 
 
 def counting(clouds):
-    """An observer, and a list that gets an entry for every time that it embeds all of its clouds."""
+    """An embedder, and a list that gets an entry for every time that it embeds all of its clouds."""
     calls = []
     return observer_of(lambda x: calls.append(len(x)) or embed(x), clouds), calls
 
 
 def test_every_augmentation_is_embedded_once(generator):
     """Also those that the basis is computed from, and for two rotations no more often than for one."""
-    observer, calls = counting(planted_clouds(30, generator))
-    evidence = gather(observer, "out", [Family(ALL, PointPolicy(), 20)], rank=6)
+    embedder, calls = counting(planted_clouds(30, generator))
+    evidence = gather(embedder, "out", [Family(ALL, PointPolicy(), 20)], rank=6)
     assert len(calls) == 1 + 20
     rotation, predictor = fit_rotation(evidence), fit_predictor(evidence, steps=1)
     counts, results = [], []
     for rotations in ({"one": rotation}, {"one": rotation, "two": rotation}):
         calls.clear()
-        results += measure_rotations(observer, "out", MEASURED, rotations, predictor)
+        results += measure_rotations(embedder, "out", MEASURED, rotations, predictor)
         counts.append(len(calls))
     assert counts[0] == counts[1]
     assert [result.model for result in results] == ["one", "one", "two"]

@@ -155,7 +155,7 @@ class TestHowMuchIsMeasured:
     def test_batches_are_smaller_where_pictures_are_larger(self):
         sizes = [
             self.monitor(policy=policy)
-            ._observer(lambda x: {}, self.monitor()._tested, torch.device("cpu"))
+            ._embedder(lambda x: {}, self.monitor()._tested, torch.device("cpu"))
             .rows_at_once
             for policy in (simclr(32), mocov2(224))
         ]

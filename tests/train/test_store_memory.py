@@ -13,7 +13,7 @@ from care.augment import simclr
 from care.bench.loader import own_memory
 from care.data import batches, open_store, place, write_store
 from care.data.readers import Example, Source
-from care.evaluate.observer import Observer
+from care.evaluate.embedder import Embedder
 from care.train import loop, prepare
 
 ROWS, SIDE = 640, 256  # 126 MB in eight shards
@@ -65,8 +65,8 @@ def test_neither_training_nor_evaluating_copies_the_store(data, tmp_path):
     assert seen == 2 * sum(row % 200 for row in range(ROWS))
     assert grown[0] < MEGABYTES / 2
     policy, cpu = simclr(16), torch.device("cpu")
-    observer = Observer(lambda inputs: {"mean": inputs.mean((2, 3))}, open_store(data / "train"), policy, "", cpu)
+    embedder = Embedder(lambda inputs: {"mean": inputs.mean((2, 3))}, open_store(data / "train"), policy, "", cpu)
     with watched() as grown:
-        found = observer.clean()["mean"]
+        found = embedder.clean()["mean"]
     assert torch.allclose(255 * found[:, 0], torch.arange(ROWS) % 200 * 1.0, atol=0.5)
     assert grown[0] < MEGABYTES / 2

@@ -14,7 +14,7 @@ import pytest
 import torch
 from small import same_state, small_config
 
-from care.cli.training import configuration
+from care.cli.train_setup import configuration
 from care.data import batches
 from care.train import Progress, distributed, loop, prepare, train
 from care.train.job import load_samples

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from care.bench.augmenting import measure_augmenting
 from care.bench.loader import measure_loader
+from care.bench.messages import Say, silent, under
 from care.bench.methods import check_methods, measure_methods
 from care.bench.photos import check_networks, measure_photos
 from care.bench.results import Report, Table, headline
-from care.bench.saying import Say, silent, under
 from care.bench.scaling import measure_scaling, measure_start
 from care.bench.settings import Settings, default_settings
 from care.bench.training import measure_training

@@ -11,8 +11,8 @@ from care.augment import ImagePolicy, apply, can_fuse
 from care.augment.apply import augment_images
 from care.bench.baseline import pictures, torchvision_transform
 from care.bench.clock import time_calls
+from care.bench.messages import Say, then_measuring, under
 from care.bench.results import Row, Table
-from care.bench.saying import Say, then_measuring, under
 from care.bench.settings import Settings
 from care.objective import policy_for
 from care.train.graph import CALLS_BEFORE_CAPTURE, Graph

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from care.bench.clock import synchronize
-from care.bench.feeding import NOTE as WAITING
-from care.bench.feeding import FedStep, Stream, full_batches
+from care.bench.data_waiting import NOTE as WAITING
+from care.bench.data_waiting import FedStep, Stream, full_batches
+from care.bench.messages import Say, under
 from care.bench.results import Row, Table
-from care.bench.saying import Say, under
 from care.bench.settings import Settings
 from care.bench.streaming import measure_streaming
 from care.data import Samples, batches, open_store, write_store

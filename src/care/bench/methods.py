@@ -5,8 +5,8 @@ import math
 from typing import Any
 
 from care.bench.clock import time_calls
+from care.bench.messages import Say, then_measuring, under
 from care.bench.results import Row, Table
-from care.bench.saying import Say, then_measuring, under
 from care.bench.settings import Settings
 from care.bench.training import build_step, building, peak_memory, warmup_calls
 from care.objective.registry import REGISTERED

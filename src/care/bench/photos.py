@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from care.bench.clock import Timing
-from care.bench.feeding import NOTE as WAITING
-from care.bench.feeding import FedStep
-from care.bench.limit import peak_flops
+from care.bench.data_waiting import NOTE as WAITING
+from care.bench.data_waiting import FedStep
+from care.bench.messages import Say, under
 from care.bench.phases import phase_seconds
 from care.bench.results import Row, Table
-from care.bench.saying import Say, under
+from care.bench.roofline import peak_flops
 from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.streaming import FILES, WRITERS, endless, note, photo_sources, rate
 from care.bench.training import peak_memory, step_row

@@ -6,7 +6,7 @@ import time
 from functools import partial
 
 from care.bench.clock import synchronize
-from care.bench.saying import Say
+from care.bench.messages import Say
 from care.bench.scaling_processes import scaling
 from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.training import build_step, building

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from care.bench.messages import Say, under
 from care.bench.results import Row, Table
-from care.bench.saying import Say, under
 from care.bench.settings import Settings
 
 PAUSE = 0.05

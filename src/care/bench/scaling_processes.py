@@ -17,9 +17,9 @@ import torch
 import torch.distributed as dist
 
 from care.bench.clock import BLOCKS, seconds_of, time_calls
-from care.bench.limit import similarity_seconds
+from care.bench.messages import Say, then_measuring
 from care.bench.phases import phase_seconds
-from care.bench.saying import Say, then_measuring
+from care.bench.roofline import similarity_seconds
 from care.bench.scaling_links import Fabric, fitted
 from care.bench.scaling_model import Workload, simulate
 from care.bench.scaling_simulated import workload

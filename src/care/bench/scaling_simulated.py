@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from care.bench.clock import time_calls
-from care.bench.limit import similarity_seconds
+from care.bench.messages import Say, then_measuring
 from care.bench.phases import phase_seconds
 from care.bench.results import Report, Row, Table
-from care.bench.saying import Say, then_measuring
+from care.bench.roofline import similarity_seconds
 from care.bench.scaling_links import Fabric
 from care.bench.scaling_model import FORWARD_SHARE, Simulated, Workload, layers_of, simulate
 from care.bench.settings import CARE_SETTINGS, Settings

@@ -14,9 +14,9 @@ import torch
 from PIL import Image
 
 from care.bench.clock import time_calls
-from care.bench.feeding import FedStep, Stream, full_batches
+from care.bench.data_waiting import FedStep, Stream, full_batches
+from care.bench.messages import Say, under
 from care.bench.results import Row
-from care.bench.saying import Say, under
 from care.bench.settings import Settings
 from care.data import Samples, batches
 from care.data.pool import cores_of_this_process

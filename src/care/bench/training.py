@@ -11,10 +11,10 @@ import torch
 
 from care.bench.baseline import MOST_WORKERS, Baseline
 from care.bench.clock import Timing, synchronize, time_calls
-from care.bench.limit import peak_flops, similarity_seconds, step_flops
+from care.bench.messages import Say, then_measuring, under
 from care.bench.phases import phase_seconds
 from care.bench.results import Row, Table
-from care.bench.saying import Say, then_measuring, under
+from care.bench.roofline import peak_flops, similarity_seconds, step_flops
 from care.bench.settings import CARE_SETTINGS, METHODS, Settings
 from care.train import Config, distributed
 from care.train.arithmetic import cudnn_benchmark

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 import care
-from care.cli.mistakes import MISTAKE, print_error
+from care.cli.errors import MISTAKE, print_error
 
 # Command → (module and attribute, line in `care --help`). Only the command that is called is imported: torch takes
 # seconds to load, and help, errors and shell completion should not wait for it.

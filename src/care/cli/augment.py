@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.options import PRESETS
-from care.cli.saving import claim_file
+from care.cli.outputs import claim_file
 
 
 def augment(

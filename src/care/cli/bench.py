@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from care.atomic_files import make_folder, write_atomically
-from care.cli.mistakes import users_input
-from care.cli.saving import claim_file
+from care.cli.errors import users_input
+from care.cli.outputs import claim_file
 from care.cli.simulation import drawn, simulation
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
+from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
-from care.cli.saving import claim_folder, save_figures
 from care.tables import visible
 
 

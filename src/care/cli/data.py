@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from care.cli.declared import keys
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.rate import say, showing_rate
+from care.cli.static_settings import keys
 from care.tables import visible
 
 STOPPED = 75  # by Ctrl-C; what was done so far is kept
@@ -69,7 +69,7 @@ def prepare(
 
     Example: [bold]care data prepare cifar10 --from downloads/[/bold]
     """
-    from care.cli.preparing import allowed, list_skipped, prepare_split, prepared
+    from care.cli.prepare_data import allowed, list_skipped, prepare_split, prepared
     from care.data import registry
     from care.data.store import SKIPPED
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from care.atomic_files import make_folder, write_atomically
-from care.cli.ending import ending_in_one_line
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
+from care.cli.interrupts import ending_in_one_line
 from care.cli.progress import progress_bars
 
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.options import AnyModel, BatchSize, Data, Device, Layer, Mean, Policy, Seed, Size, Std, channels
+from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
-from care.cli.saving import claim_folder, save_figures
 
 
 def evaluate(
@@ -71,7 +71,7 @@ def evaluate(
     started = time.perf_counter()
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
-        from care.cli.studies import Asked, study_of
+        from care.cli.evaluation_setup import Asked, study_of
         from care.evaluate import Settings, evaluate_model, figures, summary
         from care.evaluate.features.knn import NEIGHBORS
         from care.train import Run

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.options import Device
 
 
@@ -40,7 +40,7 @@ def explore(
 
     Examples: [bold]care explore[/bold], [bold]care explore runs/simclr runs/mine[/bold]
     """
-    from care.cli.explored import explored_gallery
+    from care.cli.explore_setup import explored_gallery
     from care.explore import ExploreServer
 
     for number in (signal.SIGINT, signal.SIGTERM):

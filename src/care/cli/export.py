@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from care.cli.declared import constant
-from care.cli.mistakes import users_input
-from care.cli.saving import claim_file
+from care.cli.errors import users_input
+from care.cli.outputs import claim_file
+from care.cli.static_settings import constant
 
 FILES: dict[str, str] = constant("care.export.formats", "FILES")
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from care.cli.studies import Asked, check_study, config_of
+from care.cli.evaluation_setup import Asked, check_study, config_of
 from care.evaluate import Downstream
-from care.evaluate.observer import Policy, features_of
+from care.evaluate.embedder import Policy, features_of
 from care.objective import policy_for
 from care.pretrained import PretrainedModel
 from care.tables import visible

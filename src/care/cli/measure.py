@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.options import PRESETS, BatchSize, Device, Layer, Mean, Seed, Size, Std, channels
+from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
-from care.cli.saving import claim_folder, save_figures
 
 
 def measure(
@@ -60,15 +60,15 @@ def measure(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.atomic_files import write_atomically
-        from care.cli.studies import Asked, observed
+        from care.cli.evaluation_setup import Asked, observed
         from care.evaluate import measure_observed
 
         asked = Asked(model, name, split, policy, size, normalization, device, batch_size, layer)
-        observer, title = observed(asked, images)
+        embedder, title = observed(asked, images)
         folder = out or Path("measure-" + _word(model, title))
         claim_folder(folder)
     with progress_bars() as watch:
-        found = measure_observed(observer, augmentations, families, seed, watch, rank, decode)
+        found = measure_observed(embedder, augmentations, families, seed, watch, rank, decode)
         record = {output: measured.to_json() for output, measured in found.items()}
         write_atomically(folder / "measurement.json", json.dumps(record, indent=1, allow_nan=False).encode())
         save_figures({f"responses-{output}": measured.figure() for output, measured in found.items()}, folder, watch)

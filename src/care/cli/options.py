@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from care.cli.declared import keys
+from care.cli.static_settings import keys
 
 PRESETS = ", ".join(keys("care.augment.presets", "PRESETS")) + ", or one with changes, simclr:gray=0.1,scale=0.2-1"
 

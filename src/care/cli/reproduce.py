@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from care.cli.ending import ending_in_one_line
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
+from care.cli.interrupts import ending_in_one_line
 from care.cli.options import Device
+from care.cli.outputs import claim_folder
 from care.cli.progress import progress_bars
-from care.cli.saving import claim_folder
 from care.tables import text_table
 
 
@@ -43,8 +43,8 @@ def reproduce(
     Examples: [bold]care reproduce[/bold], [bold]care reproduce lambda-sweep --scale smoke[/bold]
     """
     begun = time.perf_counter()  # before torch is imported: how long a trial takes from a cold start is measured, too
-    from care.cli.trials import Only, list_studies, list_trials
-    from care.reproduce import Workshop, carry_out_all, marked, not_there, scale_named, study_named
+    from care.cli.trial_filter import Only, list_studies, list_trials
+    from care.reproduce import Runner, marked, not_there, run_trials, scale_named, study_named
     from care.reproduce import write_reproduction as write
     from care.train.job import load_samples
 
@@ -55,21 +55,21 @@ def reproduce(
         size = scale_named(scale)
         only = Only(data or [], part or [], seed or [], done)
         only.check(names, size)
-        workshop = Workshop(runs, out / size.name / "trials", device, compile, begun)
-        studies = {name: only.of(study_named(name), size, workshop) for name in names}
+        runner = Runner(runs, out / size.name / "trials", device, compile, begun)
+        studies = {name: only.of(study_named(name), size, runner) for name in names}
         if show:
-            list_trials(studies, size, workshop)
+            list_trials(studies, size, runner)
             return
-        missing = [trial for trials in studies.values() for trial in trials if not workshop.find(trial)]
+        missing = [trial for trials in studies.values() for trial in trials if not runner.find(trial)]
         for config in {trial.config.data: trial.config for trial in missing}.values():
-            load_samples(workshop.how(config))
+            load_samples(runner.how(config))
         claim_folder(out)
     for data_set in not_there(missing):
         typer.echo(f"without transfer to {data_set}, which is not prepared: care data prepare {data_set}", err=True)
     leave_out = "leave that trial out by naming the others with --part"
     with ending_in_one_line("the same command goes on", leave_out), progress_bars() as watch:
         for name, trials in studies.items():
-            outcomes = carry_out_all(trials, workshop, watch)
+            outcomes = run_trials(trials, runner, watch)
             presented = marked(study_named(name).present(outcomes), outcomes)
             folder = out / size.name / name
             write(folder, only.command(name, scale), presented, outcomes)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from care.cli.declared import keys
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.options import BatchSize, Device, Policy
+from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
-from care.cli.saving import claim_folder, save_figures
+from care.cli.static_settings import keys
 
 CHANGES = ", ".join(keys("care.augment.changes", "CHANGES"))
 
@@ -50,9 +50,9 @@ def retrieve(
 
         from care.atomic_files import write_atomically
         from care.augment import read_changes
-        from care.cli.retrieved import image_policy, query_alone, retrieval_figure, rotation_of, taking
-        from care.cli.steered import steered_observer, steering_folder
-        from care.cli.studies import Asked, study_of
+        from care.cli.evaluation_setup import Asked, study_of
+        from care.cli.retrieve_setup import image_policy, query_alone, retrieval_figure, rotation_of, taking
+        from care.cli.steer_setup import steered_observer, steering_folder
         from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows
         from care.train.runs import load_trained
 
@@ -62,18 +62,18 @@ def retrieve(
         study = study_of(Asked(model, name, split, views_of, device=device, batch_size=batch_size), train="unused")
         views = image_policy(study)
         rotation = rotation_of(rotation_file or steering_folder(model, study) / "rotation.safetensors", study, model)
-        output, observer = rotation.output, steered_observer(study, study.test, rotation.output)
-        a = augmentation_of(observer, changes)
-        alone, number = query_alone(observer, query)
+        output, embedder = rotation.output, steered_observer(study, study.test, rotation.output)
+        a = augmentation_of(embedder, changes)
+        alone, number = query_alone(embedder, query)
         if k >= len(study.test):
             raise ValueError(f"--k must be less than the {len(study.test)} images that there are to find, got {k}")
         folder = out or (Path(model) / "retrieval" if config else Path(f"retrieval-{study.model}"))
         claim_folder(folder)
     with progress_bars() as watch:
-        bank = bank_of(observer, output)
+        bank = bank_of(embedder, output)
         watch("images embedded", 1, 1)
         rows = some_rows(bank, queries, seed)
-        many = query_bank(bank, rows, taking(observer, rows), output, rotation, a, k)
+        many = query_bank(bank, rows, taking(embedder, rows), output, rotation, a, k)
         searched = bank if number is not None else bank.followed_by(bank_of(alone, output))
         row, a_one = torch.tensor([len(bank.F) if number is None else number]), augmentation_of(alone, changes)
         one = query_bank(searched, row, alone, output, rotation, a_one, k)

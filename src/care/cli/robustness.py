@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.options import BatchSize, Device, Mean, Policy, Size, Std, channels
+from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
-from care.cli.saving import claim_folder, save_figures
 
 
 def robustness(
@@ -43,8 +43,8 @@ def robustness(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.atomic_files import write_atomically
+        from care.cli.evaluation_setup import Asked
         from care.cli.frozen_models import data_of_runs, frozen_models, wanted_models
-        from care.cli.studies import Asked
         from care.evaluate import measure_robustness
         from care.evaluate.robustness.measure import check_images, robustness_figure_of, robustness_table
         from care.evaluate.transfer.downstream import load_downstream

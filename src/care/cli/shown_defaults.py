@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.markup import escape
 
-from care.cli.declared import NotPlain, constant
+from care.cli.static_settings import NotPlain, constant
 
 Owned = tuple[str, Any]  # whose value it is, "" for everybody else's, and the value
 SAID = "Default:"  # in a help text that says it in words

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from care.bench.messages import Say
     from care.bench.results import Report
-    from care.bench.saying import Say
     from care.bench.scaling_links import Link
     from care.bench.settings import Settings
 

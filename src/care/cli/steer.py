@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.options import AnyModel, BatchSize, Data, Device, Policy, Seed
+from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
-from care.cli.saving import claim_folder, save_figures
 
 MEASURED = 20  # augmentations per family, at most
 
@@ -56,8 +56,14 @@ def steer(
     with users_input():
         from care import steer as steering
         from care.atomic_files import write_atomically
-        from care.cli.steered import check_steered, chosen_output, steered_observer, steering_folder, trained_rotation
-        from care.cli.studies import Asked, study_of
+        from care.cli.evaluation_setup import Asked, study_of
+        from care.cli.steer_setup import (
+            check_steered,
+            chosen_output,
+            steered_observer,
+            steering_folder,
+            trained_rotation,
+        )
         from care.steer.families import measured_families
         from care.train.runs import load_trained
 

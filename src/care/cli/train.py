@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from care.cli.declared import constant, keys
-from care.cli.ending import ending_in_one_line
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
+from care.cli.interrupts import ending_in_one_line
+from care.cli.static_settings import constant, keys
 from care.cli.train_options import with_all_settings
 
 KEPT = ", ".join(keys("care.train.recipes", "KEPT"))
@@ -64,7 +64,7 @@ def train(
             raise ValueError("say which run to go on with: --resume --out FOLDER")
         if not (resume or config or recipe_name or "data" in chosen):
             raise ValueError("say what to train on: --data shapes, or another of `care data list`")
-        from care.cli.training import Counted, configuration, patience, run_folder
+        from care.cli.train_setup import Counted, configuration, patience, run_folder
         from care.cli.training_summary import beginning
         from care.train import Saving, Terminal, prepare
         from care.train import train as run_training

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import typer
 from typer.core import TyperCommand
 
-from care.cli.declared import NotPlain, Setting, constant, fields_of, settings_of
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.shown_defaults import Owned, declared_head, default_in_words, usual_of_data
+from care.cli.static_settings import NotPlain, Setting, constant, fields_of, settings_of
 
 REGISTERED: dict[Any, dict[str, str]] = constant("care.objective.registry", "REGISTERED")
 CHOICES: dict[Any, str] = {

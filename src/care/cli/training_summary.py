@@ -13,10 +13,10 @@ from care.objective.views import ViewPlan
 from care.tables import visible
 from care.train import Config
 from care.train.compiling import compiles
+from care.train.default_values import RATES, usual_rate
 from care.train.job import Job
 from care.train.runs import view_source
 from care.train.state import precision, stem_sentence
-from care.train.usual import RATES, usual_rate
 
 # What the lines below say by themselves; of other settings, those that are not at their default are named.
 SAID = {

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from care.cli.mistakes import users_input
+from care.cli.errors import users_input
 from care.cli.options import BatchSize, Device, Mean, Policy, Size, Std, channels
+from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
-from care.cli.saving import claim_folder, save_figures
 
 
 def transfer(
@@ -47,8 +47,8 @@ def transfer(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.atomic_files import write_atomically
+        from care.cli.evaluation_setup import Asked
         from care.cli.frozen_models import frozen_models, wanted_models
-        from care.cli.studies import Asked
         from care.evaluate import Transfer, measure_transfer
         from care.evaluate.transfer.downstream import check_names, load_downstream
         from care.evaluate.transfer.result import transfer_figure_of, transfer_table

@@ -12,15 +12,15 @@ from torch import Tensor
 from care.augment.presets import hue_only
 from care.data import Samples
 from care.demo.lessons import HUE, Lesson
-from care.demo.pace import affordable, least_seconds, threads_restored
 from care.demo.running import BANK, fresh
-from care.evaluate import Observer, Study, knn_predict, tuned_logistic
+from care.demo.time_budget import affordable, least_seconds, threads_restored
+from care.evaluate import Embedder, Study, knn_predict, tuned_logistic
 from care.evaluate.comparison.quantities import Quantity
 from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.ridge import ridge_predictions
 from care.evaluate.decoding.targets import factor_targets
 from care.evaluate.effects.families import Watch
-from care.evaluate.observer import BACKBONE, EMBEDDING, Embeddings, frozen
+from care.evaluate.embedder import BACKBONE, EMBEDDING, Embeddings, frozen
 from care.evaluate.retrieval.color_jitter import evaluate_retrieval
 from care.pretrained import run_study
 from care.train import CallbackProgress, Config, train
@@ -80,7 +80,7 @@ def measure_hue(study: Study, watch: Watch) -> tuple[dict[str, Quantity], float,
     """The class, read off the features as everywhere; the hue, read off the embedding, where the losses act; neighbors
     of recolored pictures there; the hue distance of random ones; and some of these pictures."""
     assert study.train is not None
-    bank, test = study.observer(study.train), study.observer(study.test)
+    bank, test = study.embedder(study.train), study.embedder(study.test)
     with frozen(study.module):
         B, T = bank.clean(), test.clean()
         retrieval, arrays = _retrieve(test, T, watch)
@@ -99,7 +99,7 @@ def measure_hue(study: Study, watch: Watch) -> tuple[dict[str, Quantity], float,
     return {q.name: q for q in quantities}, retrieval["hue_distance_chance"], drawn
 
 
-def _retrieve(test: Observer, clean: Embeddings, watch: Watch) -> tuple[dict[str, float], dict[str, Tensor]]:
+def _retrieve(test: Embedder, clean: Embeddings, watch: Watch) -> tuple[dict[str, float], dict[str, Tensor]]:
     """The neighbors, in the embedding, of pictures whose hue is shifted uniformly."""
     recolored = dataclasses.replace(test, policy=hue_only(test.policy.size))  # type: ignore[union-attr]
     found, arrays = evaluate_retrieval(recolored, {EMBEDDING: clean[EMBEDDING]}, 0, watch)

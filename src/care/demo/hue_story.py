@@ -11,7 +11,7 @@ from care.demo.lessons import KEEP_HUE, SIMCLR
 from care.evaluate import paired_difference
 from care.evaluate.comparison.paired import Difference
 from care.evaluate.comparison.quantities import Quantity
-from care.evaluate.observer import EMBEDDING
+from care.evaluate.embedder import EMBEDDING
 from care.report import neighbors_figure, training_figure
 from care.report.page import Page, Picture, Points, Row, Section, Table
 

@@ -17,12 +17,12 @@ from care.evaluate.comparison.paired import paired_difference
 from care.evaluate.decoding.decode import factor_r2, parameter_r2
 from care.evaluate.effects.measure import measure, measure_observed
 from care.evaluate.effects.prediction import prediction_measures
+from care.evaluate.embedder import Embedder
 from care.evaluate.evaluation import Evaluation
 from care.evaluate.features.knn import knn_predict
 from care.evaluate.features.logistic import logistic_regression
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol, linear_probe
 from care.evaluate.features.tuned_logistic import tuned_logistic
-from care.evaluate.observer import Observer
 from care.evaluate.pictures import figures
 from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.evaluate.robustness.measure import Robustness, measure_robustness
@@ -36,8 +36,8 @@ __all__ = [
     "IMAGENET100",
     "PAPER",
     "Downstream",
+    "Embedder",
     "Evaluation",
-    "Observer",
     "Protocol",
     "Robustness",
     "Settings",

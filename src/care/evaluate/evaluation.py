@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from care.evaluate.effects.measurement import Measurement
-from care.evaluate.observer import equivariant_output
+from care.evaluate.embedder import equivariant_output
 from care.evaluate.records import load_record, save_record
 
 RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"

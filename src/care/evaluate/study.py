@@ -13,11 +13,11 @@ from care.data import Samples
 from care.evaluate.decoding.decode import evaluate_decoding
 from care.evaluate.effects.families import Watch
 from care.evaluate.effects.rotations import evaluate_effects
+from care.evaluate.embedder import EMBEDDING, Embed, Embedder, Policy, frozen
 from care.evaluate.evaluation import ESTIMATORS, Evaluation
 from care.evaluate.features.classification import Classifiers, ProbeOn, evaluate_classification
 from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol
-from care.evaluate.observer import EMBEDDING, Embed, Observer, Policy, frozen
 from care.evaluate.retrieval.color_jitter import evaluate_retrieval
 from care.geometry import BilinearForm
 
@@ -118,10 +118,10 @@ class Study:
         if settings.probe_on == "crops" and settings.probe != "none" and isinstance(self.policy, PointPolicy):
             raise ValueError(f"{self.test.name} holds point clouds, which have no crops: choose probe_on augmented")
 
-    def observer(self, samples: Samples) -> Observer:
+    def embedder(self, samples: Samples) -> Embedder:
         """The model, to embed `samples`."""
         forms = {EMBEDDING: self.form}  # all other outputs are measured on the sphere, by their angles
-        return Observer(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size, forms)
+        return Embedder(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size, forms)
 
 
 def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None) -> Evaluation:
@@ -129,18 +129,18 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
     progress = watch or (lambda *words: None)
     images, started = min(settings.images or len(study.test), len(study.test)), time.perf_counter()
     study.check(settings)
-    bank = None if study.train is None else study.observer(_training_images(study.train, settings.images))
-    observer = study.observer(study.test.limit(images))
+    bank = None if study.train is None else study.embedder(_training_images(study.train, settings.images))
+    embedder = study.embedder(study.test.limit(images))
     classifiers, seed = settings.classifiers(study.module), settings.seed
     with frozen(study.module):
-        clean = observer.clean()
+        clean = embedder.clean()
         parts = [
-            evaluate_classification(bank, observer, clean, classifiers, progress),
+            evaluate_classification(bank, embedder, clean, classifiers, progress),
             evaluate_effects(
-                observer, clean, settings.augmentations, seed, progress, settings.forms, settings.projections
+                embedder, clean, settings.augmentations, seed, progress, settings.forms, settings.projections
             ),
-            evaluate_retrieval(observer, clean, seed, progress),
-            evaluate_decoding(observer, clean, seed, progress),
+            evaluate_retrieval(embedder, clean, seed, progress),
+            evaluate_decoding(embedder, clean, seed, progress),
         ]
     fitted = 0 if bank is None else len(bank.samples)
     record = {

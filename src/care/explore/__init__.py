@@ -1,6 +1,6 @@
 """A local page on which a picture is augmented by hand, with the nearest neighbors of f(x), f(a(x)) and R(θ) f(x).
 
-gallery = Gallery([fill_bank("mine", observer, rotation)], k=8)
+gallery = Gallery([fill_bank("mine", embedder, rotation)], k=8)
 gallery.answer(3, {"hue": 0.2})     # the neighbors of f(x), f(a(x)) and R(θ) f(x)
 ExploreServer().serve(gallery)      # the same for a browser, until Ctrl-C
 """

@@ -11,7 +11,7 @@ from torch import Tensor
 from care.augment import ImageParameters, ImagePolicy, apply
 from care.data import batches
 from care.evaluate.effects.families import Watch
-from care.evaluate.observer import Observer
+from care.evaluate.embedder import Embedder
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.geometry import Euclidean
 from care.steer import LearnedRotation
@@ -21,12 +21,12 @@ from care.steer import LearnedRotation
 class Bank:
     """f(x) of every image on the unit sphere, F, and the hues of the views that were embedded.
 
-    `observer` holds the model and the images, `policy` defines the un-augmented view of an image. The learned
+    `embedder` holds the model and the images, `policy` defines the un-augmented view of an image. The learned
     `rotation` predicts f(a(x)) from f(x); `note` is for the reader, such as how to fit one where there is none.
     """
 
     name: str
-    observer: Observer
+    embedder: Embedder
     policy: ImagePolicy
     F: Float[Tensor, "n d"]
     hues: Hues
@@ -41,18 +41,18 @@ class Bank:
 
         x is the image of that `number`, whose f(x) is known, or a photo, which has none.
         """
-        here = self.observer.device
+        here = self.embedder.device
         x = pixels.to(here)
         z = self._embedded_clean(x) if number is None else self.F[number]
         view, found = apply(x, a.to(here)), {"clean": z}
         if self.rotation is not None:
             found["learned_rotation"] = Euclidean().embed(self.rotation.rotate(z[None], a))[0]
-        found["augmented"] = _embedded(self.observer, view)[0]
+        found["augmented"] = _embedded(self.embedder, view)[0]
         return found, mean_hue(view)
 
     def _embedded_clean(self, x: UInt8[Tensor, "1 3 h w"]) -> Float[Tensor, " d"]:
         height, width = x.shape[-2:]
-        return _embedded(self.observer, apply(x, self.policy.unchanged(1, (height, width)).to(x.device)))[0]
+        return _embedded(self.embedder, apply(x, self.policy.unchanged(1, (height, width)).to(x.device)))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +66,11 @@ class Offer:
 
 
 @torch.no_grad()
-def check_rotation(name: str, observer: Observer, rotation: LearnedRotation | None) -> None:
-    """ValueError if the learned rotation is of other embeddings than those of the observer's model."""
+def check_rotation(name: str, embedder: Embedder, rotation: LearnedRotation | None) -> None:
+    """ValueError if the learned rotation is of other embeddings than those of the embedder's model."""
     if rotation is None:
         return
-    first = next(iter(dataclasses.replace(observer, samples=observer.samples.limit(1)).clean().values()))
+    first = next(iter(dataclasses.replace(embedder, samples=embedder.samples.limit(1)).clean().values()))
     if len(rotation.basis) != first.shape[1]:
         raise ValueError(
             f"the learned rotation of {name} is of {len(rotation.basis)} dimensions, and its embeddings "
@@ -80,27 +80,27 @@ def check_rotation(name: str, observer: Observer, rotation: LearnedRotation | No
 
 @torch.no_grad()
 def fill_bank(
-    name: str, observer: Observer, rotation: LearnedRotation | None = None, note: str = "", watch: Watch | None = None
+    name: str, embedder: Embedder, rotation: LearnedRotation | None = None, note: str = "", watch: Watch | None = None
 ) -> Bank:
-    """Embed all clean images of the observer, by the first output of its model; `watch` is called with the progress."""
-    samples, device, policy = observer.samples, observer.device, observer.policy
+    """Embed all clean images of the embedder, by the first output of its model; `watch` is called with the progress."""
+    samples, device, policy = embedder.samples, embedder.device, embedder.policy
     if not isinstance(policy, ImagePolicy):
         raise ValueError(f"only images can be explored, and {samples.name} holds point clouds")
-    check_rotation(name, observer, rotation)
+    check_rotation(name, embedder, rotation)
     height, width = samples.source
     unchanged = policy.unchanged(1, (height, width)).to(device)
     F, hues = [], []
-    for block in batches(samples, torch.arange(len(samples)).split(observer.rows_at_once), device):
+    for block in batches(samples, torch.arange(len(samples)).split(embedder.rows_at_once), device):
         views = apply(block, unchanged.repeat(len(block)))
-        F.append(_embedded(observer, views))
+        F.append(_embedded(embedder, views))
         hues.append(mean_hue(views))
         if watch is not None:
             watch(f"embedding by {name}", sum(map(len, F)), len(samples))
     rotation = None if rotation is None else rotation.to(device)
     angle, strength = (torch.cat(column) for column in zip(*hues, strict=True))
-    return Bank(name, observer, policy, torch.cat(F), Hues(angle, strength), rotation, note)
+    return Bank(name, embedder, policy, torch.cat(F), Hues(angle, strength), rotation, note)
 
 
-def _embedded(observer: Observer, views: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
+def _embedded(embedder: Embedder, views: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:
     """The model's first output, on the unit sphere."""
-    return Euclidean().embed(next(iter(observer.embed(views).values())).float())
+    return Euclidean().embed(next(iter(embedder.embed(views).values())).float())

@@ -35,7 +35,7 @@ class Gallery:
         if not self.banks:
             raise ValueError("none of the models has embedded the images: fill the bank of one")
         self.models, self.k = tuple(models), k
-        self.samples = next(iter(self.banks.values())).observer.samples
+        self.samples = next(iter(self.banks.values())).embedder.samples
         for bank in self.banks.values():
             self._check_images(bank)
         check_k(k, len(self.samples))
@@ -143,7 +143,7 @@ class Gallery:
         return Neighbor(image, cosine, self.kind(image), same, _finite(distance))
 
     def _check_images(self, bank: Bank) -> None:
-        if bank.observer.samples is not self.samples:
+        if bank.embedder.samples is not self.samples:
             first = next(iter(self.banks.values()))
             raise ValueError(f"{first.name} and {bank.name} were given different images: embed the same ones")
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from care.losses import parameter_difference
-from care.methods.standardized import Standardized, drawn_names
+from care.methods.scaled_parameters import ScaledParameters, drawn_names
 from care.models import Encoder, projection_head
 from care.objective import (
     Context,
@@ -62,7 +62,7 @@ class AugSelf(Equivariance):
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
-        self.standardized = Standardized(context)
+        self.standardized = ScaledParameters(context)
         parameters = predicted(settings, context)
         self.columns = {name: self._columns(names) for name, names in parameters.items()}
         self.predictors = nn.ModuleDict(

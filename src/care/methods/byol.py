@@ -65,4 +65,4 @@ class BYOL(Taught):
     def after_step(self, encoder: Encoder, progress: Tensor) -> None:
         """Move the teacher, the less the longer it has trained: m = 1 − (1 − m_0) · (cos(π · progress) + 1)/2."""
         momentum = 1 - (1 - self.settings.teacher_momentum) * (torch.cos(torch.pi * progress) + 1) / 2
-        self.follow(encoder, momentum)
+        self.update_ema(encoder, momentum)

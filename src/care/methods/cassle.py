@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from care.methods.standardized import Standardized
+from care.methods.scaled_parameters import ScaledParameters
 from care.methods.teacher import Forward
 from care.models import Encoder
 from care.objective import Context, EncodedView, Equivariance, Method, Settings, Terms, ViewPlan, ViewSpec, setting
@@ -39,7 +39,7 @@ class CASSLE(Equivariance):
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
-        self.standardized = Standardized(context)
+        self.standardized = ScaledParameters(context)
         first = next(layer for layer in encoder.head.modules() if isinstance(layer, nn.Linear))
         self.gamma = condition(len(self.standardized.names), settings.condition_width)
         self.V = nn.Linear(settings.condition_width, first.out_features, bias=False)

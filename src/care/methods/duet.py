@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.losses import gaussian_bins, jensen_shannon, von_mises_bins
-from care.methods.standardized import drawn_coordinates, drawn_names, names_of
+from care.methods.scaled_parameters import drawn_coordinates, drawn_names, names_of
 from care.models import Encoder
 from care.objective import (
     Context,

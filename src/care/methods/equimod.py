@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.losses import info_nce
-from care.methods.standardized import Standardized
+from care.methods.scaled_parameters import ScaledParameters
 from care.models import Encoder, projection_head
 from care.objective import (
     Context,
@@ -48,7 +48,7 @@ class EquiMod(Equivariance):
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
-        self.standardized = Standardized(context)
+        self.standardized = ScaledParameters(context)
         self.head = projection_head(encoder.feature_dim, context.head_width, context.embedding_dim)
         self.predictor = Predictor(context.embedding_dim, len(self.standardized.names), settings.augmentation_width)
 

@@ -87,7 +87,7 @@ class MoCo(Taught):
     @torch.no_grad()
     def after_step(self, encoder: Encoder, progress: Tensor) -> None:
         """Move the teacher, and let this step's keys of all processes replace the oldest in the queue."""
-        self.follow(encoder, self.settings.teacher_momentum)
+        self.update_ema(encoder, self.settings.teacher_momentum)
         keys = Euclidean().embed(torch.cat([self.gather(keys) for keys in self.keys]).to(self.queue.dtype))
         self.queue.copy_(torch.cat([keys, self.queue])[: len(self.queue)])
         self.keys.clear()

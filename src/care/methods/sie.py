@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from care.losses import mapped, off_diagonal_covariance, variance_hinge
+from care.methods.scaled_parameters import ScaledParameters
 from care.methods.split import check_parts
-from care.methods.standardized import Standardized
 from care.models import Encoder
 from care.objective import (
     Context,
@@ -51,7 +51,7 @@ class SIE(Equivariance):
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
-        self.standardized = Standardized(context)
+        self.standardized = ScaledParameters(context)
         d = settings.equivariant_dim
         self.maps = nn.Parameter(torch.zeros(len(self.standardized.names), d, d))
 

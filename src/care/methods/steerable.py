@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from care.losses import linear_map, mapped, uniformity
 from care.methods.equimod import unaugmented
-from care.methods.standardized import Standardized
+from care.methods.scaled_parameters import ScaledParameters
 from care.models import Encoder
 from care.objective import (
     Context,
@@ -45,7 +45,7 @@ class Steerable(Equivariance):
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
-        self.standardized = Standardized(context)
+        self.standardized = ScaledParameters(context)
         d = context.embedding_dim
         self.maps = nn.Parameter(torch.zeros(len(self.standardized.names), d, d))
 

@@ -41,7 +41,7 @@ class Taught(Method):
         seen = [dataclasses.replace(view, features=f) for view, f in zip(views, features, strict=True)]
         return self.told.embed(self.teacher.head, seen, forward)
 
-    def follow(self, encoder: Encoder, momentum: float | Tensor) -> None:
+    def update_ema(self, encoder: Encoder, momentum: float | Tensor) -> None:
         """Move the teacher, and what its head is told by."""
         teacher_update(self.teacher, encoder, momentum)
         for condition in self.followed:

@@ -54,7 +54,7 @@ class PerView(_BatchNorm):
         normalized, mean, variance = self._normalize(x, self.parts)
         self.pending = mean.detach(), variance.detach()
         if not self.deferred:
-            follow([self])
+            update_running_statistics([self])
         return self._activated(normalized)
 
     def _again(self, x: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class PerView(_BatchNorm):
 
 
 @torch.no_grad()
-def follow(layers: Sequence[PerView]) -> None:
+def update_running_statistics(layers: Sequence[PerView]) -> None:
     """Let running statistics follow the parts that layers have seen, part by part, as separate passes would.
 
     For all layers together, and not inside of the network: of a compiled one these would be half of all operations.
@@ -179,7 +179,7 @@ def batchnorm_parts(network: nn.Module, parts: Sequence[int]) -> Iterator[None]:
         layer.parts, layer.deferred = tuple(parts), True
     try:
         yield
-        follow(layers)
+        update_running_statistics(layers)
     finally:
         for layer in layers:
             layer.parts, layer.deferred, layer.pending = (1,), False, None

@@ -14,7 +14,7 @@ from care.report.spectrum import spectrum_figure
 from care.report.steered_gallery import Asked, steered_gallery
 from care.report.steering import steering_figure
 from care.report.sweep import sweep_figure
-from care.report.trade import path_figure, trade_figure
+from care.report.tradeoff import path_figure, tradeoff_figure
 from care.report.training import training_figure
 from care.report.transfer import transfer_figure
 from care.report.wahba import wahba_figure
@@ -37,7 +37,7 @@ __all__ = [
     "steered_gallery",
     "steering_figure",
     "sweep_figure",
-    "trade_figure",
+    "tradeoff_figure",
     "training_figure",
     "transfer_figure",
     "wahba_figure",

@@ -5,7 +5,7 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from care.report.look import INK, LABEL, SMALL, dark, finite, literal, model_colors, pale, short, tidy, wrapped
+from care.report.style import INK, LABEL, SMALL, dark, finite, literal, model_colors, pale, short, tidy, wrapped
 
 
 def bar_figure(bars: Mapping[str, Sequence[float]], papers: Mapping[str, float | None], quantity: str) -> Figure:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from torch import Tensor
 
-from care.report.look import (
+from care.report.style import (
     INK,
     LABEL,
     SMALL,

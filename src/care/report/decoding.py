@@ -6,7 +6,7 @@ from statistics import fmean
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from care.report.look import LABEL, SMALL, dark, finite, headline, key, literal, model_colors, tidy
+from care.report.style import LABEL, SMALL, dark, finite, headline, key, literal, model_colors, tidy
 
 Panel = Mapping[str, Mapping[str, Sequence[float]]]
 

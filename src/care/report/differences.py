@@ -7,7 +7,7 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from care.report.look import BAD, GOOD, INK, LABEL, NEUTRAL, SMALL, Number, finite, headline, literal, tidy
+from care.report.style import BAD, GOOD, INK, LABEL, NEUTRAL, SMALL, Number, finite, headline, literal, tidy
 
 Difference = tuple[str, Number, Number, Number, Literal["lower", "higher"], bool]
 

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from care.augment import ImageParameters, apply
-from care.report.look import TITLE
+from care.report.style import TITLE
 
 
 def gallery(images: UInt8[Tensor, "n 3 h w"], augmentations: ImageParameters, given: int | None = None) -> Figure:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from care.report.look import GOOD, INK, LABEL, dark, literal, model_colors, shortened
+from care.report.style import GOOD, INK, LABEL, dark, literal, model_colors, shortened
 
 ACROSS = 12  # neighbors side by side; models that do not fit go below
 CELL = 0.7  # inches

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from care.report.look import (
+from care.report.style import (
     INK,
     LABEL,
     SMALL,

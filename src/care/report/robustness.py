@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from care.report.look import INK, LABEL, SMALL, headline, key, literal, model_colors, tidy
+from care.report.style import INK, LABEL, SMALL, headline, key, literal, model_colors, tidy
 
 # The strengths, and by model the accuracies on clean images and at each of these.
 Panel = tuple[Sequence[float], Mapping[str, Sequence[float]]]

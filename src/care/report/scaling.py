@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from care.report.look import INK, LABEL, PALETTE, SMALL, key, literal, tidy, wrapped
+from care.report.style import INK, LABEL, PALETTE, SMALL, key, literal, tidy, wrapped
 
 # The parts of a step, from the bottom up: what is computed, then what several processes add.
 PARTS = {

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from care.geometry import effective_rank
-from care.report.look import INK, LABEL, label_ends, literal, model_colors, short, shortened, tidy, whole_decades
+from care.report.style import INK, LABEL, label_ends, literal, model_colors, short, shortened, tidy, whole_decades
 
 FLOOR = 1e-6  # of the first singular value: below is rounding in float32
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from care.report.look import GOOD, INK, LABEL, SMALL, TITLE, literal, shortened
+from care.report.style import GOOD, INK, LABEL, SMALL, TITLE, literal, shortened
 
 CELL = 0.95  # inches
 

@@ -5,7 +5,20 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from care.report.look import INK, LABEL, SMALL, dark, finite, headline, key, literal, model_colors, short, tidy, wrapped
+from care.report.style import (
+    INK,
+    LABEL,
+    SMALL,
+    dark,
+    finite,
+    headline,
+    key,
+    literal,
+    model_colors,
+    short,
+    tidy,
+    wrapped,
+)
 
 CEILING = 1.5  # what is larger than this is written at the edge
 

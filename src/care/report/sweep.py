@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from care.report.look import INK, LABEL, PALETTE, SMALL, dark, finite, headline, label_ends, literal, short, tidy
+from care.report.style import INK, LABEL, PALETTE, SMALL, dark, finite, headline, label_ends, literal, short, tidy
 
 # λ → value; the value without the loss, if known; values of variants by name.
 Panel = tuple[Mapping[float, float], float | None, Mapping[str, float]]

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from care.report.look import headline, key, model_colors, tidy
+from care.report.style import headline, key, model_colors, tidy
 
 # Columns of a run's log, and what stands above their panels.
 PANELS = {

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from care.report.look import LABEL, SMALL, dark, finite, headline, key, literal, model_colors, tidy
+from care.report.style import LABEL, SMALL, dark, finite, headline, key, literal, model_colors, tidy
 
 # What was fitted to → model → (accuracy, half the width of its interval or None).
 Panel = Mapping[str, Mapping[str, tuple[float, float | None]]]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from care.report.look import (
+from care.report.style import (
     INK,
     LABEL,
     SMALL,

@@ -1,7 +1,7 @@
 """The paper's figures and tables, computed again: `care reproduce NAME`."""
 
-from care.reproduce.carrying import Workshop, carry_out_all
 from care.reproduce.presentation import marked
+from care.reproduce.runner import Runner, run_trials
 from care.reproduce.scales import SCALES, Scale, scale_named
 from care.reproduce.studies import STUDIES, Reproduction, study_named
 from care.reproduce.transferring import not_there
@@ -13,12 +13,12 @@ __all__ = [
     "STUDIES",
     "Outcome",
     "Reproduction",
+    "Runner",
     "Scale",
     "Trial",
-    "Workshop",
-    "carry_out_all",
     "marked",
     "not_there",
+    "run_trials",
     "scale_named",
     "study_named",
     "write_reproduction",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from care.data.registry import DATA_SETS, Generated, known_splits, prepared_splits
 from care.evaluate import Study, Transfer, measure_transfer
 from care.evaluate.effects.families import Watch
-from care.evaluate.observer import features_of
+from care.evaluate.embedder import features_of
 from care.evaluate.transfer.downstream import load_downstream
 from care.evaluate.transfer.few_shot import TASKS
 from care.reproduce.trial import Outcome, Trial

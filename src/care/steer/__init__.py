@@ -6,8 +6,8 @@ rotation.canonicalize(z, augmentation)    # predicts f(x) from z = f(a(x))
 """
 
 from care.steer.canonical import Canonicalized, canonicalized_families, measure_canonicalization
-from care.steer.evidence import Evidence, gather
 from care.steer.families import steered_families
+from care.steer.fit_statistics import FitStatistics, gather
 from care.steer.fitting import COLOR_PRODUCTS, fit_rotation
 from care.steer.learned_rotation import LearnedRotation, load, save
 from care.steer.measuring import measure_rotation, measure_rotations
@@ -25,8 +25,8 @@ from care.steer.retrieving import (
 __all__ = [
     "COLOR_PRODUCTS",
     "Canonicalized",
-    "Evidence",
     "FamilyResult",
+    "FitStatistics",
     "LearnedRotation",
     "PooledRatio",
     "RetrievalResult",

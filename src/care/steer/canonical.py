@@ -20,7 +20,7 @@ from care.evaluate.comparison.paired import Difference, paired_difference
 from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.targets import parameter_targets
 from care.evaluate.effects.families import ALL, Family, Watch
-from care.evaluate.observer import Observer, Policy
+from care.evaluate.embedder import Embedder, Policy
 from care.randomness import derive, generator_for
 from care.steer.families import every_family
 from care.steer.learned_rotation import LearnedRotation
@@ -99,18 +99,18 @@ def canonicalized_families(policy: Policy) -> list[Family]:
 
 
 def measure_canonicalization(
-    observer: Observer,
+    embedder: Embedder,
     output: str,
     rotation: LearnedRotation,
     families: Sequence[Family],
     seed: int = 0,
     watch: Watch | None = None,
 ) -> dict[str, Canonicalized]:
-    """Every family, on the images of `observer`: pass other images than those that the rotation was fitted to."""
-    rotation, found = rotation.to(observer.device), {}
-    F = observer.points(observer.clean())[output]
+    """Every family, on the images of `embedder`: pass other images than those that the rotation was fitted to."""
+    rotation, found = rotation.to(embedder.device), {}
+    F = embedder.points(embedder.clean())[output]
     for i, part in enumerate(families, start=1):
-        found[part.name] = _measure_family(observer, output, rotation, part, F, derive(seed, "canonical"))
+        found[part.name] = _measure_family(embedder, output, rotation, part, F, derive(seed, "canonical"))
         if watch is not None:
             watch("families canonicalized", i, len(families))
     return found
@@ -118,19 +118,19 @@ def measure_canonicalization(
 
 @torch.no_grad()
 def _measure_family(
-    observer: Observer, output: str, rotation: LearnedRotation, part: Family, F: Float[Tensor, "n d"], seed: int
+    embedder: Embedder, output: str, rotation: LearnedRotation, part: Family, F: Float[Tensor, "n d"], seed: int
 ) -> Canonicalized:
     generator = generator_for("cpu", seed, "draws", part.name)
-    drawn = [part.policy.sample(len(F), observer.samples.source, generator) for _ in range(part.count)]  # type: ignore[arg-type]
+    drawn = [part.policy.sample(len(F), embedder.samples.source, generator) for _ in range(part.count)]  # type: ignore[arg-type]
     augmented, canonical = [], []
     for a in drawn:
-        z = observer.points(observer.augmented_each(a))[output]
+        z = embedder.points(embedder.augmented_each(a))[output]
         augmented.append(z)
         canonical.append(canonicalize_rows(rotation, z, a))
     clean = F[:, None].expand(-1, len(drawn), -1)
     stages = {"augmented": torch.stack(augmented, 1), "canonical": torch.stack(canonical, 1), "clean": clean}
     Y = torch.stack([attributes(a, part.name) for a in drawn], dim=1).to(F)
-    return _scores(stages, Y, observer.samples.labels.to(F.device), seed)
+    return _scores(stages, Y, embedder.samples.labels.to(F.device), seed)
 
 
 def canonicalize_rows(rotation: LearnedRotation, z: Float[Tensor, "n d"], a: Parameters) -> Float[Tensor, "n d"]:

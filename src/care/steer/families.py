@@ -2,7 +2,7 @@
 
 from care.augment import COLOR_OPERATIONS, ImagePolicy
 from care.evaluate.effects.families import ALL, Family, color_families, families_of
-from care.evaluate.observer import Policy
+from care.evaluate.embedder import Policy
 
 POLICY_SHARE = 3  # times as many augmentations of the policy as of a family: all coordinates vary in it
 

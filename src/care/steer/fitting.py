@@ -13,7 +13,7 @@ from care.augment.coordinates import POINT_NAMES
 from care.evaluate.effects.families import Watch
 from care.geometry import exponential, skew
 from care.randomness import generator_for
-from care.steer.evidence import Evidence
+from care.steer.fit_statistics import FitStatistics
 from care.steer.generators import regressed_logarithms, rotations, with_products
 from care.steer.learned_rotation import LearnedRotation
 from care.steer.representation import represent
@@ -27,7 +27,7 @@ COLOR_PRODUCTS = tuple(pair for pair in combinations_with_replacement(COLOR_OPER
 
 
 def fit_rotation(
-    evidence: Evidence, seed: int = 0, watch: Watch | None = None, products: Products = ()
+    evidence: FitStatistics, seed: int = 0, watch: Watch | None = None, products: Products = ()
 ) -> LearnedRotation:
     """R(θ) = exp(Σ_k θ_k A_k) that best predicts f(a(x)) from f(x), with equal weight for every family.
 
@@ -47,7 +47,7 @@ def fit_rotation(
 
 
 def fit_generators(
-    evidence: Evidence,
+    evidence: FitStatistics,
     theta: Float[Tensor, "V k"],
     fixed: Float[Tensor, "k m m"],
     free: Sequence[int],
@@ -80,7 +80,7 @@ def fit_generators(
     return fixed.index_add(0, torch.tensor(free), skew(A.detach()))
 
 
-def _nearest(evidence: Evidence) -> Int[Tensor, " few"]:
+def _nearest(evidence: FitStatistics) -> Int[Tensor, " few"]:
     """The quarter of every family with the smallest θ, in units of the root mean square; four at least."""
     size = (evidence.theta / evidence.theta.square().mean(0).sqrt().clamp_min(1e-9)).norm(dim=1)
     rows = []

@@ -12,7 +12,7 @@ from care.augment import Parameters, coordinates
 from care.evaluate.effects.effect import Spread
 from care.evaluate.effects.families import Family, Watch
 from care.evaluate.effects.prediction import predict_by_identity, prediction_measures
-from care.evaluate.observer import Observer
+from care.evaluate.embedder import Embedder
 from care.geometry import crossfit_predictions, crossfit_rotations, displacement, solve_wahba
 from care.randomness import derive
 from care.steer.learned_rotation import LearnedRotation
@@ -29,7 +29,7 @@ Map = Callable[[Tensor, Tensor], Tensor]
 
 
 def measure_rotation(
-    observer: Observer,
+    embedder: Embedder,
     output: str,
     families: Sequence[Family],
     rotation: LearnedRotation,
@@ -38,15 +38,15 @@ def measure_rotation(
     seed: int = 0,
     watch: Watch | None = None,
 ) -> RotationResult:
-    """Every family, with augmentations that `gather` did not draw. Pass an observer of images that it did not see.
+    """Every family, with augmentations that `gather` did not draw. Pass an embedder of images that it did not see.
 
     Per-augmentation Procrustes is solved in the basis of the learned rotation.
     """
-    return measure_rotations(observer, output, families, {model: rotation}, predictor, seed, watch)[0]
+    return measure_rotations(embedder, output, families, {model: rotation}, predictor, seed, watch)[0]
 
 
 def measure_rotations(
-    observer: Observer,
+    embedder: Embedder,
     output: str,
     families: Sequence[Family],
     rotations: Mapping[str, LearnedRotation],
@@ -55,17 +55,17 @@ def measure_rotations(
     watch: Watch | None = None,
 ) -> list[RotationResult]:
     """The same for several rotations of one model, by title: every augmented image is embedded once."""
-    F, predictor = observer.points(observer.clean())[output], predictor.to(observer.device)
-    benches = [_Bench(F, rotation.to(observer.device), predictor) for rotation in rotations.values()]
+    F, predictor = embedder.points(embedder.clean())[output], predictor.to(embedder.device)
+    benches = [_Bench(F, rotation.to(embedder.device), predictor) for rotation in rotations.values()]
     found: list[dict[str, FamilyResult]] = [{} for _ in benches]
     for i, part in enumerate(families, start=1):
-        views = _embed_family(observer, output, part, derive(seed, "steered"))
+        views = _embed_family(embedder, output, part, derive(seed, "steered"))
         for bench, results in zip(benches, found, strict=True):
             results[part.name] = _measure_family(bench, views)
         if watch is not None:
             watch("families measured", i, len(families))
     return [
-        bench.result(title, output, observer.policy_name, results)
+        bench.result(title, output, embedder.policy_name, results)
         for title, bench, results in zip(rotations, benches, found, strict=True)
     ]
 
@@ -81,14 +81,14 @@ class _Views:
     F_ba: list[Float[Tensor, "n d"]]
 
 
-def _embed_family(observer: Observer, output: str, part: Family, seed: int) -> _Views:
+def _embed_family(embedder: Embedder, output: str, part: Family, seed: int) -> _Views:
     """The source of b is the view that a produces, so b(x) is b of the clean view."""
-    source = observer.samples.source
+    source = embedder.samples.source
     a, b = part.draw(source, seed), part.draw_second(source, seed)
-    clean = observer.policy.unchanged(1, source)  # type: ignore[arg-type]
+    clean = embedder.policy.unchanged(1, source)  # type: ignore[arg-type]
 
     def points(*augmentations: Parameters) -> Float[Tensor, "n d"]:
-        return observer.points(observer.augmented(*augmentations))[output]
+        return embedder.points(embedder.augmented(*augmentations))[output]
 
     return _Views(
         a,

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from care.evaluate.effects.families import Watch
 from care.randomness import derive, generator_for
-from care.steer.evidence import Evidence
+from care.steer.fit_statistics import FitStatistics
 
 STEPS, BATCH, LEARNING_RATE = 600, 512, 1e-3
 
@@ -31,7 +31,7 @@ class Predictor(nn.Module):
         return F.normalize(z + self.step(torch.cat([z, known], dim=1)), dim=1)
 
 
-def fit_predictor(evidence: Evidence, seed: int = 0, watch: Watch | None = None, steps: int = STEPS) -> Predictor:
+def fit_predictor(evidence: FitStatistics, seed: int = 0, watch: Watch | None = None, steps: int = STEPS) -> Predictor:
     """Minimize ‖p(f(x), θ_a) − f(a(x))‖² over the kept pairs of images and augmentations, by Adam."""
     with torch.random.fork_rng(devices=[]):  # the global generator stays as it was
         torch.default_generator.manual_seed(derive(seed, "steer", "predictor"))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, Parameters, changed
 from care.evaluate.comparison.paired import Difference, paired_difference
-from care.evaluate.observer import Observer
+from care.evaluate.embedder import Embedder
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.randomness import generator_for
@@ -94,21 +94,21 @@ class Bank:
         return Bank(torch.cat([self.F, other.F]), hues, torch.cat([self.labels, other.labels]))
 
 
-def bank_of(observer: Observer, output: str) -> Bank:
-    """The observer's images without augmentation."""
-    unchanged = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
-    F, labels = observer.points(observer.clean())[output], observer.samples.labels
-    return Bank(F, _hues(observer, unchanged), labels.to(F.device))
+def bank_of(embedder: Embedder, output: str) -> Bank:
+    """The embedder's images without augmentation."""
+    unchanged = embedder.policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
+    F, labels = embedder.points(embedder.clean())[output], embedder.samples.labels
+    return Bank(F, _hues(embedder, unchanged), labels.to(F.device))
 
 
-def augmentation_of(observer: Observer, changes: Mapping[str, float]) -> ImageParameters:
-    """One augmentation of the observer's images by `changes` (`care.augment.read_changes`), a blur with the policy's
+def augmentation_of(embedder: Embedder, changes: Mapping[str, float]) -> ImageParameters:
+    """One augmentation of the embedder's images by `changes` (`care.augment.read_changes`), a blur with the policy's
     kernel. ValueError if it changes nothing.
     """
-    policy = observer.policy
+    policy = embedder.policy
     if not isinstance(policy, ImagePolicy):
         raise ValueError("changes by name are for images: point clouds have neither hue nor brightness")
-    unchanged = policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
+    unchanged = policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
     unchanged = dataclasses.replace(unchanged, kernel_size=policy.kernel_size)
     a = changed(unchanged, changes)
     if a.describe(0) == unchanged.describe(0):
@@ -119,7 +119,7 @@ def augmentation_of(observer: Observer, changes: Mapping[str, float]) -> ImagePa
 def query_bank(
     bank: Bank,
     rows: Int[Tensor, " q"],
-    queries: Observer,
+    queries: Embedder,
     output: str,
     rotation: LearnedRotation,
     a: ImageParameters,
@@ -140,9 +140,9 @@ def some_rows(bank: Bank, count: int, seed: int) -> Int[Tensor, " q"]:
     return rows[torch.randperm(len(rows), generator=generator_for("cpu", seed, "queries"))[:count]]
 
 
-def _hues(observer: Observer, a: Parameters) -> Hues:
+def _hues(embedder: Embedder, a: Parameters) -> Hues:
     """The mean hue of every image under one augmentation."""
-    looking = dataclasses.replace(observer, embed=lambda views: {"hue": torch.stack(mean_hue(views), dim=1)})
+    looking = dataclasses.replace(embedder, embed=lambda views: {"hue": torch.stack(mean_hue(views), dim=1)})
     return Hues(*looking.augmented(a)["hue"].unbind(1))
 
 

@@ -32,7 +32,7 @@ class Initial:
     channels: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
 
-def follow(values: dict[str, Any]) -> dict[str, Any]:
+def with_model_of_init(values: dict[str, Any]) -> dict[str, Any]:
     """The values of a configuration with the model and the stem of `init`, where these are left open.
 
     What a saved configuration holds is not open, so that nothing is read for it: the file may be gone.

@@ -13,9 +13,9 @@ from torch import Tensor
 from care import geometry
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples
-from care.evaluate import Observer, knn_predict
+from care.evaluate import Embedder, knn_predict
 from care.evaluate.effects.effect import rotation_group
-from care.evaluate.observer import BACKBONE, EMBEDDING, EUCLIDEAN, Embed, Embeddings, frozen
+from care.evaluate.embedder import BACKBONE, EMBEDDING, EUCLIDEAN, Embed, Embeddings, frozen
 from care.models import Encoder
 from care.randomness import generator_for
 
@@ -90,10 +90,10 @@ class Monitor:
             features, z = encoder.encode(x)
             return {EMBEDDING: z[:, -self.equivariant_dim :], WHOLE: z, BACKBONE: features}
 
-        observer = self._observer(embed, self._tested, device)
+        embedder = self._embedder(embed, self._tested, device)
         generator = generator_for("cpu", self.seed, "monitor")
         drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
-        found = [observer.clean(), *(observer.augmented(drawn[i]) for i in range(AUGMENTATIONS))]
+        found = [embedder.clean(), *(embedder.augmented(drawn[i]) for i in range(AUGMENTATIONS))]
         F, *views = (self.form.embed(embeddings[EMBEDDING]) for embeddings in found)
         return found[0], F, torch.stack(views)
 
@@ -101,7 +101,7 @@ class Monitor:
         if not self._labeled:
             return None
         bank, labels = self._compared, self._tested.labels.to(device)
-        features = self._observer(lambda x: {BACKBONE: encoder.features(x)}, bank, device).clean()[BACKBONE]
+        features = self._embedder(lambda x: {BACKBONE: encoder.features(x)}, bank, device).clean()[BACKBONE]
         return (knn_predict(features, bank.labels.to(device), queries) == labels).double().mean()
 
     @property
@@ -118,7 +118,7 @@ class Monitor:
     def _labeled(self) -> bool:
         return bool(self._compared.labels.min() >= 0 and self._tested.labels.min() >= 0)
 
-    def _observer(self, embed: Embed, samples: Samples, device: torch.device) -> Observer:
+    def _embedder(self, embed: Embed, samples: Samples, device: torch.device) -> Embedder:
         """Batches are as large as pictures of their size allow."""
 
         def or_stop(x: Tensor) -> Mapping[str, Tensor]:
@@ -126,7 +126,7 @@ class Monitor:
                 raise Stopped
             return embed(x)
 
-        return Observer(or_stop, samples, self.policy, "", device)
+        return Embedder(or_stop, samples, self.policy, "", device)
 
 
 def _as_it_is() -> AbstractContextManager[object]:

@@ -7,8 +7,8 @@ from typing import Any
 from care.losses import mean_weight
 from care.objective.registry import NONE, setting_names
 from care.train.config import DEFAULT_CHOICE, Config
-from care.train.initial import follow
-from care.train.usual import OF_OPTIMIZER, usual_head
+from care.train.default_values import OF_OPTIMIZER, usual_head
+from care.train.initial import with_model_of_init
 
 # What the paper's appendix and the authors' program use on each data set; settings of a method or of an equivariance
 # count where it is chosen.
@@ -68,7 +68,7 @@ def default_config(data: str, **chosen: Any) -> Config:
         usual = {name: value for name, value in usual.items() if name not in OF_OPTIMIZER}
     if "chunks" in usual:
         usual["chunks"] = fitting_chunks(usual["chunks"], chosen)
-    values = follow({"data": data, **applicable(usual, chosen), **chosen})
+    values = with_model_of_init({"data": data, **applicable(usual, chosen), **chosen})
     head = usual_head(values.get("method", DEFAULT_CHOICE["method"]), values.get("model", ""))
     return Config.of(**{**values, **{name: value for name, value in head.items() if name not in chosen}})
 

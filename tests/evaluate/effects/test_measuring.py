@@ -15,7 +15,7 @@ from care.data import Samples
 from care.evaluate.effects.effect import Spread
 from care.evaluate.effects.families import families_of
 from care.evaluate.effects.measurement import Measurement
-from care.evaluate.observer import Observer
+from care.evaluate.embedder import Embedder
 
 
 def test_measurements_are_repeatable_and_paired():
@@ -49,9 +49,9 @@ def test_a_collapse_is_seen_below_the_table():
 def test_every_sample_can_have_an_augmentation_of_its_own():
     x, policy = pictures(10), ImagePolicy(size=6, kernel_size=1)
     samples = Samples(x, torch.zeros(10, dtype=torch.int64), ("one",))
-    observer = Observer(lambda v: {"f": v.flatten(1)}, samples, policy, "", torch.device("cpu"), 3)
+    embedder = Embedder(lambda v: {"f": v.flatten(1)}, samples, policy, "", torch.device("cpu"), 3)
     p = policy.sample(10, (6, 6), torch.Generator().manual_seed(0))
-    torch.testing.assert_close(observer.augmented_each(p)["f"], care.augment.apply(x, p).flatten(1))
+    torch.testing.assert_close(embedder.augmented_each(p)["f"], care.augment.apply(x, p).flatten(1))
 
 
 def test_a_module_is_frozen_and_left_as_it_was():

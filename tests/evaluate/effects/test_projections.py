@@ -10,17 +10,17 @@ from evaluate.planted import pixels, shapes, study
 
 @pytest.fixture(scope="module")
 def planted():
-    return study(pixels, test=shapes(60, 1)).observer(shapes(60, 1))
+    return study(pixels, test=shapes(60, 1)).embedder(shapes(60, 1))
 
 
 def test_directions_are_those_of_a_singular_value_decomposition_and_random_ones(planted):
     clean = planted.clean()
-    observer, known = with_projections(planted, clean, (4,), seed=0)
+    embedder, known = with_projections(planted, clean, (4,), seed=0)
     F = torch.nn.functional.normalize(clean["embedding"].double(), dim=1)
     kept = known[projected_output("principal", 4)].square().sum(), torch.linalg.svdvals(F)[:4].square().sum()
     assert kept[0].item() == pytest.approx(kept[1].item(), rel=1e-4)
     assert known[projected_output("random", 4)].square().sum() < kept[0]
-    again = observer.clean()
+    again = embedder.clean()
     assert set(again) == {"embedding", "backbone", "embedding-principal-4", "embedding-random-4"}
     for name in again:
         torch.testing.assert_close(again[name], known[name])

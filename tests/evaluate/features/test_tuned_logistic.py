@@ -23,25 +23,25 @@ def overlapping(generator, n=240, d=12, classes=3):
     return torch.cat([features, torch.full((n, 1), 0.3)], dim=1), labels
 
 
-def scikit_learn(features, labels, held_out, penalties):
+def scikit_learn(features, labels, heldout, penalties):
     """Accuracy per penalty, and the refit at the first of the best: a cold start for each."""
 
     def fit(rows, penalty):
         model = LogisticRegression(C=1 / penalty, solver="newton-cholesky", tol=1e-10, max_iter=1000)
         return make_pipeline(StandardScaler(), model).fit(features[rows].numpy(), labels[rows].numpy())
 
-    held = features[held_out].numpy(), labels[held_out].numpy()
-    accuracy = [fit(~held_out, penalty).score(*held) for penalty in penalties]
+    held = features[heldout].numpy(), labels[heldout].numpy()
+    accuracy = [fit(~heldout, penalty).score(*held) for penalty in penalties]
     penalty = penalties[int(np.argmax(accuracy))]
-    return accuracy, penalty, fit(torch.ones_like(held_out), penalty)
+    return accuracy, penalty, fit(torch.ones_like(heldout), penalty)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_penalty_and_probabilities_are_those_of_scikit_learn(classes, generator):
     features, labels = overlapping(generator, classes=classes)
-    held_out = torch.arange(len(labels)) % 4 == 1
-    ours = tuned_logistic(features, labels, held_out)
-    accuracy, penalty, theirs = scikit_learn(features.double(), labels, held_out, PENALTIES)
+    heldout = torch.arange(len(labels)) % 4 == 1
+    ours = tuned_logistic(features, labels, heldout)
+    accuracy, penalty, theirs = scikit_learn(features.double(), labels, heldout, PENALTIES)
     assert ours.penalty == penalty
     visited = len(ours.validation)
     assert ours.penalties == PENALTIES[:visited]
@@ -88,10 +88,10 @@ def test_an_early_end_leaves_the_choice_as_it_is(generator, monkeypatch):
     labels = torch.randint(2, (1000,), generator=generator)
     features = torch.randn(1000, 100, generator=generator)
     features[:, :50] += 3 * torch.randn(1000, 1, generator=generator) + 2 * labels[:, None]  # the rest says nothing
-    held_out = torch.arange(1000) >= 150
-    ended = tuned_logistic(features, labels, held_out)
+    heldout = torch.arange(1000) >= 150
+    ended = tuned_logistic(features, labels, heldout)
     monkeypatch.setattr("care.evaluate.features.tuned_logistic._past_the_top", lambda correct: False)
-    whole = tuned_logistic(features, labels, held_out)
+    whole = tuned_logistic(features, labels, heldout)
     assert len(ended.validation) < len(whole.validation) == 45
     assert whole.validation[: len(ended.validation)] == ended.validation
     assert (ended.penalty, max(ended.validation)) == (whole.penalty, max(whole.validation))
@@ -118,13 +118,13 @@ def test_every_penalty_and_the_refit_are_told(generator):
 def test_a_class_of_which_all_rows_are_held_out_is_learned_by_the_refit(generator):
     labels = torch.arange(90) % 3
     features = torch.eye(3)[labels] + 0.1 * torch.randn(90, 3, generator=generator)
-    fitted = tuned_logistic(features, labels, held_out=(labels == 2) | (torch.arange(90) < 20))
+    fitted = tuned_logistic(features, labels, heldout=(labels == 2) | (torch.arange(90) < 20))
     assert max(fitted.validation) < 0.5
     assert torch.equal(fitted.predict(features), labels)
 
 
 @pytest.mark.parametrize(
-    ("labels", "held_out", "penalties", "message"),
+    ("labels", "heldout", "penalties", "message"),
     [
         ([0, 1, 2, 3], None, (1.0,), "no class has two training rows to choose a penalty by"),
         ([0, 0, 0, 0], None, (1.0,), "at least two classes"),
@@ -134,8 +134,8 @@ def test_a_class_of_which_all_rows_are_held_out_is_learned_by_the_refit(generato
         ([0, 0, 1, 1], None, (1.0, 0.0), "penalties must be positive and at least one"),
     ],
 )
-def test_mistakes_are_named(labels, held_out, penalties, message):
-    rows = None if held_out is None else torch.tensor(held_out)
+def test_mistakes_are_named(labels, heldout, penalties, message):
+    rows = None if heldout is None else torch.tensor(heldout)
     with pytest.raises(ValueError, match=message):
         tuned_logistic(torch.eye(4), torch.tensor(labels), rows, penalties)
 

@@ -98,8 +98,8 @@ def test_validation_chooses_and_is_then_fitted_to():
     generator = torch.Generator().manual_seed(0)
     X, y = torch.randn(200, 2, generator=generator), torch.arange(200) % 2
     X[:, 0] += 8 * y
-    held_out = torch.arange(200) < 150
-    flipped = fit_classifier(X, torch.where(held_out, 1 - y, y), held_out)
+    heldout = torch.arange(200) < 150
+    flipped = fit_classifier(X, torch.where(heldout, 1 - y, y), heldout)
     assert flipped.validation < 0.55
     assert (flipped.predict(X) == y).double().mean() < 0.1  # three quarters of all rows are flipped
 

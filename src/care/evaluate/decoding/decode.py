@@ -18,7 +18,7 @@ from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.ridge import PENALTIES, ridge_predictions
 from care.evaluate.decoding.targets import Target, factor_targets, parameter_targets
 from care.evaluate.effects.families import Watch
-from care.evaluate.observer import Embeddings, Observer
+from care.evaluate.embedder import Embedder, Embeddings
 from care.randomness import generator_for
 
 Decoder = Literal["network", "bilinear", "linear"]
@@ -31,16 +31,16 @@ Predict = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # fitted rows, Y, 
 
 
 def evaluate_decoding(
-    observer: Observer, clean: Embeddings, seed: int, watch: Watch
+    embedder: Embedder, clean: Embeddings, seed: int, watch: Watch
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """R² of augmentation parameters from pairs (h(x), h(a(x))), and of the factors of generated samples from h(x).
 
     The arrays `decoding/DECODER/OUTPUT/TARGET` have a number per scored image whose mean is the R².
     """
-    samples = observer.samples
+    samples = embedder.samples
     # The random stream keeps its first name: another one would draw other augmentations than all evaluations before.
-    a = observer.policy.sample(len(samples), samples.source, generator_for("cpu", seed, "sensitivity"))  # type: ignore[arg-type]
-    augmented, targets = observer.augmented_each(a), parameter_targets(a.to(observer.device))
+    a = embedder.policy.sample(len(samples), samples.source, generator_for("cpu", seed, "sensitivity"))  # type: ignore[arg-type]
+    augmented, targets = embedder.augmented_each(a), parameter_targets(a.to(embedder.device))
     found: dict[str, Any] = {name: {} for name in RECORDED.values()} | {"factors": None}
     arrays: dict[str, Tensor] = {}
     for i, (decoder, output) in enumerate(((d, o) for o in clean for d in RECORDED), start=1):
@@ -50,7 +50,7 @@ def evaluate_decoding(
             arrays |= {f"decoding/{decoder}/{output}/{name}": values.float() for name, values in units.items()}
         watch("decoding", i, len(clean) * len(RECORDED))
     if samples.factors:
-        factors = factor_targets(samples.to(observer.device))
+        factors = factor_targets(samples.to(embedder.device))
         found["factors"] = {output: _finite(factor_r2(H, factors)) for output, H in clean.items()}
     return found, arrays
 

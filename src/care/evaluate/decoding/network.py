@@ -32,9 +32,9 @@ def network_predictions(
     explains no less than a linear decoder does, however little there is to find and however few rows it learns from.
     """
     cut = len(X) - max(2, len(X) // VALIDATION)  # two have a standard error
-    held_out = torch.cat([X[cut:], others])
-    r = ridge_predictions(X[:cut], Y[:cut], known[:cut], held_out).nan_to_num()  # NaN: too few rows are known
-    change = _by_network(X, Y, known, held_out, cut, seed) - r
+    heldout = torch.cat([X[cut:], others])
+    r = ridge_predictions(X[:cut], Y[:cut], known[:cut], heldout).nan_to_num()  # NaN: too few rows are known
+    change = _by_network(X, Y, known, heldout, cut, seed) - r
     error, by = (torch.where(known[cut:], one, 0) for one in (Y[cut:] - r[: len(X) - cut], change[: len(X) - cut]))
     alpha = ((error * by).sum(0) / by.square().sum(0)).nan_to_num(0).clamp(0, 1)
     gain = error.square() - (error - alpha * by).square()

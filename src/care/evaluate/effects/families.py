@@ -10,7 +10,7 @@ from torch import Tensor
 
 from care.augment import COLOR_OPERATIONS, ImagePolicy, Parameters
 from care.evaluate.effects.effect import Effect, Response, effect_of, respond
-from care.evaluate.observer import Embeddings, Observer, Policy
+from care.evaluate.embedder import Embedder, Embeddings, Policy
 from care.geometry import POINTS_PER_DIRECTION, Euclidean, Source, source_of
 from care.randomness import generator_for
 
@@ -75,7 +75,7 @@ def color_families(policy: Policy, augmentations: int, *operations: str) -> list
 
 
 def respond_to_families(
-    observer: Observer,
+    embedder: Embedder,
     F: Embeddings,
     augmentations: int,
     apart: bool = True,
@@ -90,31 +90,31 @@ def respond_to_families(
     """
     if augmentations < 1:
         raise ValueError(f"at least one augmentation must be drawn, got {augmentations}")
-    parts = families_of(observer.policy, augmentations, apart)
-    sources = sources_of(observer, F, rank, seed)
+    parts = families_of(embedder.policy, augmentations, apart)
+    sources = sources_of(embedder, F, rank, seed)
     steps = _Steps(watch, sum(part.count + part.pairs for part in parts))
     found: dict[str, dict[str, Response]] = {output: {} for output in F}
     for part in parts:
-        for output, response in _respond(observer, F, sources, part, seed, steps, cache).items():
+        for output, response in _respond(embedder, F, sources, part, seed, steps, cache).items():
             found[output][part.name] = response
     return found, sources
 
 
-def sources_of(observer: Observer, F: Embeddings, rank: int | None, seed: int) -> dict[str, Source]:
+def sources_of(embedder: Embedder, F: Embeddings, rank: int | None, seed: int) -> dict[str, Source]:
     """What rotations of each output on the sphere are fitted from.
 
     Where not all directions can be kept, the leading ones are those of clean and of augmented embeddings together.
     """
-    on_sphere = {output: z for output, z in F.items() if isinstance(observer.form(output), Euclidean)}
+    on_sphere = {output: z for output, z in F.items() if isinstance(embedder.form(output), Euclidean)}
     if all(rank is None and len(z) >= POINTS_PER_DIRECTION * z.shape[1] for z in on_sphere.values()):
         return {output: source_of(z) for output, z in on_sphere.items()}
-    drawn = observer.policy.sample(len(observer.samples), observer.samples.source, generator_for("cpu", seed, "span"))  # type: ignore[arg-type]
-    augmented = observer.points(observer.augmented_each(drawn))
+    drawn = embedder.policy.sample(len(embedder.samples), embedder.samples.source, generator_for("cpu", seed, "span"))  # type: ignore[arg-type]
+    augmented = embedder.points(embedder.augmented_each(drawn))
     return {output: source_of(z, augmented[output], rank) for output, z in on_sphere.items()}
 
 
 def _respond(
-    observer: Observer,
+    embedder: Embedder,
     F: Embeddings,
     sources: Mapping[str, Source],
     part: Family,
@@ -123,20 +123,20 @@ def _respond(
     cache: CacheEffect | None,
 ) -> dict[str, Response]:
     """The response of every output to one family. Effects are measured one by one and go only into the `cache`."""
-    source = observer.samples.source
+    source = embedder.samples.source
     a, b = part.draw(source, seed), part.draw_second(source, seed)
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
     compositions: dict[str, list[Tensor]] = {output: [] for output in F}
     for i in range(part.count):
-        augmented = observer.points(observer.augmented(a[i]))
-        effects = {o: effect_of(F[o], F_a, observer.form(o), sources.get(o)) for o, F_a in augmented.items()}
+        augmented = embedder.points(embedder.augmented(a[i]))
+        effects = {o: effect_of(F[o], F_a, embedder.form(o), sources.get(o)) for o, F_a in augmented.items()}
         for output, effect in effects.items():
             measures[output].append(effect.measures)
             if cache is not None:
                 cache(output, part.name, i, effect)
         steps.done()
         if i < part.pairs:
-            for output, composition in _compositions(observer, effects, a[i], b[i]).items():
+            for output, composition in _compositions(embedder, effects, a[i], b[i]).items():
                 compositions[output].append(composition)
             steps.done()
     names = [a.describe(i) for i in range(part.count)]
@@ -144,11 +144,11 @@ def _respond(
 
 
 def _compositions(
-    observer: Observer, effects: dict[str, Effect], a: Parameters, b: Parameters
+    embedder: Embedder, effects: dict[str, Effect], a: Parameters, b: Parameters
 ) -> dict[str, Float[Tensor, "2"]]:
     """Error and displacement of b∘a. b is applied to views, as a gives them, so b(x) is b of the clean view."""
-    clean = observer.policy.unchanged(1, observer.samples.source)  # type: ignore[arg-type]
-    F_b, F_ba = (observer.points(observer.augmented(first, b)) for first in (clean, a))
+    clean = embedder.policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
+    F_b, F_ba = (embedder.points(embedder.augmented(first, b)) for first in (clean, a))
     return {output: effect.composition(F_b[output], F_ba[output]) for output, effect in effects.items()}
 
 

@@ -14,7 +14,7 @@ from care.evaluate.decoding.decode import RECORDED, evaluate_decoding
 from care.evaluate.effects.effect import Response
 from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families
 from care.evaluate.effects.measurement import Measurement
-from care.evaluate.observer import EUCLIDEAN, Embeddings, Observer, Policy, device_of, frozen
+from care.evaluate.embedder import EUCLIDEAN, Embedder, Embeddings, Policy, device_of, frozen
 from care.geometry import BilinearForm, Euclidean, Source, Symplectic, symplectic_strength
 
 
@@ -48,13 +48,13 @@ def measure(
     policy = policy_named(policy) if isinstance(policy, str) else policy
     where = torch.device(device) if device is not None else device_of(model, samples)
     embed, placed = (lambda x: {name: model(x)}), place(samples, where)
-    observer = Observer(embed, placed, policy, words, where, batch_size, {name: form})
+    embedder = Embedder(embed, placed, policy, words, where, batch_size, {name: form})
     with frozen(model):
-        return measure_observed(observer, augmentations, families, seed, watch, rank, decode)[name]
+        return measure_observed(embedder, augmentations, families, seed, watch, rank, decode)[name]
 
 
 def measure_observed(
-    observer: Observer,
+    embedder: Embedder,
     augmentations: int = 20,
     families: bool = True,
     seed: int = 0,
@@ -63,16 +63,16 @@ def measure_observed(
     decode: bool = False,
 ) -> dict[str, Measurement]:
     """`measure` for every output of an observed model at once."""
-    clean = observer.clean()
-    found = measure_outputs(observer, clean, augmentations, families, seed, watch, rank=rank)
-    return with_decoding(found, observer, clean, seed, watch) if decode else found
+    clean = embedder.clean()
+    found = measure_outputs(embedder, clean, augmentations, families, seed, watch, rank=rank)
+    return with_decoding(found, embedder, clean, seed, watch) if decode else found
 
 
 def with_decoding(
-    measured: Mapping[str, Measurement], observer: Observer, clean: Embeddings, seed: int, watch: Watch | None
+    measured: Mapping[str, Measurement], embedder: Embedder, clean: Embeddings, seed: int, watch: Watch | None
 ) -> dict[str, Measurement]:
     """Measurements with the R² of the parameters of augmentations, by decoder."""
-    record, _ = evaluate_decoding(observer, clean, seed, watch or (lambda *words: None))
+    record, _ = evaluate_decoding(embedder, clean, seed, watch or (lambda *words: None))
     return {
         output: dataclasses.replace(one, decoding={name: record[key][output] for name, key in RECORDED.items()})
         for output, one in measured.items()
@@ -80,7 +80,7 @@ def with_decoding(
 
 
 def measure_outputs(
-    observer: Observer,
+    embedder: Embedder,
     clean: Embeddings,
     augmentations: int = 20,
     families: bool = True,
@@ -93,17 +93,17 @@ def measure_outputs(
 
     `cache` is called with the effect of every augmentation as soon as it is measured.
     """
-    F = observer.points(clean)
-    found, sources = respond_to_families(observer, F, augmentations, families, seed, watch, cache, rank)
+    F = embedder.points(clean)
+    found, sources = respond_to_families(embedder, F, augmentations, families, seed, watch, cache, rank)
     return {
-        output: _measurement(output, observer, z, found[output], sources.get(output)) for output, z in clean.items()
+        output: _measurement(output, embedder, z, found[output], sources.get(output)) for output, z in clean.items()
     }
 
 
 def _measurement(
-    name: str, observer: Observer, z: Tensor, families: Mapping[str, Response], source: Source | None
+    name: str, embedder: Embedder, z: Tensor, families: Mapping[str, Response], source: Source | None
 ) -> Measurement:
-    form, (n, d) = observer.form(name), z.shape
+    form, (n, d) = embedder.form(name), z.shape
     F = form.embed(z)
     sigma = geometry.spectrum(F)
     collapse = {
@@ -115,10 +115,10 @@ def _measurement(
     length = None if isinstance(form, Euclidean) else F.norm(dim=1).mean().item()
     strength = symplectic_strength(F).item() if isinstance(form, Symplectic) else math.nan
     known = None if math.isnan(strength) else strength
-    size = getattr(observer.policy, "size", None)
+    size = getattr(embedder.policy, "size", None)
     values = tuple(sigma.tolist())
     fitted = (None, None) if source is None else (source.dimension, source.share)
-    return Measurement(name, observer.policy_name, n, d, families, values, length, known, size, collapse, *fitted)
+    return Measurement(name, embedder.policy_name, n, d, families, values, length, known, size, collapse, *fitted)
 
 
 def _samples(inputs: Tensor) -> Samples:

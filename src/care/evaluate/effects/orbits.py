@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.evaluate.observer import EUCLIDEAN, Embed, equivariant_output
+from care.evaluate.embedder import EUCLIDEAN, Embed, equivariant_output
 
 ANGLES = 73  # 0° to 360° in steps of 5°
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.evaluate.observer import EMBEDDING, EUCLIDEAN, Embeddings, Observer
+from care.evaluate.embedder import EMBEDDING, EUCLIDEAN, Embedder, Embeddings
 from care.geometry import leading_directions
 from care.randomness import generator_for
 
@@ -24,12 +24,12 @@ def projected_output(kind: str, dimension: int) -> str:
 
 
 def with_projections(
-    observer: Observer, clean: Embeddings, dimensions: Sequence[int], seed: int
-) -> tuple[Observer, Embeddings]:
+    embedder: Embedder, clean: Embeddings, dimensions: Sequence[int], seed: int
+) -> tuple[Embedder, Embeddings]:
     """The same with outputs of their own: the embedding on its sphere, in each number of directions below its own."""
     F = EUCLIDEAN.embed(clean[EMBEDDING]) if EMBEDDING in clean else None
     if F is None or not dimensions:
-        return observer, clean
+        return embedder, clean
     bases = {
         projected_output(kind, k): basis
         for k in dimensions
@@ -38,10 +38,10 @@ def with_projections(
     }
 
     def embed(inputs: Tensor) -> Mapping[str, Tensor]:
-        found = observer.embed(inputs)
+        found = embedder.embed(inputs)
         return {**found, **_projected(found[EMBEDDING], bases)}
 
-    return dataclasses.replace(observer, embed=embed), {**clean, **_projected(clean[EMBEDDING], bases)}
+    return dataclasses.replace(embedder, embed=embed), {**clean, **_projected(clean[EMBEDDING], bases)}
 
 
 def _projected(z: Float[Tensor, "n d"], bases: Mapping[str, Float[Tensor, "d k"]]) -> Embeddings:

@@ -14,7 +14,7 @@ from care.evaluate.effects.families import ALL, Watch, families_of
 from care.evaluate.effects.measure import measure_outputs
 from care.evaluate.effects.prediction import Prediction, chance, predict_by_identity, prediction_measures
 from care.evaluate.effects.projections import with_projections
-from care.evaluate.observer import EMBEDDING, Embeddings, Observer, output_in_form
+from care.evaluate.embedder import EMBEDDING, Embedder, Embeddings, output_in_form
 
 PREDICTED = (ALL, "color")  # the families whose views are ranked
 IMAGES = 500  # whose views are ranked: every view is compared with every view of every image
@@ -44,7 +44,7 @@ class Cache:
 
 
 def evaluate_effects(
-    observer: Observer,
+    embedder: Embedder,
     clean: Embeddings,
     augmentations: int,
     seed: int,
@@ -56,12 +56,12 @@ def evaluate_effects(
 
     The embedding is measured in the geometry of each of `forms` too, and in `projections` to so many directions.
     """
-    observer = observer.also_with(forms)
+    embedder = embedder.also_with(forms)
     clean = {**clean, **{output_in_form(form): clean[EMBEDDING] for form in forms}}
-    observer, clean = with_projections(observer, clean, projections, seed)
-    cache = Cache(observer.points(clean))
-    measured = measure_outputs(observer, clean, augmentations, True, seed, watch, cache)
-    predicted = _predictions(observer, cache, augmentations, seed)
+    embedder, clean = with_projections(embedder, clean, projections, seed)
+    cache = Cache(embedder.points(clean))
+    measured = measure_outputs(embedder, clean, augmentations, True, seed, watch, cache)
+    predicted = _predictions(embedder, cache, augmentations, seed)
     found = {
         "measurements": {output: m.to_json() for output, m in measured.items()},
         "prediction": {
@@ -88,13 +88,13 @@ def quantiles(values: Float[Tensor, " n"], count: int = 400) -> list[float]:
 
 
 def _predictions(
-    observer: Observer, cache: Cache, augmentations: int, seed: int
+    embedder: Embedder, cache: Cache, augmentations: int, seed: int
 ) -> dict[tuple[str, str], dict[str, Prediction]]:
     """(output, family) → prediction by cross-fitted rotations, by the identity, and chance."""
     found = {}
-    for part in families_of(observer.policy, augmentations):
-        targets = parameter_targets(part.draw(observer.samples.source, seed))
-        theta = torch.cat([t.values for t in targets.values()], dim=1).to(observer.device) if targets else None
+    for part in families_of(embedder.policy, augmentations):
+        targets = parameter_targets(part.draw(embedder.samples.source, seed))
+        theta = torch.cat([t.values for t in targets.values()], dim=1).to(embedder.device) if targets else None
         for (output, family), views in cache.views.items():
             if family != part.name or len(views) < 2:
                 continue

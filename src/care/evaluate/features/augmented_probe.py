@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from care.augment import apply
 from care.data import batches
+from care.evaluate.embedder import Embedder, features_of
 from care.evaluate.features.probe import Batches, ProbeResult, Protocol, evaluate_probes, train_probes
-from care.evaluate.observer import Observer, features_of
 from care.randomness import epoch_order, generator_for
 
 
 def augmented_probe(
-    bank: Observer,
-    observer: Observer,
+    bank: Embedder,
+    embedder: Embedder,
     protocol: Protocol,
     bn_train: nn.Module | None = None,
     seed: int = 0,
@@ -32,18 +32,18 @@ def augmented_probe(
     """
     if len(protocol.learning_rates) > 1:
         raise ValueError(f"a probe on augmented images takes one learning rate, got {protocol.learning_rates}")
-    labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(bank.device)
-    one = dataclasses.replace(observer, samples=observer.samples.limit(1))
+    labels, test_labels = bank.samples.labels.to(bank.device), embedder.samples.labels.to(bank.device)
+    one = dataclasses.replace(embedder, samples=embedder.samples.limit(1))
     classes, d = int(labels.max()) + 1, features_of(one.clean()).shape[1]
     with _batchnorm_in_training(bn_train) as end_training:
         stream = _augmented_batches(bank, labels, protocol.batch_size, seed)
         probes = train_probes(stream, d, classes, protocol, seed, bank.device, tick=tick)
         end_training()
-        right = evaluate_probes(probes, features_of(observer.clean()), test_labels)
+        right = evaluate_probes(probes, features_of(embedder.clean()), test_labels)
     return ProbeResult(protocol.learning_rates, 0, *right)
 
 
-def _augmented_batches(bank: Observer, labels: Int64[Tensor, " n"], batch_size: int, seed: int) -> Batches:
+def _augmented_batches(bank: Embedder, labels: Int64[Tensor, " n"], batch_size: int, seed: int) -> Batches:
     """Features of all images, in a new order and with new augmentations in every epoch."""
 
     @torch.no_grad()

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from care.augment import ImagePolicy
 from care.evaluate.effects.families import Watch
+from care.evaluate.embedder import Embedder, Embeddings, features_of
 from care.evaluate.features.augmented_probe import augmented_probe
 from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE, knn_predict
 from care.evaluate.features.probe import ProbeResult, Protocol, linear_probe
 from care.evaluate.features.tuned_logistic import tuned_logistic
-from care.evaluate.observer import Embeddings, Observer, features_of
 
 ProbeOn = Literal["clean", "crops", "augmented", "bn-train"]
 
@@ -36,16 +36,16 @@ class Classifiers:
 
 
 def evaluate_classification(
-    bank: Observer | None, observer: Observer, clean: Embeddings, classifiers: Classifiers, watch: Watch
+    bank: Embedder | None, embedder: Embedder, clean: Embeddings, classifiers: Classifiers, watch: Watch
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The accuracy of classifiers, fitted to the images of `bank`, on those of `observer`, whose clean embeddings are
+    """The accuracy of classifiers, fitted to the images of `bank`, on those of `embedder`, whose clean embeddings are
     known; None without labels or without a bank. Images without a label, −1, are left out.
     """
     nothing: dict[str, Any] = {"logistic": None, "probe": None, "knn": None}
     if bank is None:
         return nothing, {}
-    bank, (observer, clean) = _labeled(bank), (_labeled(observer), _of_labeled(clean, observer))
-    labels, test_labels = bank.samples.labels.to(bank.device), observer.samples.labels.to(observer.device)
+    bank, (embedder, clean) = _labeled(bank), (_labeled(embedder), _of_labeled(clean, embedder))
+    labels, test_labels = bank.samples.labels.to(bank.device), embedder.samples.labels.to(embedder.device)
     if not len(labels) or not len(test_labels):
         return nothing, {}
     rows = features_of(bank.clean()), labels, features_of(clean), test_labels
@@ -54,22 +54,22 @@ def evaluate_classification(
     if classifiers.logistic and _can_be_tuned(labels):
         found["logistic"], correct["logistic"] = _logistic(*rows, watch)
     if classifiers.protocol is not None:
-        probe = _probe(bank, observer, rows, classifiers, partial(watch, "linear probe"))
+        probe = _probe(bank, embedder, rows, classifiers, partial(watch, "linear probe"))
         found["probe"] = {"on": classifiers.probe_on, **probe.to_json()}
         correct |= {"probe": probe.correct[probe.chosen], "probe5": probe.correct5[probe.chosen]}
     return found, {f"correct/{name}": hits for name, hits in correct.items()}
 
 
-def _labeled(observer: Observer) -> Observer:
+def _labeled(embedder: Embedder) -> Embedder:
     """With the samples that have a label."""
-    known = observer.samples.labels >= 0
+    known = embedder.samples.labels >= 0
     if known.all():
-        return observer
-    return dataclasses.replace(observer, samples=observer.samples.subset(known.nonzero().flatten()))
+        return embedder
+    return dataclasses.replace(embedder, samples=embedder.samples.subset(known.nonzero().flatten()))
 
 
-def _of_labeled(embeddings: Embeddings, observer: Observer) -> Embeddings:
-    known = observer.samples.labels >= 0
+def _of_labeled(embeddings: Embeddings, embedder: Embedder) -> Embeddings:
+    known = embedder.samples.labels >= 0
     return {name: z[known.to(z.device)] for name, z in embeddings.items()}
 
 
@@ -119,8 +119,8 @@ def mean_per_class(correct: Bool[Tensor, " m"], labels: Int[Tensor, " m"]) -> fl
 
 
 def _probe(
-    bank: Observer,
-    observer: Observer,
+    bank: Embedder,
+    embedder: Embedder,
     rows: tuple[Tensor, Tensor, Tensor, Tensor],
     classifiers: Classifiers,
     tick: partial[None],
@@ -132,4 +132,4 @@ def _probe(
     if classifiers.probe_on == "crops":
         bank = dataclasses.replace(bank, policy=ImagePolicy(size=bank.policy.size).only("crop", "flip"))  # type: ignore[union-attr]
     module = classifiers.module if classifiers.probe_on == "bn-train" else None
-    return augmented_probe(bank, observer, protocol, module, seed, tick)
+    return augmented_probe(bank, embedder, protocol, module, seed, tick)

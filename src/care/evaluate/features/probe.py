@@ -144,9 +144,9 @@ def linear_probe(
 
     chosen = 0
     if passes == 2:
-        held_out = every_tenth(train_labels, "rate")
-        probes = fit(train_features[~held_out], train_labels[~held_out], before=0)
-        correct, _ = evaluate_probes(probes, train_features[held_out], train_labels[held_out])
+        heldout = every_tenth(train_labels, "rate")
+        probes = fit(train_features[~heldout], train_labels[~heldout], before=0)
+        correct, _ = evaluate_probes(probes, train_features[heldout], train_labels[heldout])
         chosen = int(correct.sum((1, 2)).argmax())
     probes = fit(train_features, train_labels, before=passes - 1)
     return ProbeResult(protocol.learning_rates, chosen, *evaluate_probes(probes, test_features, test_labels))
@@ -239,6 +239,6 @@ def every_tenth(labels: Int64[Tensor, " n"], choice: str) -> Bool[Tensor, " n"]:
     """
     ascending, order = labels.sort(stable=True)
     place = torch.arange(len(labels), device=labels.device) - torch.searchsorted(ascending, ascending)
-    held_out = (place % 10 == 1)[order.argsort()]
-    _require(bool(held_out.any()), f"no class has two training rows to choose a {choice} by: give only one {choice}")
-    return held_out
+    heldout = (place % 10 == 1)[order.argsort()]
+    _require(bool(heldout.any()), f"no class has two training rows to choose a {choice} by: give only one {choice}")
+    return heldout

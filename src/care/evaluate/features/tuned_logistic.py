@@ -50,7 +50,7 @@ class TunedLogistic:
 def tuned_logistic(
     features: Float[Tensor, "n d"],
     labels: Int[Tensor, " n"],
-    held_out: Bool[Tensor, " n"] | None = None,
+    heldout: Bool[Tensor, " n"] | None = None,
     penalties: Sequence[float] | None = None,
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> TunedLogistic:
@@ -59,22 +59,22 @@ def tuned_logistic(
     min_{W,b} Σᵢ −log softmax(Wᵀx̂ᵢ + b)_{yᵢ} + ½ penalty ‖W‖², a sum over rows, as in scikit-learn: its C is 1/penalty.
     x̂ has mean 0 and variance 1 per feature over the rows it is fitted to; a constant feature has no weight.
 
-    `held_out` are the rows that choose, by default a tenth of each class; of `penalties`, by default PENALTIES, that
+    `heldout` are the rows that choose, by default a tenth of each class; of `penalties`, by default PENALTIES, that
     are equally good they choose the strongest. Then the regression is fitted to all rows. `tick(done, total)` is called
     at every penalty.
     """
     features, labels = checked_rows(features, labels, "training")
-    held_out = every_tenth(labels, "penalty") if held_out is None else held_out
-    if not held_out.any() or held_out.all():
-        raise ValueError("held_out must be some of the rows, and not all: one part chooses, the other is fitted to")
+    heldout = every_tenth(labels, "penalty") if heldout is None else heldout
+    if not heldout.any() or heldout.all():
+        raise ValueError("heldout must be some of the rows, and not all: one part chooses, the other is fitted to")
     penalties = PENALTIES if penalties is None else penalties
     if not penalties or not all(0 < penalty < float("inf") for penalty in penalties):
         raise ValueError(f"penalties must be positive and at least one, got {list(penalties)}")
     path, total = sorted(penalties, reverse=True), len(penalties) + 1
     scores, correct = list[Tensor](), list[Tensor]()
-    for classifier in _regularization_path(features[~held_out], labels[~held_out], path):
-        scores = [*scores[-1:], classifier.scores(features[held_out])]
-        correct.append(scores[-1].argmax(1) == labels[held_out])
+    for classifier in _regularization_path(features[~heldout], labels[~heldout], path):
+        scores = [*scores[-1:], classifier.scores(features[heldout])]
+        correct.append(scores[-1].argmax(1) == labels[heldout])
         tick(len(correct), total)
         if correct[-1].all() or _at_the_limit(scores) or _past_the_top(correct):
             break

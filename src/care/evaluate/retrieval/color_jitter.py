@@ -9,7 +9,7 @@ from torch import Tensor
 from care.augment import ImageParameters, ImagePolicy, apply
 from care.data import Samples, batches
 from care.evaluate.effects.families import Watch
-from care.evaluate.observer import Embeddings, Observer
+from care.evaluate.embedder import Embedder, Embeddings
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.randomness import generator_for
@@ -18,20 +18,20 @@ NEIGHBORS, QUERIES, PICTURED = 5, 500, 8
 
 
 def evaluate_retrieval(
-    observer: Observer, clean: Embeddings, seed: int, watch: Watch
+    embedder: Embedder, clean: Embeddings, seed: int, watch: Watch
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The neighbors of some images among all others, before and after color jitter. Point clouds have no colors."""
-    samples, policy = observer.samples, observer.policy
+    samples, policy = embedder.samples, embedder.policy
     if not isinstance(policy, ImagePolicy) or len(samples) <= NEIGHBORS:
         return {"retrieval": None}, {}
     count = min(QUERIES, len(samples))
     queries = torch.arange(count) * len(samples) // count  # spread over all classes, should they be in order
     queried, source = samples.take(queries), samples.source
     jitter = _color_jitter(policy).sample(count, source, generator_for("cpu", seed, "retrieval"))  # type: ignore[arg-type]
-    F_a = dataclasses.replace(observer, samples=queried).augmented_each(jitter)
-    hues = _hues(observer, samples, policy.unchanged(len(samples), source))  # type: ignore[arg-type]
-    query_hues = _hues(observer, queried, jitter)
-    labels = samples.labels.to(observer.device)
+    F_a = dataclasses.replace(embedder, samples=queried).augmented_each(jitter)
+    hues = _hues(embedder, samples, policy.unchanged(len(samples), source))  # type: ignore[arg-type]
+    query_hues = _hues(embedder, queried, jitter)
+    labels = samples.labels.to(embedder.device)
     known = labels if labels.min() >= 0 else None
     found = {
         output: retrieval_measures(F, queries.to(F.device), F_a[output], hues, query_hues, known, NEIGHBORS)
@@ -51,11 +51,11 @@ def _color_jitter(policy: ImagePolicy) -> ImagePolicy:
     return jitter.only("color").certain()
 
 
-def _hues(observer: Observer, samples: Samples, p: ImageParameters) -> Hues:
+def _hues(embedder: Embedder, samples: Samples, p: ImageParameters) -> Hues:
     """The mean hue of each image under its augmentation."""
-    found, here = [], p.to(observer.device)
-    blocks = torch.arange(len(samples)).split(observer.rows_at_once)
-    for rows, images in zip(blocks, batches(samples, blocks, observer.device), strict=True):
+    found, here = [], p.to(embedder.device)
+    blocks = torch.arange(len(samples)).split(embedder.rows_at_once)
+    for rows, images in zip(blocks, batches(samples, blocks, embedder.device), strict=True):
         found.append(mean_hue(apply(images, here[rows[0] : rows[-1] + 1])))
     return Hues(*(torch.cat(column) for column in zip(*found, strict=True)))
 

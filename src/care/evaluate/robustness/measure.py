@@ -13,7 +13,7 @@ from torch import Tensor
 
 from care.augment import ImagePolicy, policy_named
 from care.evaluate.effects.families import Watch
-from care.evaluate.observer import device_of, frozen
+from care.evaluate.embedder import device_of, frozen
 from care.evaluate.robustness.corruptions import CORRUPTIONS, corrupted, noisy
 from care.evaluate.transfer.classifier import fit_classifier
 from care.evaluate.transfer.downstream import Downstream, load_downstream
@@ -78,7 +78,7 @@ def measure_robustness(
         tick = partial(progress, f"{name}: features")
         embedded = embed_downstream(model, downstream, views, where, seed, batch_size, tick)
         tick = partial(progress, f"{name}: logistic regression")
-        classifier = fit_classifier(embedded.features, embedded.labels, embedded.held_out, tick)
+        classifier = fit_classifier(embedded.features, embedded.labels, embedded.heldout, tick)
 
         def accuracy(features: Float[Tensor, "n d"]) -> float:
             return (classifier.predict(features) == embedded.test_labels).double().mean().item()
@@ -111,8 +111,8 @@ def _features(
     if corruption == "noise":
         model = noisy(model, strength, policy.size, device, seed)
     clean = policy.unchanged(1, downstream.test.source)  # type: ignore[arg-type]
-    observer = observed(model, downstream.test, policy, device, batch_size)
-    return observer.augmented(corrupted(clean, corruption, strength))["features"]
+    embedder = observed(model, downstream.test, policy, device, batch_size)
+    return embedder.augmented(corrupted(clean, corruption, strength))["features"]
 
 
 def robustness_table(found: Mapping[str, Robustness]) -> str:

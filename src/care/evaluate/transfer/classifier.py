@@ -33,17 +33,17 @@ class Classifier:
 def fit_classifier(
     features: Float[Tensor, "n d"],
     labels: Int[Tensor, " n"],
-    held_out: Bool[Tensor, " n"],
+    heldout: Bool[Tensor, " n"],
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> Classifier:
-    """Fitted to all rows, with the penalty of the highest accuracy on those of `held_out` when fitted to the others.
+    """Fitted to all rows, with the penalty of the highest accuracy on those of `heldout` when fitted to the others.
 
     With fewer than 20 of these the penalty is E ‖x − E x‖²: 1 for features of unit mean square length.
     """
-    if int(held_out.sum()) < FEWEST or len(labels[~held_out].unique()) < 2:
+    if int(heldout.sum()) < FEWEST or len(labels[~heldout].unique()) < 2:
         penalty = _mean_square_length(features)
         return Classifier(logistic_regression(features, labels, penalty), penalty, None)
-    tuned = tuned_logistic(features, labels, held_out, tick=tick)
+    tuned = tuned_logistic(features, labels, heldout, tick=tick)
     return Classifier(tuned.classifier, tuned.penalty, max(tuned.validation))
 
 

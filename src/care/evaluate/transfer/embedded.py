@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from care.data import Samples, place
-from care.evaluate.observer import Observer, Policy
+from care.evaluate.embedder import Embedder, Policy
 from care.evaluate.transfer.downstream import Downstream
 from care.evaluate.transfer.labels import stratified
 
@@ -19,14 +19,14 @@ Model = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """A data set as features and labels: those to fit to, `held_out` to choose the penalty with, and those of test.
+    """A data set as features and labels: those to fit to, `heldout` to choose the penalty with, and those of test.
 
     The first `train` rows are those of the split train.
     """
 
     features: Float[Tensor, "n d"]
     labels: Int[Tensor, " n"]
-    held_out: Bool[Tensor, " n"]
+    heldout: Bool[Tensor, " n"]
     train: int
     test_features: Float[Tensor, "m d"]
     test_labels: Int[Tensor, " m"]
@@ -51,14 +51,14 @@ def embed_downstream(
     n = len(labels["train"])
     test_features, test_labels = features.pop("test"), labels.pop("test")
     joined, classes = torch.cat(list(features.values())), torch.cat(list(labels.values()))
-    held_out = torch.arange(len(joined), device=device) >= n
+    heldout = torch.arange(len(joined), device=device) >= n
     if downstream.validation is None:
-        held_out = stratified(classes, VALIDATION, seed, "validation", leave_one=True)
-    return Embedded(joined, classes, held_out, n, test_features, test_labels)
+        heldout = stratified(classes, VALIDATION, seed, "validation", leave_one=True)
+    return Embedded(joined, classes, heldout, n, test_features, test_labels)
 
 
 def observed(
     model: Model, samples: Samples, policy: Policy, device: torch.device, batch_size: int | None = None
-) -> Observer:
+) -> Embedder:
     """The model, to embed `samples`, with the output "features"."""
-    return Observer(lambda x: {"features": model(x)}, place(samples, device), policy, "", device, batch_size)
+    return Embedder(lambda x: {"features": model(x)}, place(samples, device), policy, "", device, batch_size)

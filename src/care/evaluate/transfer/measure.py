@@ -13,8 +13,8 @@ from torch import Tensor
 
 from care.augment import policy_named
 from care.evaluate.effects.families import Watch
+from care.evaluate.embedder import Policy, device_of, frozen
 from care.evaluate.features.tuned_logistic import PENALTIES
-from care.evaluate.observer import Policy, device_of, frozen
 from care.evaluate.transfer.classifier import fit_classifier
 from care.evaluate.transfer.downstream import Downstream, check_names, load_downstream
 from care.evaluate.transfer.embedded import VALIDATION, Embedded, Model, embed_downstream
@@ -81,7 +81,7 @@ def transfer_to(
 
 
 def _all_labels(embedded: Embedded, tick: Callable[[int, int], None]) -> Part:
-    classifier = fit_classifier(embedded.features, embedded.labels, embedded.held_out, tick)
+    classifier = fit_classifier(embedded.features, embedded.labels, embedded.heldout, tick)
     correct = classifier.predict(embedded.test_features) == embedded.test_labels
     return {"all_labels": {**accuracies(correct, embedded.test_labels), **classifier.to_json()}}, {"all": correct}
 
@@ -95,8 +95,8 @@ def _few_labels(embedded: Embedded, seed: int, tick: Callable[[int, int], None])
         found, correct = [], []
         for j, number in enumerate(SEEDS, start=1):
             rows = stratified(labels, share, seed, "labels", name, number)
-            some, held_out = labels[rows], stratified(labels[rows], VALIDATION, seed, "held out", leave_one=True)
-            classifier = fit_classifier(features[rows], some, held_out)
+            some, heldout = labels[rows], stratified(labels[rows], VALIDATION, seed, "held out", leave_one=True)
+            classifier = fit_classifier(features[rows], some, heldout)
             correct.append(classifier.predict(embedded.test_features) == embedded.test_labels)
             found.append({**accuracies(correct[-1], embedded.test_labels), **classifier.to_json()})
             tick(len(SEEDS) * i + j, len(SHARES) * len(SEEDS))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from care.evaluate.comparison.quantities import ACTED_ON
-from care.evaluate.observer import BACKBONE
+from care.evaluate.embedder import BACKBONE
 from care.report import decoding_figure
 from care.reproduce.presentation import Presentation, Quantity, by_label, compared, measured_table, values
 from care.reproduce.scales import Scale

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from care.evaluate import Settings
 from care.evaluate.comparison.quantities import ACTED_ON
-from care.evaluate.observer import output_in_form
+from care.evaluate.embedder import output_in_form
 from care.report import bar_figure
 from care.reproduce.presentation import (
     COMPOSITION,

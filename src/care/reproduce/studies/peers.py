@@ -10,7 +10,7 @@ from typing import Any
 
 from care.evaluate.comparison.quantities import ACTED_ON
 from care.evaluate.transfer.result import TRANSFER_TO
-from care.report import trade_figure
+from care.report import tradeoff_figure
 from care.reproduce.presentation import (
     HUE_DISTANCE,
     KNN,
@@ -147,7 +147,7 @@ def _figures(groups: dict[str, list[Outcome]]) -> dict[str, Any]:
         points = {label: (values(g, HUE_BY_NETWORK), _percent(g, accuracy)) for label, g in groups.items()}
         drawn = {label: pair for label, pair in points.items() if all(pair)}
         if drawn:
-            found[title] = trade_figure(drawn, "R² of hue, by a network →", up, BASE)
+            found[title] = tradeoff_figure(drawn, "R² of hue, by a network →", up, BASE)
     return found
 
 

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from care.report import trade_figure
+from care.report import tradeoff_figure
 from care.reproduce.presentation import (
     HUE,
     HUE_DISTANCE,
@@ -86,7 +86,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
         row.insert(1, f"{config.views_a_step:.3g}")
     points = {label: (values(group, HUE), [100 * v for v in values(group, TUNED)]) for label, group in groups.items()}
     drawn = {label: pair for label, pair in points.items() if all(pair)}
-    figures = {"recipe-sweep": trade_figure(drawn, "R² of hue →", "tuned probe, % →", BASE)} if drawn else {}
+    figures = {"recipe-sweep": tradeoff_figure(drawn, "R² of hue →", "tuned probe, % →", BASE)} if drawn else {}
     best = max(groups, key=lambda label: mean(groups[label], TUNED))
     remark = f"The best tuned probe on the validation images: {best}, {100 * mean(groups[best], TUNED):.2f} %."
     return Presentation(header, rows, figures, (remark,))

@@ -27,7 +27,7 @@ SECONDS_BETWEEN_LOOKS = 5.0
 
 
 @dataclass(frozen=True)
-class Workshop:
+class Runner:
     """Where trials are carried out: run folders in `runs`, what is kept of them in `kept`.
 
     `opened` is when the work began, on the clock of `time.perf_counter`: what comes before the first trial is part of
@@ -58,20 +58,20 @@ class Workshop:
         return config.replace(device=resolve_device(self.device), compile=self.compile)
 
 
-def carry_out_all(trials: Sequence[Trial], workshop: Workshop, watch: Watch) -> list[Outcome]:
+def run_trials(trials: Sequence[Trial], runner: Runner, watch: Watch) -> list[Outcome]:
     """What came of every trial, in their order.
 
-    Several processes may do this at once in the same workshop: each takes a trial that nobody else has in hand. What
+    Several processes may do this at once in the same runner: each takes a trial that nobody else has in hand. What
     is stopped goes on from its last checkpoint when this is called again.
     """
     found: dict[str, Outcome] = {}
     wanted = {trial.slug: trial for trial in trials}  # a study may call one training by two names
-    begun = workshop.opened
-    make_folder(workshop.runs)
+    begun = runner.opened
+    make_folder(runner.runs)
     while len(found) < len(wanted):
         before = len(found)
         for slug in [slug for slug in wanted if slug not in found]:
-            if outcome := workshop.complete(wanted[slug]) or _if_free(wanted[slug], workshop, watch, begun):
+            if outcome := runner.complete(wanted[slug]) or _if_free(wanted[slug], runner, watch, begun):
                 found[slug], begun = outcome, time.perf_counter()
                 watch("trials", len(found), len(wanted))
         if len(found) == before:
@@ -80,30 +80,30 @@ def carry_out_all(trials: Sequence[Trial], workshop: Workshop, watch: Watch) -> 
     return [dataclasses.replace(found[trial.slug], trial=trial) for trial in trials]
 
 
-def _if_free(trial: Trial, workshop: Workshop, watch: Watch, begun: float) -> Outcome | None:
+def _if_free(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outcome | None:
     try:
-        lock = Lock(workshop.runs / f".{trial.slug}.lock")
+        lock = Lock(runner.runs / f".{trial.slug}.lock")
     except BlockingIOError:
         return None
     try:
-        if (outcome := workshop.find(trial)) is None:
-            return carry_out(trial, workshop, watch, begun)
-        if (complete := workshop.complete(trial)) is not None:
+        if (outcome := runner.find(trial)) is None:
+            return run_trial(trial, runner, watch, begun)
+        if (complete := runner.complete(trial)) is not None:
             return complete
-        study = _study(Run(workshop.runs / trial.slug), workshop.how(trial.config))
-        return with_transfer(outcome, study, workshop, watch)
+        study = _study(Run(runner.runs / trial.slug), runner.how(trial.config))
+        return with_transfer(outcome, study, runner, watch)
     finally:
         lock.release()
 
 
-def carry_out(trial: Trial, workshop: Workshop, watch: Watch, begun: float) -> Outcome:
+def run_trial(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outcome:
     """Train, from the last checkpoint if there is one, evaluate, and keep what came of it.
 
     What is trained at one go has the seconds it took since `begun`, until its weights were there.
     """
-    run, config, seconds = Run(workshop.runs / trial.slug), workshop.how(trial.config), None
+    run, config, seconds = Run(runner.runs / trial.slug), runner.how(trial.config), None
     if not run.weights.exists():
-        _go_on_from_a_shorter(run, config, workshop)
+        _go_on_from_a_shorter(run, config, runner)
         forget_compiled()
         at_one_go = not run.checkpoints.exists()
         train(prepare(config, run.folder, resume=True), CallbackProgress(f"training {trial.slug}", watch))
@@ -117,27 +117,27 @@ def carry_out(trial: Trial, workshop: Workshop, watch: Watch, begun: float) -> O
     evaluation.save(run.folder / "evaluation")
     made = {**provenance(config.device), **_speed(run), "seconds_from_start": seconds}
     outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
-    outcome.save(workshop.kept)  # before what is still to be measured: whatever happens then, this is done
-    return with_transfer(outcome, study, workshop, watch)
+    outcome.save(runner.kept)  # before what is still to be measured: whatever happens then, this is done
+    return with_transfer(outcome, study, runner, watch)
 
 
-def with_transfer(outcome: Outcome, study: Study, workshop: Workshop, watch: Watch) -> Outcome:
+def with_transfer(outcome: Outcome, study: Study, runner: Runner, watch: Watch) -> Outcome:
     """The same, with the transfer of its encoder to the data sets that are there, and kept."""
     if outcome.run is None or not not_transferred(outcome):
         return outcome
     transfer = measured_transfer(outcome, study, watch)
     transfer.save(outcome.run / "transfer")
     outcome = dataclasses.replace(outcome, transfer=transfer)
-    outcome.save(workshop.kept)
+    outcome.save(runner.kept)
     return outcome
 
 
-def _go_on_from_a_shorter(run: Run, config: Config, workshop: Workshop) -> None:
+def _go_on_from_a_shorter(run: Run, config: Config, runner: Runner) -> None:
     """Copy the longest finished run that this one begins with, so that nothing is trained twice."""
     if (run.folder / "config.toml").exists():
         return
     shorter: dict[int, Path] = {}
-    for file in workshop.runs.glob("*/config.toml"):
+    for file in runner.runs.glob("*/config.toml"):
         with suppress(ValueError):  # of another version of care, or damaged: an error once that run is asked for
             other = Run(file.parent)
             if other.weights.exists() and not config.obstacles(other.config()):

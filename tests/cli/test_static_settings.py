@@ -6,8 +6,8 @@ import dataclasses
 import pytest
 
 from care import augment, export
-from care.cli import declared, train_options
-from care.cli.declared import NotPlain, Setting, constant, fields_of, keys, settings_of
+from care.cli import static_settings, train_options
+from care.cli.static_settings import NotPlain, Setting, constant, fields_of, keys, settings_of
 from care.cli.train_options import imported_fields, run_settings, settings_named
 from care.data import registry as data_sets
 from care.objective import registry
@@ -75,7 +75,7 @@ ELSEWHERE = "class Elsewhere:\n    depth: int = setting(1, 'Theirs.')\n    name:
 @pytest.fixture
 def made_up(monkeypatch):
     sources = {"care.mine": SOURCE, "care.made_up": ELSEWHERE}
-    monkeypatch.setattr(declared, "_module", lambda name: ast.parse(sources[name]))
+    monkeypatch.setattr(static_settings, "_module", lambda name: ast.parse(sources[name]))
 
 
 @pytest.mark.usefixtures("made_up")

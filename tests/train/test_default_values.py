@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from care.cli.training import configuration
+from care.cli.train_setup import configuration
 from care.objective import build_encoder, build_objective
 from care.train import Config, default_config, recipe, recommended_config
 

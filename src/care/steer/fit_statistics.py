@@ -13,7 +13,7 @@ from torch import Tensor
 
 from care.augment import ImagePolicy, Parameters, coordinate_names, coordinates
 from care.evaluate.effects.families import Family, Watch
-from care.evaluate.observer import Observer
+from care.evaluate.embedder import Embedder
 from care.randomness import derive, generator_for
 
 KEPT = 2**24  # numbers of embeddings that are kept, for predictors that need them
@@ -21,7 +21,7 @@ BASIS_AUGMENTATIONS = 10  # augmentations that the basis is computed from
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class FitStatistics:
     """V augmentations of n images, in one `output` of a model: coordinates θ, covariances C_a in `basis`, and the
     squared displacements ‖F_a − F‖² / n.
 
@@ -43,21 +43,21 @@ class Evidence:
 
 
 def gather(
-    observer: Observer,
+    embedder: Embedder,
     output: str,
     families: Sequence[Family],
     rank: int = 64,
     seed: int = 0,
     watch: Watch | None = None,
-) -> Evidence:
-    """Embed the observer's samples under every augmentation of `families`, and project on at most `rank` directions."""
-    F = observer.points(observer.clean())[output]
-    drawn = [part.draw(observer.samples.source, derive(seed, "steer")) for part in families]
-    augmentations, center = Parameters.concatenate(drawn), center_of(observer)
+) -> FitStatistics:
+    """Embed the embedder's samples under every augmentation of `families`, and project on at most `rank` directions."""
+    F = embedder.points(embedder.clean())[output]
+    drawn = [part.draw(embedder.samples.source, derive(seed, "steer")) for part in families]
+    augmentations, center = Parameters.concatenate(drawn), center_of(embedder)
     kept = _rows(len(augmentations), F, seed)
 
     def embedded(i: int) -> Float[Tensor, "n d"]:
-        return observer.points(observer.augmented(augmentations[i]))[output]
+        return embedder.points(embedder.augmented(augmentations[i]))[output]
 
     first = {i: embedded(i) for i in _rows_of_basis(len(augmentations))} if rank < F.shape[1] else {}
     basis = _basis(F, list(first.values()), rank)
@@ -69,7 +69,7 @@ def gather(
         F_kept.append(F_a[rows].cpu())
         if watch is not None:
             watch("augmentations to fit", i + 1, len(kept))
-    return Evidence(
+    return FitStatistics(
         output=output,
         names=coordinate_names(augmentations),
         center=center,
@@ -84,9 +84,9 @@ def gather(
     )
 
 
-def center_of(observer: Observer) -> float:
+def center_of(embedder: Embedder) -> float:
     """The side of the un-augmented view, as a fraction of the picture's shorter side."""
-    return observer.policy.center if isinstance(observer.policy, ImagePolicy) else 1.0
+    return embedder.policy.center if isinstance(embedder.policy, ImagePolicy) else 1.0
 
 
 def _rows_of_basis(V: int) -> range:

@@ -32,7 +32,7 @@ Embeddings = dict[str, Float[Tensor, "n _"]]
 
 
 @dataclass(frozen=True)
-class Observer:
+class Embedder:
     """Embeds `samples`, clean or augmented, `rows_at_once` at a time. Tensors stay on `device`.
 
     `forms` has the bilinear form of every output that is not measured on the sphere.
@@ -54,16 +54,16 @@ class Observer:
         """The embeddings as points of their spaces."""
         return {output: self.form(output).embed(z) for output, z in embeddings.items()}
 
-    def also_with(self, forms: Sequence[str]) -> "Observer":
+    def also_with(self, forms: Sequence[str]) -> "Embedder":
         """The same, with the embedding in the spaces of other forms as outputs of their own: `embedding-minkowski` …"""
         names = {output_in_form(form): form_named(form) for form in forms}
-        observer = dataclasses.replace(self, forms={**self.forms, **names})
+        embedder = dataclasses.replace(self, forms={**self.forms, **names})
 
         def embed(inputs: Tensor) -> Mapping[str, Tensor]:
             found = self.embed(inputs)
             return {**found, **dict.fromkeys(names, found[EMBEDDING])}
 
-        return dataclasses.replace(observer, embed=embed) if names else observer
+        return dataclasses.replace(embedder, embed=embed) if names else embedder
 
     @property
     def rows_at_once(self) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from care.data import load
-from care.data.held_out import usual_validation
+from care.data.heldout import usual_validation
 from care.data.registry import is_streamed, known_splits
 from care.objective.registry import NONE
 from care.train import Config, Progress, keeping, recipe, recommended_config

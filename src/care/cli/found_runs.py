@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from care.augment import ImagePolicy
-from care.cli.mistakes import sentence_of
+from care.cli.errors import sentence_of
 from care.objective import policy_for
 from care.tables import visible
 from care.train import Config

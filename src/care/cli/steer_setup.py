@@ -7,7 +7,7 @@ import torch
 from care.augment import PointPolicy, apply
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
 from care.data import Samples
-from care.evaluate import Observer, Study
+from care.evaluate import Embedder, Study
 from care.geometry import Euclidean
 from care.objective import policy_for
 from care.steer import LearnedRotation
@@ -54,9 +54,9 @@ def outputs_of(study: Study) -> tuple[str, ...]:
     return tuple(study.embed(views.to(study.device)))
 
 
-def steered_observer(study: Study, samples: Samples, output: str) -> Observer:
+def steered_observer(study: Study, samples: Samples, output: str) -> Embedder:
     """Embeds `samples` by one output of the study's model."""
-    return Observer(
+    return Embedder(
         lambda inputs: {output: study.embed(inputs)[output]},
         samples,
         study.policy,

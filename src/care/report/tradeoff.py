@@ -6,14 +6,14 @@ from statistics import fmean, stdev
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from care.report.apart import Point, names_apart
-from care.report.look import INK, LABEL, finite, model_colors, tidy
+from care.report.label_placement import Point, names_apart
+from care.report.style import INK, LABEL, finite, model_colors, tidy
 
 Seeds = Sequence[float]
 Points = Sequence[Point]
 
 
-def trade_figure(points: Mapping[str, tuple[Seeds, Seeds]], across: str, up: str, base: str | None = None) -> Figure:
+def tradeoff_figure(points: Mapping[str, tuple[Seeds, Seeds]], across: str, up: str, base: str | None = None) -> Figure:
     """A point per model at the means of its seeds, with their standard deviations where there are several.
 
     Lines through the `base` part what is better, or worse, than it in both.

@@ -9,12 +9,12 @@ import torch
 
 from care import steer
 from care.augment import ImagePolicy
-from care.cli.mistakes import print_error
-from care.cli.offered import FoundRun, find_runs, runs_on
+from care.cli.errors import print_error
+from care.cli.evaluation_setup import check_study, heldout_samples
+from care.cli.found_runs import FoundRun, find_runs, runs_on
 from care.cli.progress import Watch, progress_bars
-from care.cli.studies import check_study, heldout_samples
 from care.data import Samples, place
-from care.evaluate import Observer
+from care.evaluate import Embedder
 from care.explore import Bank, Gallery, Offer, check_k, check_rotation, fill_bank
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, load_pretrained
@@ -61,9 +61,9 @@ def explored_gallery(
     samples = place(samples.limit(min(images, len(samples))), here)
     check_k(k, len(samples))
     loaded, found_names = _with_distinct_names(loaded, found)
-    observers = [_observer(one, samples, here) for one in loaded]
+    embedders = [_embedder(one, samples, here) for one in loaded]
     with progress_bars() as watch:
-        banks = [_bank(one, observer, watch) for one, observer in zip(loaded, observers, strict=True)]
+        banks = [_bank(one, embedder, watch) for one, embedder in zip(loaded, embedders, strict=True)]
     offers = [_offer(run, called, samples, here) for run, called in zip(found, found_names, strict=True)]
     return Gallery([*banks, *offers], k)
 
@@ -73,14 +73,14 @@ def _offer(run: FoundRun, name: str, samples: Samples, device: torch.device) -> 
 
     def fill(watch: Watch | None) -> Bank:
         one = dataclasses.replace(_explored(str(run.path), device), name=name)
-        return _bank(one, _observer(one, samples, device), watch)
+        return _bank(one, _embedder(one, samples, device), watch)
 
     assert isinstance(run.policy, ImagePolicy)
     return Offer(name, run.policy, fill)
 
 
-def _bank(one: _Explored, observer: Observer, watch: Watch | None) -> Bank:
-    return fill_bank(one.name, observer, one.rotation, one.note, watch)
+def _bank(one: _Explored, embedder: Embedder, watch: Watch | None) -> Bank:
+    return fill_bank(one.name, embedder, one.rotation, one.note, watch)
 
 
 def _explored(run: str, device: torch.device) -> _Explored:
@@ -122,13 +122,13 @@ def _samples(configs: Sequence[Config | None], data: str, split: str | None) -> 
     return samples
 
 
-def _observer(one: _Explored, samples: Samples, device: torch.device) -> Observer:
+def _embedder(one: _Explored, samples: Samples, device: torch.device) -> Embedder:
     policy_name = one.config.equivariance_policy if one.config else OTHER_POLICY
     policy, output = policy_for(policy_name, one.model.size), _output(one)
     check_study(one.model, samples, policy, policy_name, device)
-    observer = Observer(lambda x: {output: one.model.embed(x)[output]}, samples, policy, policy_name, device)
-    check_rotation(one.name, observer, one.rotation)
-    return observer
+    embedder = Embedder(lambda x: {output: one.model.embed(x)[output]}, samples, policy, policy_name, device)
+    check_rotation(one.name, embedder, one.rotation)
+    return embedder
 
 
 def _output(one: _Explored) -> str:

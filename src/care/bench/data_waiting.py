@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from care.bench.clock import Timing, time_calls
+from care.bench.messages import Say, then_measuring
 from care.bench.results import Row
-from care.bench.saying import Say, then_measuring
 from care.bench.settings import CARE_SETTINGS, Settings
 from care.bench.training import build_step, building, warmup_calls
 from care.data import Samples

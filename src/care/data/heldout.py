@@ -12,5 +12,5 @@ def usual_validation(samples: Samples) -> int:
     """A tenth, from 20 to 1,000 in all, per class (of all where there are no classes), and half of a class at most."""
     labels = samples.labels[samples.labels >= 0]
     classes = labels.bincount(minlength=len(samples.classes)).tolist() if samples.classes else [len(samples)]
-    held_out = min(MOST_HELD_OUT, max(FEWEST_HELD_OUT, int(HELD_OUT * len(samples))))
-    return max(1, min(math.ceil(held_out / len(classes)), min(classes) // 2))
+    heldout = min(MOST_HELD_OUT, max(FEWEST_HELD_OUT, int(HELD_OUT * len(samples))))
+    return max(1, min(math.ceil(heldout / len(classes)), min(classes) // 2))

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 
-from care.report.look import SMALL, dark, literal
+from care.report.style import SMALL, dark, literal
 
 DISTANCES = (8, 16, 28, 42)  # points from a point to its name, tried in this order
 DIRECTIONS = (30, -30, 150, -150, 90, -90, 0, 180)  # degrees

@@ -9,11 +9,11 @@ import torch
 
 from care import data
 from care.augment import PointPolicy, apply
-from care.cli.mistakes import sentence_of
+from care.cli.errors import sentence_of
 from care.data import Samples, place
 from care.data.registry import heldout_split
-from care.evaluate import Observer, Study
-from care.evaluate.observer import EMBEDDING, Policy
+from care.evaluate import Embedder, Study
+from care.evaluate.embedder import EMBEDDING, Policy
 from care.geometry import form_named
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, load_pretrained
@@ -68,7 +68,7 @@ def config_of(model: str) -> Config | None:
     return load_trained(path).config if path.is_dir() or path.suffix == ".safetensors" else None
 
 
-def observed(asked: Asked, images: int) -> tuple[Observer, str]:
+def observed(asked: Asked, images: int) -> tuple[Embedder, str]:
     """The model with the first so many held-out samples, or some of those that were asked for, and its name."""
     device, model, config = asked.on, asked.load_file(), config_of(asked.model)
     policy = asked.policy or (config.measured_policy if config else "simclr")
@@ -79,7 +79,7 @@ def observed(asked: Asked, images: int) -> tuple[Observer, str]:
     check_study(model, samples, views, policy, device)
     samples = place(samples.limit(min(images, len(samples))), device)
     forms = {EMBEDDING: form_named(config.form)} if config else {}
-    return Observer(model.embed, samples, views, policy, device, asked.batch_size, forms), model.name
+    return Embedder(model.embed, samples, views, policy, device, asked.batch_size, forms), model.name
 
 
 def study_of(asked: Asked, train: Train = "needed", say: Callable[[str], None] = lambda sentence: None) -> Study:

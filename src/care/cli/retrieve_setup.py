@@ -7,11 +7,11 @@ import torch
 from matplotlib.figure import Figure
 
 from care.augment import ImageParameters, ImagePolicy, apply
-from care.cli.steered import outputs_of, steered_observer
+from care.cli.steer_setup import outputs_of, steered_observer
 from care.data import Samples
 from care.data.readers.pictures import Pictures
 from care.data.readers.source import Unreadable
-from care.evaluate import Observer, Study
+from care.evaluate import Embedder, Study
 from care.report import Asked, steered_gallery
 from care.steer import LearnedRotation, RetrievalResult, load
 from care.steer.retrieving import AUGMENTED, WAYS
@@ -47,23 +47,23 @@ def rotation_of(file: Path, study: Study, model: str) -> LearnedRotation:
     return rotation
 
 
-def query_alone(observer: Observer, query: str) -> tuple[Observer, int | None]:
+def query_alone(embedder: Embedder, query: str) -> tuple[Embedder, int | None]:
     """The query alone, and its number in the split, None for a file."""
     if query.isdecimal():
-        if int(query) >= len(observer.samples):
-            raise ValueError(f"there is no image {query}: the {len(observer.samples)} of the split are counted from 0")
-        return taking(observer, torch.tensor([int(query)])), int(query)
-    read = Pictures([(Path(query), -1)], min(observer.samples.source))[0]
+        if int(query) >= len(embedder.samples):
+            raise ValueError(f"there is no image {query}: the {len(embedder.samples)} of the split are counted from 0")
+        return taking(embedder, torch.tensor([int(query)])), int(query)
+    read = Pictures([(Path(query), -1)], min(embedder.samples.source))[0]
     if isinstance(read, Unreadable):
         raise ValueError(f"{read.file} {read.reason}")
     pixels = torch.from_numpy(read.image)[None]
-    alone = Samples(pixels, torch.tensor([-1]), observer.samples.classes, name=query)
-    return dataclasses.replace(observer, samples=alone), None
+    alone = Samples(pixels, torch.tensor([-1]), embedder.samples.classes, name=query)
+    return dataclasses.replace(embedder, samples=alone), None
 
 
-def taking(observer: Observer, rows: torch.Tensor) -> Observer:
+def taking(embedder: Embedder, rows: torch.Tensor) -> Embedder:
     """Embeds these rows of its samples alone."""
-    return dataclasses.replace(observer, samples=observer.samples.take(rows))
+    return dataclasses.replace(embedder, samples=embedder.samples.take(rows))
 
 
 def retrieval_figure(

@@ -3,12 +3,12 @@ import math
 import pytest
 from matplotlib.text import Text
 
-from care.report import path_figure, trade_figure
+from care.report import path_figure, tradeoff_figure
 
 
 def test_a_point_per_model_at_its_means_and_lines_through_the_base(tmp_path):
     points = {"SimCLR": ([0.1, 0.3], [80.0, 82.0]), "CARE": ([0.5], [83.0]), "unmeasured": ([math.nan], [1.0])}
-    figure = trade_figure(points, "kept", "accuracy", base="SimCLR")
+    figure = tradeoff_figure(points, "kept", "accuracy", base="SimCLR")
     (ax,) = figure.axes
     assert [text.get_text() for text in ax.texts] == ["SimCLR", "CARE"]
     assert [tuple(map(pytest.approx, text.xy)) for text in ax.texts] == [(0.2, 81.0), (0.5, 83.0)]
@@ -20,7 +20,7 @@ def test_a_point_per_model_at_its_means_and_lines_through_the_base(tmp_path):
 def test_names_of_points_that_are_close_hide_neither_each_other_nor_a_point():
     """By the boxes that are drawn, which is not how places are chosen: overlaps are counted, areas are not."""
     points = {f"a method with a long name, {i}": ([0.5 + 0.01 * i], [80.0 + 0.05 * i]) for i in range(6)}
-    figure = trade_figure(points, "kept", "accuracy")
+    figure = tradeoff_figure(points, "kept", "accuracy")
     figure.draw_without_rendering()
     (ax,) = figure.axes
     boxes = [Text.get_window_extent(text) for text in ax.texts]
@@ -32,7 +32,7 @@ def test_names_of_points_that_are_close_hide_neither_each_other_nor_a_point():
 
 def test_nothing_to_draw_is_said():
     with pytest.raises(ValueError, match="nothing to draw"):
-        trade_figure({"a": ([], [1.0])}, "kept", "accuracy")
+        tradeoff_figure({"a": ([], [1.0])}, "kept", "accuracy")
 
 
 def test_a_path_per_model_is_named_at_its_end():

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from care.bench import clock, default_settings, feeding, loader, streaming
+from care.bench import clock, data_waiting, default_settings, loader, streaming
 from care.bench.settings import Settings
 
 TINY = default_settings("cpu", batch_size=8, size=16, seconds=0.01, images=20)
@@ -28,7 +28,7 @@ class SlowStep:
 def now(monkeypatch):
     """What the clock shows; the step is a slow one."""
     shown = [0.0]
-    monkeypatch.setattr(feeding, "build_step", lambda *_, **__: SlowStep(shown))
+    monkeypatch.setattr(data_waiting, "build_step", lambda *_, **__: SlowStep(shown))
     monkeypatch.setattr(clock.time, "perf_counter", lambda: shown[0])
     return shown
 
@@ -45,7 +45,7 @@ def test_the_share_of_waiting_is_that_of_a_slow_stream(now):
         finally:
             ended.append(True)
 
-    fed = feeding.FedStep(TINY)
+    fed = data_waiting.FedStep(TINY)
     row = fed.measure(slow(), said.append)
     assert row == pytest.approx({"waiting_share": 0.75, "ms_per_step": 40.0, "alone_ms": 10.0})
     assert ended == [True]
@@ -57,7 +57,7 @@ def test_the_share_of_waiting_is_that_of_a_slow_stream(now):
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_every_source_has_its_share_of_waiting_where_there_is_a_gpu(monkeypatch):
     """The measurement of a GPU, with the CPU in its place: what it measures, and that it says so as it goes."""
-    monkeypatch.setattr(feeding, "build_step", lambda *_, **__: SlowStep([0.0]))
+    monkeypatch.setattr(data_waiting, "build_step", lambda *_, **__: SlowStep([0.0]))
     monkeypatch.setattr(Settings, "on_gpu", property(lambda self: True))
     monkeypatch.setattr(streaming, "WRITERS", dict(list(streaming.WRITERS.items())[:2]))
     monkeypatch.setattr(streaming, "nvjpeg", lambda device: None)  # and it decodes

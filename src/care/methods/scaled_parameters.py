@@ -12,7 +12,7 @@ from care.objective import Context
 from care.objective.views import Policy
 
 
-class Standardized(nn.Module):
+class ScaledParameters(nn.Module):
     """θ_k / σ_k, σ_k the standard deviation of θ_k under the policy: 0 still changes nothing.
 
     A coordinate that the policy does not change is 0, and stays so.

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import typer
 
-from care.cli.mistakes import print_error, sentence_of
+from care.cli.errors import print_error, sentence_of
 
 NOT_WRITTEN = 1
 NOT_FINITE = 3

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from care.reproduce import STUDIES, Reproduction, Scale, Trial, Workshop, scale_named, study_named
+from care.reproduce import STUDIES, Reproduction, Runner, Scale, Trial, scale_named, study_named
 from care.tables import text_table
 
 
@@ -32,15 +32,15 @@ class Only:
                         f"choose from {', '.join(map(str, known))}"
                     )
 
-    def of(self, study: Reproduction, size: Scale, workshop: Workshop) -> list[Trial]:
+    def of(self, study: Reproduction, size: Scale, runner: Runner) -> list[Trial]:
         """The trials of a study; ValueError if there are none."""
         trials = [trial for trial in study.trials(size) if self._takes(trial)]
         if not trials:
             labels = ", ".join(dict.fromkeys(trial.label for trial in study.trials(size)))
             raise ValueError(f"{study.name} has no such trial at scale {size.name}; it has {labels}")
-        trials = [trial for trial in trials if not self.done or workshop.find(trial)]
+        trials = [trial for trial in trials if not self.done or runner.find(trial)]
         if not trials:
-            raise ValueError(f"no trial of {study.name} is done in {workshop.kept}: leave out --done to train them")
+            raise ValueError(f"no trial of {study.name} is done in {runner.kept}: leave out --done to train them")
         return trials
 
     def command(self, name: str, scale: str) -> str:
@@ -69,10 +69,10 @@ def list_studies() -> None:
     Console().print(table)
 
 
-def list_trials(studies: dict[str, list[Trial]], size: Scale, workshop: Workshop) -> None:
+def list_trials(studies: dict[str, list[Trial]], size: Scale, runner: Runner) -> None:
     """Print the trials, and which of them are done."""
     rows = [
-        (name, trial.label, str(trial.config.seed), trial.slug, "yes" if workshop.find(trial) else "no")
+        (name, trial.label, str(trial.config.seed), trial.slug, "yes" if runner.find(trial) else "no")
         for name, trials in studies.items()
         for trial in trials
     ]
