@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 import care
 from care.augment import apply, hue_only
 from care.data import Samples, generate_shapes
-from care.evaluate import Observer
+from care.evaluate import Embedder
 from care.evaluate.effects.families import Family
 from care.report import Asked, steered_gallery
 from care.steer import augmentation_of, bank_of, fit_rotation, gather, query_bank
@@ -41,11 +41,11 @@ def embed(x: Tensor) -> dict[str, Tensor]:
     return {"z": torch.cat([normalize(part) for part in encoder(x).split([64, 16], dim=1)], dim=1)}
 
 
-def observe(n: int, seed: int) -> Observer:
+def observe(n: int, seed: int) -> Embedder:
     """n pictures, embedded under the policy."""
     made = generate_shapes(n, seed)
     samples = Samples(made.images, made.labels, made.classes)
-    return Observer(embed, samples, policy, "hue_only", torch.device("cpu"))
+    return Embedder(embed, samples, policy, "hue_only", torch.device("cpu"))
 
 
 rotation = fit_rotation(gather(observe(400, seed=1), "z", [Family("hue", policy, 30)], rank=24))
@@ -56,7 +56,7 @@ rotation = fit_rotation(gather(observe(400, seed=1), "z", [Family("hue", policy,
 bank, shift = observe(2000, seed=2), {"hue": 0.3}
 queries = bank.samples.limit(100)
 a = augmentation_of(bank, shift)
-asked = Observer(bank.embed, queries, policy, "hue_only", torch.device("cpu"))
+asked = Embedder(bank.embed, queries, policy, "hue_only", torch.device("cpu"))
 found = query_bank(bank_of(bank, "z"), torch.arange(100), asked, "z", rotation, a, k=6)
 for way in found.found:
     overlap, hue = (found.mean(measure, way).difference for measure in ("overlap", "hue_distance"))
