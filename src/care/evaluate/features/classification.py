@@ -68,7 +68,8 @@ def _labeled(embedder: Embedder) -> Embedder:
     return dataclasses.replace(embedder, samples=embedder.samples.subset(known.nonzero().flatten()))
 
 
-def _of_labeled(embeddings: Embeddings, embedder: Embedder) -> Embeddings:
+def _of_labeled(embeddings: Embeddings, embedder: Embedder) -> dict[str, Float[Tensor, "k _"]]:
+    """Their rows of the samples that have a label."""
     known = embedder.samples.labels >= 0
     return {name: z[known.to(z.device)] for name, z in embeddings.items()}
 
