@@ -16,7 +16,10 @@ Pair = tuple[Float[Tensor, "n f"], Float[Tensor, "n f"]]  # h(x) and h(a(x))
 
 
 def bilinear_predictions(
-    fitted: Pair, Y: Float[Tensor, "n t"], known: Bool[Tensor, "n t"], others: Pair
+    fitted: Pair,
+    Y: Float[Tensor, "n t"],
+    known: Bool[Tensor, "n t"],
+    others: tuple[Float[Tensor, "m f"], Float[Tensor, "m f"]],
 ) -> Float[Tensor, "m t"]:
     """Targets of the pairs `others` by ridge regression on h(x), h(a(x)) and the products u_i v_j.
 
