@@ -171,8 +171,8 @@ def test_for_a_quick_look_classifiers_are_fitted_to_the_first_of_every_class(ord
 
 def test_images_without_a_label_are_left_out():
     """As if they were not there, in training and in test images; without any label there is nothing to fit."""
-    samples = flags(90)
-    gaps = dataclasses.replace(samples, labels=torch.where(torch.arange(90) % 10 == 4, -1, samples.labels))
+    samples = flags(150)
+    gaps = dataclasses.replace(samples, labels=torch.where(torch.arange(150) % 5 == 4, -1, samples.labels))
     whole = gaps.subset((gaps.labels >= 0).nonzero().flatten())
     settings = Settings(augmentations=1, probe_epochs=5, seeds=1, neighbors=(5,))
     found, alone = (
@@ -181,6 +181,6 @@ def test_images_without_a_label_are_left_out():
     )
     for kind in ("knn", "logistic", "probe"):
         assert found[kind] == alone[kind]
-    none = dataclasses.replace(samples, labels=torch.full((90,), -1))
+    none = dataclasses.replace(samples, labels=torch.full((150,), -1))
     without = evaluate_model(study(lambda x: {"features": x.flatten(1)}, none, none), settings).record
     assert without["knn"] is without["logistic"] is without["probe"] is None
