@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from care.atomic_files import writing_atomically
 from care.export.huggingface import write_huggingface
-from care.models import Encoder, build_backbone, stem_of
+from care.models import Encoder, Features, build_backbone, stem_of
 from care.train.runs import load_trained
 
 Format = Literal["timm", "huggingface", "onnx", "torchscript"]
@@ -29,18 +29,6 @@ FILES = {
 
 # The largest relative difference of the features. Other programs sum in another order, which gives less than this.
 TOLERANCE = 1e-4
-
-
-class Features(nn.Module):
-    """The un-normalized features of an encoder, for programs that call `forward`. Images are in [0, 1]."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        super().__init__()
-        self.encoder = encoder
-
-    def forward(self, images: Tensor) -> Tensor:
-        """`encoder.features(images)`."""
-        return self.encoder.features(images)
 
 
 def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[Path, float]:

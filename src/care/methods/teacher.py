@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from care.models import Encoder
+from care.models import Encoder, Features
 from care.objective import Context, EncodedView, Equivariance, Method, teacher_update
 
 Forward = Callable[[nn.Module, list[Tensor]], list[Tensor]]
@@ -47,15 +47,3 @@ class Taught(Method):
         for condition in self.followed:
             assert self.told is not None
             teacher_update(self.told, condition, momentum)
-
-
-class Features(nn.Module):
-    """An encoder without its head, as a network."""
-
-    def __init__(self, encoder: Encoder) -> None:
-        super().__init__()
-        self.encoder = encoder
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The features."""
-        return self.encoder.features(x)

@@ -140,3 +140,15 @@ class Encoder(nn.Module):
     def _normalized(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n ..."]:
         shape = (1, -1, 1, 1) if x.ndim == 4 else (1, 1, -1)
         return (x - self.mean.view(shape)) / self.std.view(shape)
+
+
+class Features(nn.Module):
+    """An encoder without its head, for what calls `forward`: its un-normalized features of images in [0, 1]."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`encoder.features(x)`."""
+        return self.encoder.features(x)

@@ -28,7 +28,7 @@ SECONDS_BETWEEN_LOOKS = 5.0
 
 @dataclass(frozen=True)
 class Runner:
-    """Where trials are carried out: run folders in `runs`, what is kept of them in `kept`.
+    """Where and how trials are run: run folders in `runs`, what is kept of them in `kept`.
 
     `opened` is when the work began, on the clock of `time.perf_counter`: what comes before the first trial is part of
     how long that took.

@@ -44,7 +44,8 @@ def evaluate_classification(
     nothing: dict[str, Any] = {"logistic": None, "probe": None, "knn": None}
     if bank is None:
         return nothing, {}
-    bank, (embedder, clean) = _labeled(bank), (_labeled(embedder), _of_labeled(clean, embedder))
+    clean = _of_labeled(clean, embedder)
+    bank, embedder = _labeled(bank), _labeled(embedder)
     labels, test_labels = bank.samples.labels.to(bank.device), embedder.samples.labels.to(embedder.device)
     if not len(labels) or not len(test_labels):
         return nothing, {}
