@@ -26,12 +26,14 @@ from care.train import keeping
 from care.train.recipes import SMALL_IMAGES
 
 BASE, COMPUTE = "SimCLR", 200  # views of a sample, over all epochs
+AT_LAYER: Quantity = ("intermediate", HUE[1])  # of the layer that the equivariant part is made from
 COLUMNS: dict[str, Quantity] = {
     "tuned probe %": TUNED,
     "kNN-200 %": KNN,
     "held-out ratio, color": COLOR_RATIO,
     "MRR, color": MRR,
     "R² of hue": HUE,
+    "R² of hue, its layer": AT_LAYER,
     "hue distance": HUE_DISTANCE,
 }
 SGD = {name: value for name, value in SMALL_IMAGES.items() if name not in ("model", "epochs")} | {"warmup_epochs": 5}
@@ -46,19 +48,22 @@ FOUR = {"views": 4, "batch_size": 128}  # as many views a step as two of 256 sam
 def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
     """What each label trains with."""
     hue = {**ADAM, **FOUR, **keeping("hue", embedding_dim), "chunks": 4, "equivariance_fraction": 0.25}
-    composed = {**hue, "equivariance_views": "composed"}
+    four = {**ADAM, **FOUR}
     return {
         f"{BASE}, SGD": SGD,
         f"{BASE}, SGD, four views": {**SGD, "views": 4},
         BASE: ADAM,
-        f"{BASE}, four views": {**ADAM, **FOUR},
-        f"{BASE}, four views, τ = 0.2": {**ADAM, **FOUR, "temperature": 0.2},
-        f"{BASE}, four views, Muon": {**ADAM, **FOUR, **MUON},
-        f"{BASE}, four views, Muon, 0.003": {**ADAM, **FOUR, **MUON, "learning_rate": 3e-3},
+        f"{BASE}, four views": four,
+        f"{BASE}, Muon": {**ADAM, **MUON},
+        f"{BASE}, four views, Muon": {**four, **MUON},
+        f"{BASE}, four views, Muon, 0.003": {**four, **MUON, "learning_rate": 3e-3},
+        f"{BASE}, four views, Muon, τ = 0.2": {**four, **MUON, "temperature": 0.2},
         "CARE, all views compared": {**ADAM, "batch_size": 128, "equivariance": "care", "contrast": "all"},
         "split: hue": hue,
-        "split: hue, composed": composed,
-        "split: hue, composed, κ = 0.03": {**composed, "equivariant_weight": 0.03},
+        "split: hue, composed": {**hue, "equivariance_views": "composed"},
+        "split: hue, Muon": {**hue, **MUON},
+        "split: hue, from layer3, Muon": {**hue, **MUON, "equivariant_layer": "layer3"},
+        "split: hue, from layer2, Muon": {**hue, **MUON, "equivariant_layer": "layer2"},
     }
 
 
@@ -77,14 +82,14 @@ def trials(scale: Scale) -> list[Trial]:
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
-    """The table, with the views of a step, and the class accuracy against what is kept of the hue."""
+    """The table, with the views of a step, and the class accuracy against what is kept of the hue, where it is kept."""
     header, rows = measured_table(outcomes, COLUMNS)
     groups = by_label(outcomes)
     header.insert(1, "views a step")
     for row in rows:
         config = groups[row[0]][0].trial.config
         row.insert(1, f"{config.views_a_step:.3g}")
-    points = {label: (values(group, HUE), [100 * v for v in values(group, TUNED)]) for label, group in groups.items()}
+    points = {label: (values(group, AT_LAYER) or values(group, HUE), [100 * v for v in values(group, TUNED)]) for label, group in groups.items()}
     drawn = {label: pair for label, pair in points.items() if all(pair)}
     figures = {"recipe-sweep": tradeoff_figure(drawn, "R² of hue →", "tuned probe, % →", BASE)} if drawn else {}
     best = max(groups, key=lambda label: mean(groups[label], TUNED))
