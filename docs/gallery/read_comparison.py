@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from care.evaluate import Settings, compare_evaluations, evaluate_model
-from care.pretrained import run_study
+from care.pretrained import run_setup
 from care.report import differences_figure
 from care.train import default_config, prepare, train
 
@@ -24,7 +24,7 @@ for name, settings in {"SimCLR": {}, "CARE": {"equivariance": "care", "care_weig
     config = default_config("shapes", **shared, **settings)
     job = prepare(config, work / name)
     train(job)
-    study = run_study(work / name, config, job.samples, job.heldout)
+    study = run_setup(work / name, config, job.samples, job.heldout)
     evaluations[name] = evaluate_model(study, Settings(images=400, augmentations=4, probe="none"))
 
 # %%

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from care import export
 from care.cli import app
-from care.cli.evaluation_setup import Asked, config_of, study_of
+from care.cli.evaluation_setup import Asked, config_of, setup_of
 from care.cli.options import channels
 from care.data import load
 from care.evaluate import Evaluation, compare_evaluations
@@ -183,9 +183,9 @@ def test_a_run_of_point_clouds_needs_nothing_said(tmp_path, no_pictures):
 
 
 def test_another_policy_makes_views_of_the_size_that_a_run_was_trained_on(run):
-    study = study_of(Asked(str(run), policy="simclr", device="cpu"))
-    assert study.policy_name == "simclr"
-    assert study.policy.size == policy_for(config_of(str(run)).policy, config_of(str(run)).size).size
+    setup = setup_of(Asked(str(run), policy="simclr", device="cpu"))
+    assert setup.policy_name == "simclr"
+    assert setup.policy.size == policy_for(config_of(str(run)).policy, config_of(str(run)).size).size
 
 
 OTHERS = "timm/test_resnet@random"
@@ -201,17 +201,17 @@ def only_test(run, tmp_path):
 @pytest.mark.usefixtures("unchecked")
 def test_the_split_train_is_needed_only_by_what_is_fitted_to_it(only_test, monkeypatch):
     asked, said = Asked(OTHERS, only_test, size=16, device="cpu"), []
-    assert study_of(asked, "used", said.append).train is None
+    assert setup_of(asked, "used", said.append).train is None
     assert re.match("without nearest neighbors of the split train: .*train is not an image store", said[0])
-    assert study_of(asked, "unused", pytest.fail).train is None
+    assert setup_of(asked, "unused", pytest.fail).train is None
     monkeypatch.setattr(
         "care.cli.evaluation_setup.load_pretrained", lambda *_, **__: pytest.fail("it loads the model first")
     )
     with pytest.raises(ValueError, match="train is not an image store"):
-        study_of(asked, "needed")
+        setup_of(asked, "needed")
     for name, wrong in {"split": "nosplit", "policy": "simclear", "data": "shaps"}.items():
         with pytest.raises(ValueError, match=wrong):
-            study_of(dataclasses.replace(asked, **{name: wrong}), "unused")
+            setup_of(dataclasses.replace(asked, **{name: wrong}), "unused")
 
 
 def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_test, tmp_path, no_pictures):
@@ -230,10 +230,10 @@ def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_tes
 
 def test_normalization_and_size_are_those_that_were_asked_for(run):
     asked = Asked(OTHERS, str(run.parent / "data"), size=16, normalization=((0.5,) * 3, (0.1, 0.2, 0.3)), device="cpu")
-    study = study_of(asked)
-    assert study.policy.size == 16
-    torch.testing.assert_close(study.module.mean, torch.full((3,), 0.5))
-    torch.testing.assert_close(study.module.std, torch.tensor([0.1, 0.2, 0.3]))
+    setup = setup_of(asked)
+    assert setup.policy.size == 16
+    torch.testing.assert_close(setup.module.mean, torch.full((3,), 0.5))
+    torch.testing.assert_close(setup.module.std, torch.tensor([0.1, 0.2, 0.3]))
 
 
 @pytest.mark.usefixtures("unchecked")

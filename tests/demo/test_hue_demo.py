@@ -17,7 +17,7 @@ from care.data import Samples
 from care.data.silhouettes import SILHOUETTES
 from care.demo import hue, time_budget
 from care.demo.lessons import KEEP_HUE, SIMCLR
-from care.evaluate import Study
+from care.evaluate import EvaluationSetup
 from care.geometry import Euclidean
 from care.train import default_config, prepare
 
@@ -59,11 +59,11 @@ def keeps_no_class(x):
 
 def measured(embed):
     policy = dataclasses.replace(policy_named("shapes"), size=8)
-    study = Study(
+    setup = EvaluationSetup(
         model="planted", embed=embed, train=plain(200, 1), test=plain(100, 2), policy=policy, policy_name="shapes",
         form=Euclidean(), device=torch.device("cpu"),
     )  # fmt: skip
-    numbers, chance, pictures = hue.measure_hue(study, lambda *words: None)
+    numbers, chance, pictures = hue.measure_hue(setup, lambda *words: None)
     config = default_config("shapes", limit=9000, epochs=4)
     return demo.Kept(config, [{"epoch": 1, "info_nce": 1.0}], numbers, chance, pictures)
 

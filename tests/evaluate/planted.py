@@ -4,7 +4,7 @@ import torch
 
 from care.augment import ImagePolicy
 from care.data import Samples, generate_shapes
-from care.evaluate import Settings, Study
+from care.evaluate import EvaluationSetup, Settings
 from care.geometry import Euclidean
 
 QUICK = Settings(augmentations=3, probe_epochs=30, seeds=2, logistic=False)
@@ -15,7 +15,7 @@ def shapes(n, seed):
     return Samples(made.images, made.labels, made.classes, made.factors, "shapes")
 
 
-def study(embed, train=None, test=None, **changes):
+def setup(embed, train=None, test=None, **changes):
     known = {
         "model": "planted",
         "embed": embed,
@@ -26,7 +26,7 @@ def study(embed, train=None, test=None, **changes):
         "form": Euclidean(),
         "device": torch.device("cpu"),
     }
-    return Study(**(known | changes))
+    return EvaluationSetup(**(known | changes))
 
 
 def colors(images):

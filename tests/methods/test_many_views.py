@@ -8,7 +8,7 @@ import torch
 
 from care.losses import barlow_twins, byol, equivariance, info_nce, mocov3, queue_info_nce, simsiam, vicreg
 from care.models import forward_views
-from care.objective import Method, total, views_taught
+from care.objective import Method, teacher_views_count, total
 from care.objective.registry import REGISTERED, find
 from objective.small import build, drawn, noise, small
 
@@ -83,7 +83,7 @@ def test_mocos_queries_are_compared_with_the_keys_of_other_views(symmetric):
     expected = mean(queue_info_nce(z[a], keys[b], moco.queue, 0.1) for a, b in pairs)
     torch.testing.assert_close(objective(views)["info_nce"].value, expected)
     assert objective.seen == ([0, 1, 2, 3] if symmetric else [0, 2, 3])
-    assert objective.taught == views_taught(objective.plan, type(moco), moco.settings) == len(keys)
+    assert objective.teacher_views_count == teacher_views_count(objective.plan, type(moco), moco.settings) == len(keys)
     before = moco.queue.clone()
     objective.after_step(torch.tensor(0.5, dtype=torch.float64))
     new = torch.nn.functional.normalize(torch.cat(list(keys.values())), dim=1)

@@ -53,7 +53,7 @@ def test_features_may_hold_the_augmentation_and_have_no_loss(chosen, generator):
     assert not torch.allclose(views[0].f, views[1].f)
 
 
-def told_by_hand(condition, encoder, inputs, theta):
+def conditioned_by_hand(condition, encoder, inputs, theta):
     """One linear layer on the concatenation [f; γ(ω) − γ(0)], then the rest of the head: of one view, by a copy."""
     condition, encoder = copy.deepcopy(condition), copy.deepcopy(encoder)
     omega = theta.double() / condition.standardized.std
@@ -64,7 +64,7 @@ def told_by_hand(condition, encoder, inputs, theta):
 
 def with_another_teacher(objective):
     """As after some training: the teacher, and what its head is told by, are not the encoder."""
-    for parameter in (*objective.method.teacher.parameters(), *objective.method.told.parameters()):
+    for parameter in (*objective.method.teacher.parameters(), *objective.method.teacher_condition.parameters()):
         parameter.data += 0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)).double()
     return objective
 
@@ -72,8 +72,8 @@ def with_another_teacher(objective):
 def test_the_head_of_a_teacher_is_told_by_a_copy():
     objective = with_another_teacher(build(equivariance="cassle", method="byol"))
     views, method = drawn(objective, noise()), objective.method
-    z = [told_by_hand(objective.equivariance, objective.encoder, v.inputs, v.theta) for v in views]
-    taught = [told_by_hand(method.told, method.teacher, v.inputs, v.theta) for v in views]
+    z = [conditioned_by_hand(objective.equivariance, objective.encoder, v.inputs, v.theta) for v in views]
+    taught = [conditioned_by_hand(method.teacher_condition, method.teacher, v.inputs, v.theta) for v in views]
     predicted = passed(method.predictor, z)
     torch.testing.assert_close(objective(views)["byol"].value, byol(*predicted, *taught), rtol=1e-6, atol=0)
 
@@ -83,10 +83,12 @@ def test_keys_of_moco_are_told_in_their_groups():
     objective = with_another_teacher(build(equivariance="cassle", method="mocov2", temperature=0.1))
     views, moco = drawn(objective, noise()), objective.method
     assert objective.seen == [0]
-    query = told_by_hand(objective.equivariance, objective.encoder, views[0].inputs, views[0].theta)
+    query = conditioned_by_hand(objective.equivariance, objective.encoder, views[0].inputs, views[0].theta)
     key = torch.empty_like(query)
     for part in (slice(0, None, 2), slice(1, None, 2)):
-        key[part] = told_by_hand(moco.told, moco.teacher, views[1].inputs[part], views[1].theta[part])
+        key[part] = conditioned_by_hand(
+            moco.teacher_condition, moco.teacher, views[1].inputs[part], views[1].theta[part]
+        )
     expected = queue_info_nce(query, key, moco.queue, 0.1)
     torch.testing.assert_close(objective(views)["info_nce"].value, expected, rtol=1e-6, atol=0)
 
@@ -94,7 +96,10 @@ def test_keys_of_moco_are_told_in_their_groups():
 @pytest.mark.parametrize("method", ["byol", "mocov2", "mocov3"])
 def test_what_the_teacher_is_told_by_follows(method):
     objective = build(equivariance="cassle", method=method, teacher_momentum=0.9)
-    told, before = objective.method.told, [p.clone() for p in objective.method.told.parameters()]
+    told, before = (
+        objective.method.teacher_condition,
+        [p.clone() for p in objective.method.teacher_condition.parameters()],
+    )
     with torch.no_grad():
         for p in objective.equivariance.parameters():
             p.add_(1.0)
@@ -103,7 +108,7 @@ def test_what_the_teacher_is_told_by_follows(method):
     for after, old in zip(told.parameters(), before, strict=True):
         torch.testing.assert_close(after, old + 0.1)
         assert not after.requires_grad
-    assert "method.told.V.weight" in objective.state_dict()
+    assert "method.teacher_condition.V.weight" in objective.state_dict()
 
 
 def test_without_a_method_there_is_no_loss_to_change():

@@ -93,6 +93,6 @@ def hue_rotation(turns=1.0):
     return LearnedRotation(IMAGE_NAMES, 1.0, torch.eye(2 + CLASSES), generators)
 
 
-def color_observer(samples, embed=by_hue):
+def color_embedder(samples, embed=by_hue):
     policy = ImagePolicy(size=8, hue=0.25)
     return Embedder(lambda x: {"out": embed(x)}, samples, policy, "hues", torch.device("cpu"))

@@ -15,7 +15,7 @@ from care.steer import Canonicalized, canonicalized_families, measure_canonicali
 from care.steer.canonical import CLASS, LINEAR, NETWORK, PAIR, attributes, canonical_table, canonicalize_rows
 from care.steer.families import measured_families
 from care.steer.probing import crossfit, interval, least_squares, network
-from steer.planted import by_class, by_hue, color_observer, colored, hue_rotation
+from steer.planted import by_class, by_hue, color_embedder, colored, hue_rotation
 
 N = 160
 
@@ -24,7 +24,7 @@ def scores_of(rotation, embed=by_hue, hues=None):
     """Pictures of nearly the same hue, so that the shift can be decoded from the picture alone."""
     generator = torch.Generator().manual_seed(0)
     hues = 0.1 + 0.04 * torch.rand(N, generator=generator) if hues is None else hues
-    embedder = color_observer(colored(hues), embed)
+    embedder = color_embedder(colored(hues), embed)
     hue = [part for part in canonicalized_families(embedder.policy) if part.name == "hue"]
     return measure_canonicalization(embedder, "out", rotation, hue)["hue"].scores
 
@@ -66,7 +66,7 @@ def test_a_rotation_that_the_encoder_does_not_follow_reveals_the_augmentation(mo
 
 
 def test_canonical_embeddings_are_those_of_the_clean_pictures(generator):
-    embedder = color_observer(colored(torch.rand(600, generator=generator)))
+    embedder = color_embedder(colored(torch.rand(600, generator=generator)))
     a = next(p for p in measured_families(embedder.policy, 1) if p.name == "hue").policy.sample(600, (8, 8), generator)
     F, z = embedder.clean()["out"], embedder.augmented_each(a)["out"]
     assert (z - F).norm(dim=1).mean() > 0.3

@@ -16,7 +16,7 @@ from care.augment import PointPolicy, simclr
 from care.cli import app
 from care.cli.retrieve_setup import image_policy
 from care.data import Samples
-from care.evaluate import Embedder, Study
+from care.evaluate import Embedder, EvaluationSetup
 from care.evaluate.effects.families import Family
 from care.geometry import Euclidean
 from care.objective import policy_for
@@ -155,7 +155,7 @@ def test_a_rotation_of_an_output_that_is_not_there_is_refused(run, tmp_path):
 
 def test_point_clouds_have_no_pictures():
     clouds = Samples(torch.zeros(4, 3, 3), torch.zeros(4, dtype=torch.long), ("one",))
-    study = Study(
+    setup = EvaluationSetup(
         model="mine",
         embed=lambda x: {"embedding": x.flatten(1)},
         train=clouds,
@@ -166,6 +166,6 @@ def test_point_clouds_have_no_pictures():
         device=torch.device("cpu"),
     )
     with pytest.raises(ValueError, match="care retrieve is for images"):
-        image_policy(study)
+        image_policy(setup)
     with pytest.raises(ValueError, match="changes by name are for images"):
-        steer.augmentation_of(study.embedder(clouds), {"hue": 0.1})
+        steer.augmentation_of(setup.embedder(clouds), {"hue": 0.1})

@@ -12,14 +12,14 @@ from care.evaluate.retrieval.hue import Hues
 from care.report import Asked, steered_gallery
 from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows, steered_retrieval
 from care.steer.retrieving import WAYS
-from steer.planted import color_observer, colored, hue_rotation, unit
+from steer.planted import color_embedder, colored, hue_rotation, unit
 
 K = 3
 
 
 @pytest.fixture
 def embedder(generator):
-    return color_observer(colored(torch.rand(200, generator=generator)))
+    return color_embedder(colored(torch.rand(200, generator=generator)))
 
 
 def taking(embedder, rows):

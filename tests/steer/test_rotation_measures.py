@@ -9,7 +9,7 @@ import torch
 
 from care.augment import PointPolicy, simclr
 from care.augment.presets import color_only, hue_only
-from care.evaluate.effects.effect import Spread
+from care.evaluate.effects.effect import PerAugmentation
 from care.evaluate.effects.families import ALL, Family
 from care.geometry import composition_error, crossfit_predictions, crossfit_rotations, relative_error
 from care.randomness import derive
@@ -225,10 +225,10 @@ def ratios_of(value):
 )
 def test_the_sentence_says_what_the_numbers_do(displacement, learned, procrustes, words):
     ratio = ratios_of({"learned_rotation": learned, "predictor": 1.0, "procrustes": procrustes})
-    found = FamilyResult(Spread((displacement,)), ratio, {}, {})
+    found = FamilyResult(PerAugmentation((displacement,)), ratio, {}, {})
     assert re.search(words, found.sentence("hue"))
     assert "loses what is outside" in FamilyResult(
-        Spread((1.0,)), ratios_of({"learned_rotation": 0.5, "predictor": 1.0, "procrustes": 0.4}), {}, {}
+        PerAugmentation((1.0,)), ratios_of({"learned_rotation": 0.5, "predictor": 1.0, "procrustes": 0.4}), {}, {}
     ).sentence("crop")
 
 

@@ -6,7 +6,7 @@ import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from care.data import load
-from care.models.per_view import PerView
+from care.models.per_view import BatchNormPerView
 from care.train import distributed
 from care.train.distributed import Agreement, Processes
 from care.train.state import build_state
@@ -48,7 +48,7 @@ def test_a_step_sends_two_messages_per_batchnorm_and_two_for_embeddings(world, s
     sent.clear()
     step([images], 0)
     state = step.state
-    layers = [module for module in state.objective.modules() if isinstance(module, PerView)]
+    layers = [module for module in state.objective.modules() if isinstance(module, BatchNormPerView)]
     sums = [("all_reduce", 2 * 4 * layer.num_features) for layer in layers]  # two sums of each of four views
     embeddings = [("all_gather_into_tensor", 2 * batch * 8), ("reduce_scatter_tensor", 2 * 4 * 8)]
     assert sorted(sent) == sorted([*sums, *sums, *embeddings, ("all_reduce", 1)])

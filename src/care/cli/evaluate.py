@@ -71,7 +71,7 @@ def evaluate(
     started = time.perf_counter()
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
-        from care.cli.evaluation_setup import Asked, study_of
+        from care.cli.evaluation_setup import Asked, setup_of
         from care.evaluate import Settings, evaluate_model, figures, summary
         from care.evaluate.features.knn import NEIGHBORS
         from care.train import Run
@@ -91,16 +91,16 @@ def evaluate(
             seed=seed,
         )
         asked = Asked(model, name, split, policy, size, normalization, device, batch_size, layer)
-        study = study_of(
+        setup = setup_of(
             asked, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(note, err=True)
         )
-        study.check(settings)
+        setup.check(settings)
         is_run = Path(model).is_dir()
-        logs = {study.model: Run(Path(model)).log()} if is_run else {}
-        folder = out or (Path(model) / "evaluation" if is_run else Path(f"evaluation-{study.model}"))
+        logs = {setup.model: Run(Path(model)).log()} if is_run else {}
+        folder = out or (Path(model) / "evaluation" if is_run else Path(f"evaluation-{setup.model}"))
         claim_folder(folder)
     with progress_bars() as watch:
-        evaluation = evaluate_model(study, settings, watch)
+        evaluation = evaluate_model(setup, settings, watch)
         evaluation.save(folder)
-        save_figures(figures({study.model: evaluation}, logs), folder, watch)
+        save_figures(figures({setup.model: evaluation}, logs), folder, watch)
     typer.echo(f"{summary(evaluation)}\n\n{folder}: written after {time.perf_counter() - started:.1f} s in all")

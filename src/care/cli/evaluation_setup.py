@@ -12,7 +12,7 @@ from care.augment import PointPolicy, apply
 from care.cli.errors import sentence_of
 from care.data import Samples, place
 from care.data.registry import heldout_split
-from care.evaluate import Embedder, Study
+from care.evaluate import Embedder, EvaluationSetup
 from care.evaluate.embedder import EMBEDDING, Policy
 from care.geometry import form_named
 from care.objective import policy_for
@@ -76,13 +76,15 @@ def observed(asked: Asked, images: int) -> tuple[Embedder, str]:
     samples, _ = heldout_samples(config, asked.data or (config.data if config else "shapes"), asked.split)
     model = model or asked.load()
     views = policy_for(policy, asked.size or model.size)
-    check_study(model, samples, views, policy, device)
+    check_setup(model, samples, views, policy, device)
     samples = place(samples.limit(min(images, len(samples))), device)
     forms = {EMBEDDING: form_named(config.form)} if config else {}
     return Embedder(model.embed, samples, views, policy, device, asked.batch_size, forms), model.name
 
 
-def study_of(asked: Asked, train: Train = "needed", say: Callable[[str], None] = lambda sentence: None) -> Study:
+def setup_of(
+    asked: Asked, train: Train = "needed", say: Callable[[str], None] = lambda sentence: None
+) -> EvaluationSetup:
     """Put together what is to be evaluated, from the run's configuration where nothing else was asked for.
 
     Samples of the split "train" are "needed", or "used" where they are there: if not, `say` is told.
@@ -97,8 +99,8 @@ def study_of(asked: Asked, train: Train = "needed", say: Callable[[str], None] =
     bank = _train_samples(config, name, asked.split, train, say)
     model = model or asked.load()
     views = policy_for(policy, asked.size or model.size)
-    check_study(model, test, views, policy, device)
-    return Study(
+    check_setup(model, test, views, policy, device)
+    return EvaluationSetup(
         model=model.name,
         embed=model.embed,
         train=None if bank is None else place(bank, device),
@@ -143,7 +145,7 @@ def is_cut(config: Config, name: str, split: str | None) -> bool:
     return name == config.data and config.validation > 0 and split in (None, "validation")
 
 
-def check_study(
+def check_setup(
     model: PretrainedModel, samples: Samples, policy: Policy, policy_name: str, device: torch.device
 ) -> None:
     """ValueError if there are too few samples, if the policy is for others, or if the model does not take the views."""

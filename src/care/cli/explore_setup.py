@@ -10,7 +10,7 @@ import torch
 from care import steer
 from care.augment import ImagePolicy
 from care.cli.errors import print_error
-from care.cli.evaluation_setup import check_study, heldout_samples
+from care.cli.evaluation_setup import check_setup, heldout_samples
 from care.cli.found_runs import FoundRun, find_runs, runs_on
 from care.cli.progress import Watch, progress_bars
 from care.data import Samples, place
@@ -125,7 +125,7 @@ def _samples(configs: Sequence[Config | None], data: str, split: str | None) -> 
 def _embedder(one: _Explored, samples: Samples, device: torch.device) -> Embedder:
     policy_name = one.config.equivariance_policy if one.config else OTHER_POLICY
     policy, output = policy_for(policy_name, one.model.size), _output(one)
-    check_study(one.model, samples, policy, policy_name, device)
+    check_setup(one.model, samples, policy, policy_name, device)
     embedder = Embedder(lambda x: {output: one.model.embed(x)[output]}, samples, policy, policy_name, device)
     check_rotation(one.name, embedder, one.rotation)
     return embedder

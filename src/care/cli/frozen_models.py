@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from care.cli.evaluation_setup import Asked, check_study, config_of
+from care.cli.evaluation_setup import Asked, check_setup, config_of
 from care.evaluate import Downstream
 from care.evaluate.embedder import Policy, features_of
 from care.objective import policy_for
@@ -62,7 +62,7 @@ def frozen_models(wanted: Sequence[Wanted], downstreams: Sequence[Downstream]) -
         model = one.in_file or one.asked.load()
         views = policy_for(one.policy, one.asked.size or model.size)
         for downstream in downstreams:
-            check_study(model, downstream.test, views, one.policy, one.asked.on)
+            check_setup(model, downstream.test, views, one.policy, one.asked.on)
         found.append(FrozenModel(model.name, model, views))
     return _with_distinct_names(found, [one.asked.model for one in wanted])
 

@@ -50,24 +50,24 @@ def retrieve(
 
         from care.atomic_files import write_atomically
         from care.augment import read_changes
-        from care.cli.evaluation_setup import Asked, study_of
+        from care.cli.evaluation_setup import Asked, setup_of
         from care.cli.retrieve_setup import image_policy, query_alone, retrieval_figure, rotation_of, taking
-        from care.cli.steer_setup import steered_observer, steering_folder
+        from care.cli.steer_setup import steered_embedder, steering_folder
         from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows
         from care.train.runs import load_trained
 
         changes = read_changes(make)
         config = load_trained(Path(model)).config if Path(model).is_dir() else None
         views_of = policy or (config.equivariance_policy if config else None)
-        study = study_of(Asked(model, name, split, views_of, device=device, batch_size=batch_size), train="unused")
-        views = image_policy(study)
-        rotation = rotation_of(rotation_file or steering_folder(model, study) / "rotation.safetensors", study, model)
-        output, embedder = rotation.output, steered_observer(study, study.test, rotation.output)
+        setup = setup_of(Asked(model, name, split, views_of, device=device, batch_size=batch_size), train="unused")
+        views = image_policy(setup)
+        rotation = rotation_of(rotation_file or steering_folder(model, setup) / "rotation.safetensors", setup, model)
+        output, embedder = rotation.output, steered_embedder(setup, setup.test, rotation.output)
         a = augmentation_of(embedder, changes)
         alone, number = query_alone(embedder, query)
-        if k >= len(study.test):
-            raise ValueError(f"--k must be less than the {len(study.test)} images that there are to find, got {k}")
-        folder = out or (Path(model) / "retrieval" if config else Path(f"retrieval-{study.model}"))
+        if k >= len(setup.test):
+            raise ValueError(f"--k must be less than the {len(setup.test)} images that there are to find, got {k}")
+        folder = out or (Path(model) / "retrieval" if config else Path(f"retrieval-{setup.model}"))
         claim_folder(folder)
     with progress_bars() as watch:
         bank = bank_of(embedder, output)
@@ -77,8 +77,8 @@ def retrieve(
         searched = bank if number is not None else bank.followed_by(bank_of(alone, output))
         row, a_one = torch.tensor([len(bank.F) if number is None else number]), augmentation_of(alone, changes)
         one = query_bank(searched, row, alone, output, rotation, a_one, k)
-        about = (study.model, output, a.describe(0), query, len(study.test), k, len(rows))
-        result = RetrievalResult(*about, one, many, notes_on(rotation, views, a, study.split))
+        about = (setup.model, output, a.describe(0), query, len(setup.test), k, len(rows))
+        result = RetrievalResult(*about, one, many, notes_on(rotation, views, a, setup.split))
         write_atomically(folder / "retrieval.json", json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
-        save_figures({"retrieval": retrieval_figure(result, study.test, alone.samples, views, a_one)}, folder, watch)
+        save_figures({"retrieval": retrieval_figure(result, setup.test, alone.samples, views, a_one)}, folder, watch)
     typer.echo(f"{result}\n\n{folder}")

@@ -7,33 +7,33 @@ import torch
 from matplotlib.figure import Figure
 
 from care.augment import ImageParameters, ImagePolicy, apply
-from care.cli.steer_setup import outputs_of, steered_observer
+from care.cli.steer_setup import outputs_of, steered_embedder
 from care.data import Samples
 from care.data.readers.pictures import Pictures
 from care.data.readers.source import Unreadable
-from care.evaluate import Embedder, Study
+from care.evaluate import Embedder, EvaluationSetup
 from care.report import Asked, steered_gallery
 from care.steer import LearnedRotation, RetrievalResult, load
 from care.steer.retrieving import AUGMENTED, WAYS
 
 
-def image_policy(study: Study) -> ImagePolicy:
-    """The policy of the study, which must be for images."""
-    if not isinstance(study.policy, ImagePolicy):
+def image_policy(setup: EvaluationSetup) -> ImagePolicy:
+    """The policy of the setup, which must be for images."""
+    if not isinstance(setup.policy, ImagePolicy):
         raise ValueError("care retrieve is for images: point clouds have neither a hue nor a picture to show")
-    return study.policy
+    return setup.policy
 
 
-def rotation_of(file: Path, study: Study, model: str) -> LearnedRotation:
+def rotation_of(file: Path, setup: EvaluationSetup, model: str) -> LearnedRotation:
     """The learned rotation in the file; ValueError if there is none, or one of other embeddings or views."""
     if not file.is_file():
         raise ValueError(f"{file} does not exist: run care steer {model} first")
-    rotation, policy = load(file), study.policy
-    if rotation.output not in outputs_of(study):
+    rotation, policy = load(file), setup.policy
+    if rotation.output not in outputs_of(setup):
         raise ValueError(
             f"{file} rotates the output {rotation.output}, which {model} does not have: run care steer {model} again"
         )
-    d = steered_observer(study, study.test.limit(2), rotation.output).clean()[rotation.output].shape[1]
+    d = steered_embedder(setup, setup.test.limit(2), rotation.output).clean()[rotation.output].shape[1]
     if len(rotation.basis) != d:
         raise ValueError(
             f"{file} rotates embeddings of {len(rotation.basis)} dimensions, and those of {model} have {d}: "
@@ -41,7 +41,7 @@ def rotation_of(file: Path, study: Study, model: str) -> LearnedRotation:
         )
     if isinstance(policy, ImagePolicy) and rotation.center != policy.center:
         raise ValueError(
-            f"{file} was fitted to views of {rotation.center:g} of the picture, and those of {study.policy_name} "
+            f"{file} was fitted to views of {rotation.center:g} of the picture, and those of {setup.policy_name} "
             f"are {policy.center:g} of it: choose the same --policy for both"
         )
     return rotation

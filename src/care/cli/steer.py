@@ -56,11 +56,11 @@ def steer(
     with users_input():
         from care import steer as steering
         from care.atomic_files import write_atomically
-        from care.cli.evaluation_setup import Asked, study_of
+        from care.cli.evaluation_setup import Asked, setup_of
         from care.cli.steer_setup import (
             check_steered,
             chosen_output,
-            steered_observer,
+            steered_embedder,
             steering_folder,
             trained_rotation,
         )
@@ -69,17 +69,17 @@ def steer(
 
         trained = load_trained(Path(model)) if Path(model).is_dir() else None
         views = policy or (trained.config.equivariance_policy if trained else None)
-        study = study_of(Asked(model, name, split, views, device=device, batch_size=batch_size))
-        check_steered(study, second_order)
-        output = chosen_output(study, output)
-        folder = out or steering_folder(model, study)
+        setup = setup_of(Asked(model, name, split, views, device=device, batch_size=batch_size))
+        check_steered(setup, second_order)
+        output = chosen_output(setup, output)
+        folder = out or steering_folder(model, setup)
         claim_folder(folder)
     with progress_bars() as watch:
-        assert study.train is not None  # it was needed
-        few = (samples.limit(min(images, len(samples))) for samples in (study.train, study.test))
-        fitted, unseen = (steered_observer(study, samples, output) for samples in few)
+        assert setup.train is not None  # it was needed
+        few = (samples.limit(min(images, len(samples))) for samples in (setup.train, setup.test))
+        fitted, unseen = (steered_embedder(setup, samples, output) for samples in few)
         evidence = steering.gather(
-            fitted, output, steering.steered_families(study.policy, augmentations), rank, seed, watch
+            fitted, output, steering.steered_families(setup.policy, augmentations), rank, seed, watch
         )
         products = steering.COLOR_PRODUCTS if second_order else ()
         rotation, predictor = (
@@ -87,14 +87,14 @@ def steer(
             steering.fit_predictor(evidence, seed, watch),
         )
         steering.save(rotation, folder / "rotation.safetensors")
-        families = measured_families(study.policy, min(MEASURED, augmentations))
-        found = {study.model: rotation}
+        families = measured_families(setup.policy, min(MEASURED, augmentations))
+        found = {setup.model: rotation}
         joint = trained_rotation(trained) if trained is not None else None
         if joint is not None and output == joint.output:
             steering.save(joint, folder / "trained.safetensors")
-            found[f"{study.model}, R(θ) trained with the encoder"] = joint
+            found[f"{setup.model}, R(θ) trained with the encoder"] = joint
         result, *others = steering.measure_rotations(unseen, output, families, found, predictor, seed, watch)
-        canonicalized = steering.canonicalized_families(study.policy)
+        canonicalized = steering.canonicalized_families(setup.policy)
         scores = steering.measure_canonicalization(unseen, output, rotation, canonicalized, seed, watch)
         result = dataclasses.replace(result, canonicalization=scores)
         for measured, file in zip([result, *others], ("steering.json", "trained.json"), strict=False):

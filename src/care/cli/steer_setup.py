@@ -7,20 +7,20 @@ import torch
 from care.augment import PointPolicy, apply
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
 from care.data import Samples
-from care.evaluate import Embedder, Study
+from care.evaluate import Embedder, EvaluationSetup
 from care.geometry import Euclidean
 from care.objective import policy_for
 from care.steer import LearnedRotation
 from care.train.runs import Trained
 
 
-def check_steered(study: Study, second_order: bool) -> None:
-    """ValueError if no rotation can be fitted to the embeddings of the study."""
-    if study.split == "train":
+def check_steered(setup: EvaluationSetup, second_order: bool) -> None:
+    """ValueError if no rotation can be fitted to the embeddings of the setup."""
+    if setup.split == "train":
         raise ValueError("R(θ) is fitted on train and measured on other images: choose another --split")
-    if not isinstance(study.form, Euclidean):
+    if not isinstance(setup.form, Euclidean):
         raise ValueError("only embeddings on the sphere can be steered: the run was trained with another form")
-    if second_order and isinstance(study.policy, PointPolicy):
+    if second_order and isinstance(setup.policy, PointPolicy):
         raise ValueError("--second-order is for colors, and point clouds have none")
 
 
@@ -34,33 +34,33 @@ def trained_rotation(trained: Trained) -> LearnedRotation | None:
     return LearnedRotation(names, getattr(policy, "center", 1.0), basis, trained.generators)
 
 
-def steering_folder(model: str, study: Study) -> Path:
+def steering_folder(model: str, setup: EvaluationSetup) -> Path:
     """The default folder for the results: in the folder of a run, in the working directory for other models."""
-    return Path(model) / "steering" if Path(model).is_dir() else Path(f"steering-{study.model}")
+    return Path(model) / "steering" if Path(model).is_dir() else Path(f"steering-{setup.model}")
 
 
-def chosen_output(study: Study, output: str | None) -> str:
+def chosen_output(setup: EvaluationSetup, output: str | None) -> str:
     """The output that was asked for, or the default; ValueError if the model has no such output."""
-    choices = outputs_of(study)
+    choices = outputs_of(setup)
     if output is not None and output not in choices:
         raise ValueError(f"--output must be one of {', '.join(choices)}, got {output}")
     return output or choices[0]
 
 
-def outputs_of(study: Study) -> tuple[str, ...]:
+def outputs_of(setup: EvaluationSetup) -> tuple[str, ...]:
     """The names of the model's outputs, the default first."""
-    few = study.test.limit(2)
-    views = apply(few.inputs.cpu(), study.policy.unchanged(2, few.source))  # type: ignore[arg-type]
-    return tuple(study.embed(views.to(study.device)))
+    few = setup.test.limit(2)
+    views = apply(few.inputs.cpu(), setup.policy.unchanged(2, few.source))  # type: ignore[arg-type]
+    return tuple(setup.embed(views.to(setup.device)))
 
 
-def steered_observer(study: Study, samples: Samples, output: str) -> Embedder:
-    """Embeds `samples` by one output of the study's model."""
+def steered_embedder(setup: EvaluationSetup, samples: Samples, output: str) -> Embedder:
+    """Embeds `samples` by one output of the setup's model."""
     return Embedder(
-        lambda inputs: {output: study.embed(inputs)[output]},
+        lambda inputs: {output: setup.embed(inputs)[output]},
         samples,
-        study.policy,
-        study.policy_name,
-        study.device,
-        study.batch_size,
+        setup.policy,
+        setup.policy_name,
+        setup.device,
+        setup.batch_size,
     )

@@ -14,7 +14,7 @@ from care.data import Samples
 from care.demo.lessons import HUE, Lesson
 from care.demo.running import BANK, fresh
 from care.demo.time_budget import affordable, least_seconds, threads_restored
-from care.evaluate import Embedder, Study, knn_predict, tuned_logistic
+from care.evaluate import Embedder, EvaluationSetup, knn_predict, tuned_logistic
 from care.evaluate.comparison.quantities import Quantity
 from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.ridge import ridge_predictions
@@ -22,7 +22,7 @@ from care.evaluate.decoding.targets import factor_targets
 from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import BACKBONE, EMBEDDING, Embeddings, frozen
 from care.evaluate.retrieval.color_jitter import evaluate_retrieval
-from care.pretrained import run_study
+from care.pretrained import run_setup
 from care.train import CallbackProgress, Config, train
 from care.train.job import Job
 
@@ -70,28 +70,28 @@ def demonstrate_hue(out: Path, seed: int = 0, lesson: Lesson = HUE, watch: Watch
 
 def _show(name: str, job: Job, watch: Watch) -> Kept:
     train(job, CallbackProgress(f"training {name}", watch))
-    study = run_study(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
-    numbers, chance, pictures = measure_hue(study, watch=lambda *_: watch(f"measuring {name}", 0, 1))
+    setup = run_setup(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
+    numbers, chance, pictures = measure_hue(setup, watch=lambda *_: watch(f"measuring {name}", 0, 1))
     watch(f"measuring {name}", 1, 1)
     return Kept(job.config, job.run.log(), numbers, chance, pictures)
 
 
-def measure_hue(study: Study, watch: Watch) -> tuple[dict[str, Quantity], float, dict[str, Tensor]]:
+def measure_hue(setup: EvaluationSetup, watch: Watch) -> tuple[dict[str, Quantity], float, dict[str, Tensor]]:
     """The class, read off the features as everywhere; the hue, read off the embedding, where the losses act; neighbors
     of recolored pictures there; the hue distance of random ones; and some of these pictures."""
-    assert study.train is not None
-    bank, test = study.embedder(study.train), study.embedder(study.test)
-    with frozen(study.module):
+    assert setup.train is not None
+    bank, test = setup.embedder(setup.train), setup.embedder(setup.test)
+    with frozen(setup.module):
         B, T = bank.clean(), test.clean()
         retrieval, arrays = _retrieve(test, T, watch)
-    labels, wanted = study.train.labels, study.test.labels
+    labels, wanted = setup.train.labels, setup.test.labels
     tuned = tuned_logistic(B[BACKBONE], labels, penalties=PENALTIES, tick=lambda *_: watch("logistic regression", 0, 1))
     nearest = knn_predict(B[BACKBONE], labels, T[BACKBONE])
     quantities = (
         _quantity("class", (tuned.predict(T[BACKBONE]) == wanted).double(), "higher", percent=True),
-        _quantity("hue", _hue_units(B[EMBEDDING], study.train, T[EMBEDDING], study.test), "higher"),
+        _quantity("hue", _hue_units(B[EMBEDDING], setup.train, T[EMBEDDING], setup.test), "higher"),
         _distance(retrieval, arrays),
-        _quantity("hue, features", _hue_units(B[BACKBONE], study.train, T[BACKBONE], study.test), "higher"),
+        _quantity("hue, features", _hue_units(B[BACKBONE], setup.train, T[BACKBONE], setup.test), "higher"),
         _quantity("kNN, features", (nearest == wanted).double(), "higher", percent=True),
         _quantity("class of neighbors", arrays[f"retrieval/{EMBEDDING}/class_precision"].double(), "higher", True),
     )

@@ -16,7 +16,7 @@ from care.demo.lessons import LESSONS, MEASURES, Lesson
 from care.evaluate import Evaluation, Settings, evaluate_model
 from care.evaluate.effects.families import Watch
 from care.evaluate.effects.orbits import orbits
-from care.pretrained import run_study
+from care.pretrained import run_setup
 from care.train import CallbackProgress, Config, prepare, train
 from care.train.job import Job, load_samples
 
@@ -71,7 +71,7 @@ def _fresh(config: Config, out: Path, data: str, name: str, loaded: tuple[Sample
 
 def _show(job: Job, measures: Settings, words: str, watch: Watch) -> Shown:
     train(job, CallbackProgress(f"training {words}", watch))
-    study = run_study(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
+    study = run_setup(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
 
     def measuring(stage: str, done: int, total: int) -> None:
         if stage == "augmentations":  # which takes nearly all of the time

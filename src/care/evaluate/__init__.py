@@ -23,10 +23,10 @@ from care.evaluate.features.knn import knn_predict
 from care.evaluate.features.logistic import logistic_regression
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol, linear_probe
 from care.evaluate.features.tuned_logistic import tuned_logistic
+from care.evaluate.model_evaluation import EvaluationSetup, Settings, evaluate_model
 from care.evaluate.pictures import figures
 from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.evaluate.robustness.measure import Robustness, measure_robustness
-from care.evaluate.study import Settings, Study, evaluate_model
 from care.evaluate.summary import summary
 from care.evaluate.transfer.downstream import Downstream
 from care.evaluate.transfer.measure import measure_transfer
@@ -38,10 +38,10 @@ __all__ = [
     "Downstream",
     "Embedder",
     "Evaluation",
+    "EvaluationSetup",
     "Protocol",
     "Robustness",
     "Settings",
-    "Study",
     "Transfer",
     "compare_evaluations",
     "evaluate_model",

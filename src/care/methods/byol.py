@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from care.losses import byol, mean_over_pairs
-from care.methods.teacher import Taught
+from care.methods.teacher import TeacherMethod
 from care.models import Encoder, projection_head
 from care.objective import Context, EncodedView, Settings, Term, Terms, setting
 
@@ -25,7 +25,7 @@ class BYOLSettings(Settings):
     )
 
 
-class BYOL(Taught):
+class BYOL(TeacherMethod):
     """L = E ‖p̂1 − sg ẑ2‖² + E ‖p̂2 − sg ẑ1‖², p = predictor(f(a x)), z = f_teacher(a x), both on the sphere."""
 
     Settings: ClassVar[type[BYOLSettings]] = BYOLSettings
@@ -59,7 +59,7 @@ class BYOL(Taught):
     def predicted_and_taught(self, *views: EncodedView) -> list[tuple[Tensor, Tensor]]:
         """(predictor(f(a x)), f_teacher(a x)) of every view."""
         predictions = self.forward_views(self.predictor, [view.z for view in views])
-        taught = self.taught(views, self.forward_views)
+        taught = self.teacher_embeddings(views, self.forward_views)
         return [(p, z[:, : self.context.invariant_dim]) for p, z in zip(predictions, taught, strict=True)]
 
     def after_step(self, encoder: Encoder, progress: Tensor) -> None:

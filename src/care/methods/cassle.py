@@ -29,7 +29,7 @@ class CASSLE(Equivariance):
 
     The first layer of the head is linear, so [f; γ] enters it as W f + V γ(ω): the encoder has W, this has γ and V.
     What is added is V (γ(ω) − γ(0)), the constant being the layer's own. A view that is not augmented has ω = 0, and
-    the encoder by itself is the head that is told so. The head of a teacher is told by a copy of γ and V, which follows
+    the encoder by itself is the head for it. The head of a teacher is conditioned by a copy of γ and V, which follows
     as the teacher does.
     """
 
@@ -54,19 +54,19 @@ class CASSLE(Equivariance):
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """The method's views, all of them with θ."""
         positions = tuple(range(len(views)))
-        return ViewPlan(views, positions, told=positions)
+        return ViewPlan(views, positions, conditioned=positions)
 
     def embed(self, head: nn.Module, views: list[EncodedView], forward: Forward | None = None) -> list[Tensor]:
         """head([f; γ(ω)]) of every view."""
         assert isinstance(head, nn.Sequential)
-        told = [head[0](view.f) + self.told(view.parameters) for view in views]
-        return (forward or self.forward_views)(head[1:], told)
+        hidden = [head[0](view.f) + self.embed_parameters(view.parameters) for view in views]
+        return (forward or self.forward_views)(head[1:], hidden)
 
-    def told(self, theta: Float[Tensor, "n k"]) -> Float[Tensor, "n width"]:
-        """V (γ(ω) − γ(0)), what the first layer of the head is told of the augmentation."""
+    def embed_parameters(self, theta: Float[Tensor, "n k"]) -> Float[Tensor, "n width"]:
+        """V (γ(ω) − γ(0)), what the first layer of the head adds for the augmentation."""
         omega = self.standardized(theta)
-        told: Tensor = self.V(self.gamma(omega) - self.gamma(torch.zeros_like(omega[:1])))
-        return told
+        embedded: Tensor = self.V(self.gamma(omega) - self.gamma(torch.zeros_like(omega[:1])))
+        return embedded
 
     def terms(self, *views: EncodedView) -> Terms:
         """None: the method's loss is all there is."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from care.geometry import Euclidean
 from care.losses import queue_info_nce
-from care.methods.teacher import Taught
+from care.methods.teacher import TeacherMethod
 from care.models import Encoder, forward_shuffled
 from care.objective import Context, EncodedView, Settings, Term, Terms, setting
 
@@ -33,7 +33,7 @@ class MoCoSettings(Settings):
     )
 
 
-class MoCo(Taught):
+class MoCo(TeacherMethod):
     """L = E_i [−log( e^{q_i·k_i/τ} / (e^{q_i·k_i/τ} + Σ_j e^{q_i·queue_j/τ}) )], q = f(a x), k = f_teacher(a' x).
 
     The second view is the key, and others are queries. The symmetric loss is the mean over all pairs of a query and the
@@ -77,7 +77,7 @@ class MoCo(Taught):
         """InfoNCE of the queries with the keys of other views, and the queue."""
         s, n = self.settings, len(views)
         taught = self.teacher_views(s, n)
-        encoded = self.taught([views[b] for b in taught], partial(forward_shuffled, groups=self.groups))
+        encoded = self.teacher_embeddings([views[b] for b in taught], partial(forward_shuffled, groups=self.groups))
         keys = {b: z[:, : self.context.invariant_dim] for b, z in zip(taught, encoded, strict=True)}
         self.keys += keys.values()
         pairs = [(a, b) for a in self.encoder_views(s, n) for b in keys if a != b]

@@ -1,4 +1,4 @@
-"""What methods with a teacher share: a copy of the encoder that follows it, and is told what its head is told."""
+"""What methods with a teacher share: a copy of the encoder that follows it, with its head conditioned alike."""
 
 import copy
 import dataclasses
@@ -14,7 +14,7 @@ from care.objective import Context, EncodedView, Equivariance, Method, teacher_u
 Forward = Callable[[nn.Module, list[Tensor]], list[Tensor]]
 
 
-class Taught(Method):
+class TeacherMethod(Method):
     """A method with a teacher, θ_teacher ← m θ_teacher + (1 − m) θ, which sees views and gets no gradient.
 
     Where an equivariance conditions the head on the augmentation, a copy of it that follows, too, does so with the head
@@ -24,26 +24,26 @@ class Taught(Method):
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
         self.teacher = copy.deepcopy(encoder).requires_grad_(False)
-        self.told: Equivariance | None = None
+        self.teacher_condition: Equivariance | None = None
         self.followed: tuple[Equivariance, ...] = ()  # not a module of this method: the objective has it
 
-    def tell(self, condition: Equivariance) -> None:
+    def condition_teacher(self, condition: Equivariance) -> None:
         """Condition the teacher's head as that of the encoder is."""
-        self.told, self.followed = copy.deepcopy(condition).requires_grad_(False), (condition,)
+        self.teacher_condition, self.followed = copy.deepcopy(condition).requires_grad_(False), (condition,)
 
     @torch.no_grad()
-    def taught(self, views: Sequence[EncodedView], forward: Forward) -> list[Tensor]:
+    def teacher_embeddings(self, views: Sequence[EncodedView], forward: Forward) -> list[Tensor]:
         """The teacher's embeddings; `forward` sends several views through a network in one pass."""
         inputs = [view.inputs for view in views]
-        if self.told is None:
+        if self.teacher_condition is None:
             return forward(self.teacher, inputs)
         features = forward(Features(self.teacher), inputs)
         seen = [dataclasses.replace(view, features=f) for view, f in zip(views, features, strict=True)]
-        return self.told.embed(self.teacher.head, seen, forward)
+        return self.teacher_condition.embed(self.teacher.head, seen, forward)
 
     def update_ema(self, encoder: Encoder, momentum: float | Tensor) -> None:
-        """Move the teacher, and what its head is told by."""
+        """Move the teacher, and what conditions its head."""
         teacher_update(self.teacher, encoder, momentum)
         for condition in self.followed:
-            assert self.told is not None
-            teacher_update(self.told, condition, momentum)
+            assert self.teacher_condition is not None
+            teacher_update(self.teacher_condition, condition, momentum)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from care.models.per_view import PerView
+from care.models.per_view import BatchNormPerView
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 # Blocks of a class share their code, which is compiled for every shape of a block: torch gives up after 8 of them.
@@ -42,7 +42,7 @@ def _repeated(network: nn.Module) -> set[type[nn.Module]]:
 
 def _regions(network: nn.Module, kinds: set[type[nn.Module]]) -> Iterator[nn.Module]:
     for child in network.children():
-        if type(child) in kinds or isinstance(child, PerView):
+        if type(child) in kinds or isinstance(child, BatchNormPerView):
             yield child
         else:
             yield from _regions(child, kinds)

@@ -18,7 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from care.models.normalize import Reduce, normalize_parts
 
 
-class PerView(_BatchNorm):
+class BatchNormPerView(_BatchNorm):
     """BatchNorm on each part of the batch, as if they went through one after the other. `parts` says how large each is,
     in proportion.
 
@@ -48,7 +48,7 @@ class PerView(_BatchNorm):
         if self.reduce is not None or (len(self.parts) > 1 and torch.compiler.is_compiling()):
             return self._all_parts_at_once(input)
         # One by one: without a compiler, torch's own BatchNorm is faster than the formula.
-        return torch.cat([super(PerView, self).forward(part) for part in input.split(rows(input, self.parts))])
+        return torch.cat([super(BatchNormPerView, self).forward(part) for part in input.split(rows(input, self.parts))])
 
     def _all_parts_at_once(self, x: Tensor) -> Tensor:
         normalized, mean, variance = self._normalize(x, self.parts)
@@ -88,7 +88,7 @@ class PerView(_BatchNorm):
 
 
 @torch.no_grad()
-def update_running_statistics(layers: Sequence[PerView]) -> None:
+def update_running_statistics(layers: Sequence[BatchNormPerView]) -> None:
     """Let running statistics follow the parts that layers have seen, part by part, as separate passes would.
 
     For all layers together, and not inside of the network: of a compiled one these would be half of all operations.
@@ -104,7 +104,7 @@ def update_running_statistics(layers: Sequence[PerView]) -> None:
             _follow([each], None)
 
 
-def _follow(seen: list[tuple[PerView, Tensor, Tensor]], momentum: float | None) -> None:
+def _follow(seen: list[tuple[BatchNormPerView, Tensor, Tensor]], momentum: float | None) -> None:
     """r ← r + m (s − r) for the statistics s of each part; without a momentum m it is 1/n, n the number of parts."""
     counts: list[Any] = [layer.num_batches_tracked for layer, *_ in seen]
     running: list[Any] = [r for layer, *_ in seen for r in (layer.running_mean, layer.running_var)]
@@ -116,22 +116,22 @@ def _follow(seen: list[tuple[PerView, Tensor, Tensor]], momentum: float | None) 
 
 
 def split_batchnorm(network: nn.Module, reduce: Reduce | None = None, processes: int = 1) -> nn.Module:
-    """Make every BatchNorm of `network` a `PerView`, in place: weights, names and state dict stay the same.
+    """Make every BatchNorm of `network` a `BatchNormPerView`, in place: weights, names and state dict stay the same.
 
     With `reduce`, a sum over that many `processes`, statistics are those of all of them.
     """
     for module in network.modules():
-        if isinstance(module, _BatchNorm) and not isinstance(module, PerView):
+        if isinstance(module, _BatchNorm) and not isinstance(module, BatchNormPerView):
             module.__class__ = _per_view(type(module))  # type: ignore[arg-type]
-        if isinstance(module, PerView):
+        if isinstance(module, BatchNormPerView):
             module.reduce, module.processes = reduce, processes
     return network
 
 
 @cache
-def _per_view(kind: type[_BatchNorm]) -> type[PerView]:
+def _per_view(kind: type[_BatchNorm]) -> type[BatchNormPerView]:
     """One class for all layers of a kind: a compiler takes blocks with layers of other classes for other blocks."""
-    return type(f"PerView{kind.__name__}", (PerView, kind), {})
+    return type(f"{kind.__name__}BatchNormPerView", (BatchNormPerView, kind), {})
 
 
 def checkpoint_activations(network: nn.Module) -> None:
@@ -147,7 +147,7 @@ def checkpoint_activations(network: nn.Module) -> None:
         raise ValueError(f"activation_checkpointing: timm does not offer it for {type(network).__name__}") from error
     split_batchnorm(network)
     for module in network.modules():
-        if isinstance(module, PerView):
+        if isinstance(module, BatchNormPerView):
             module.checkpointed, module.parts_before = True, {}
 
 
@@ -173,8 +173,8 @@ def forward_shuffled(network: nn.Module, views: Sequence[Tensor], groups: int) -
 
 @contextmanager
 def batchnorm_parts(network: nn.Module, parts: Sequence[int]) -> Iterator[None]:
-    """Inside, every `PerView` of `network` sees its batch as parts of these sizes, each normalized for itself."""
-    layers = [module for module in network.modules() if isinstance(module, PerView)]
+    """Inside, BatchNorm of `network` sees its batch as parts of these sizes, each normalized for itself."""
+    layers = [module for module in network.modules() if isinstance(module, BatchNormPerView)]
     for layer in layers:
         layer.parts, layer.deferred = tuple(parts), True
     try:

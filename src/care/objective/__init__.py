@@ -10,7 +10,7 @@ from care.objective.build import (
     view_plan,
 )
 from care.objective.method import Context, Equivariance, Method, Term, Terms, teacher_update, total
-from care.objective.objective import Objective, positions_seen, views_cost, views_seen, views_taught
+from care.objective.objective import Objective, positions_seen, teacher_views_count, views_cost, views_seen
 from care.objective.settings import Settings, setting
 from care.objective.views import EncodedView, View, ViewPlan, ViewSpec, beside
 
@@ -36,9 +36,9 @@ __all__ = [
     "positions_seen",
     "setting",
     "teacher_update",
+    "teacher_views_count",
     "total",
     "view_plan",
     "views_cost",
     "views_seen",
-    "views_taught",
 ]

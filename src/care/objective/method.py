@@ -119,7 +119,7 @@ class Method(nn.Module):
         """The terms of the loss, from the views in the order in which they were asked for."""
         raise TypeError(f"{type(self).__name__} does not say what its loss is: define terms(self, *views)")
 
-    def tell(self, condition: "Equivariance") -> None:
+    def condition_teacher(self, condition: "Equivariance") -> None:
         """Called where `condition` lets the head see the augmentation: what else has a head must see it, too."""
 
     def after_step(self, encoder: Encoder, progress: Float[Tensor, ""]) -> None:

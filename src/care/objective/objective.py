@@ -33,7 +33,7 @@ class Objective(nn.Module):
         self.encoder, self.method, self.equivariance = encoder, method, equivariance
         self.plan, self.equivariant_dim, self.joint = plan, equivariant_dim, joint
         if method is not None and equivariance is not None and equivariance.conditions:
-            method.tell(equivariance)
+            method.condition_teacher(equivariance)
 
     def forward(self, views: Sequence[View]) -> Terms:
         """The terms of the loss."""
@@ -72,9 +72,9 @@ class Objective(nn.Module):
         return positions_seen(self.plan, self.method, getattr(self.method, "settings", None))
 
     @property
-    def taught(self) -> int:
+    def teacher_views_count(self) -> int:
         """How many views a teacher sees."""
-        return views_taught(self.plan, self.method, getattr(self.method, "settings", None))
+        return teacher_views_count(self.plan, self.method, getattr(self.method, "settings", None))
 
     @property
     def embedded(self) -> list[int]:
@@ -151,7 +151,7 @@ def views_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: A
     return sum(plan.views[i].pixels for i in positions_seen(plan, method, settings)) / plan.views[0].pixels
 
 
-def views_taught(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> int:
+def teacher_views_count(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> int:
     """How many views the teacher of the method sees, if it has one."""
     return 0 if method is None else len(method.teacher_views(settings, len(plan.method)))
 
@@ -159,4 +159,4 @@ def views_taught(plan: ViewPlan, method: Method | type[Method] | None, settings:
 def views_cost(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
     """As many views cost as much as a step: those that the encoder sees, and a third of those that a teacher sees,
     which go forward only, where the backward pass is twice the work."""
-    return views_seen(plan, method, settings) + views_taught(plan, method, settings) / 3
+    return views_seen(plan, method, settings) + teacher_views_count(plan, method, settings) / 3

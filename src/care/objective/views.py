@@ -103,14 +103,14 @@ class ViewPlan:
     """The views of a step. `method` and `equivariance` are the positions of the views that each of them receives.
 
     With `theta`, the coordinates of the augmentations of the equivariance's views are drawn along, and of those that
-    are `told` to a head.
+    are `conditioned`, whose head sees them.
     """
 
     views: tuple[ViewSpec, ...]
     method: tuple[int, ...]
     equivariance: tuple[int, ...] = ()
     theta: bool = False
-    told: tuple[int, ...] = ()
+    conditioned: tuple[int, ...] = ()
 
     def draw(
         self, inputs: Tensor, batch: int, rows: slice, generator: torch.Generator, make: "Make | None" = None
@@ -145,7 +145,7 @@ class ViewPlan:
 
     def wants_theta(self, position: int) -> bool:
         """Whether θ of the view at this position is wanted."""
-        return self.theta and position in (*self.equivariance, *self.told)
+        return self.theta and position in (*self.equivariance, *self.conditioned)
 
 
 def beside(views: tuple[ViewSpec, ...], policy: Policy, batch: int, *own: ViewSpec) -> ViewPlan:

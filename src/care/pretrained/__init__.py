@@ -2,6 +2,6 @@
 
 from care.pretrained.load import load_pretrained
 from care.pretrained.model import PretrainedModel
-from care.pretrained.study import run_study
+from care.pretrained.run_setup import run_setup
 
-__all__ = ["PretrainedModel", "load_pretrained", "run_study"]
+__all__ = ["PretrainedModel", "load_pretrained", "run_setup"]

@@ -12,9 +12,9 @@ from statistics import median
 from typing import Any
 
 from care.atomic_files import Lock, make_folder
-from care.evaluate import Evaluation, Study, evaluate_model
+from care.evaluate import Evaluation, EvaluationSetup, evaluate_model
 from care.evaluate.effects.families import Watch
-from care.pretrained import run_study
+from care.pretrained import run_setup
 from care.provenance import provenance
 from care.reproduce.transferring import measured_transfer, not_transferred
 from care.reproduce.trial import Outcome, Trial, find_outcome
@@ -90,8 +90,8 @@ def _if_free(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outcom
             return run_trial(trial, runner, watch, begun)
         if (complete := runner.complete(trial)) is not None:
             return complete
-        study = _study(Run(runner.runs / trial.slug), runner.how(trial.config))
-        return with_transfer(outcome, study, runner, watch)
+        setup = _setup(Run(runner.runs / trial.slug), runner.how(trial.config))
+        return with_transfer(outcome, setup, runner, watch)
     finally:
         lock.release()
 
@@ -112,20 +112,20 @@ def run_trial(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outco
     def measuring(stage: str, done: int, total: int) -> None:
         watch(f"{stage} of {trial.slug}", done, total)
 
-    study = _study(run, config)
-    evaluation = evaluate_model(study, trial.measures, measuring)
+    setup = _setup(run, config)
+    evaluation = evaluate_model(setup, trial.measures, measuring)
     evaluation.save(run.folder / "evaluation")
     made = {**provenance(config.device), **_speed(run), "seconds_from_start": seconds}
     outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
     outcome.save(runner.kept)  # before what is still to be measured: whatever happens then, this is done
-    return with_transfer(outcome, study, runner, watch)
+    return with_transfer(outcome, setup, runner, watch)
 
 
-def with_transfer(outcome: Outcome, study: Study, runner: Runner, watch: Watch) -> Outcome:
+def with_transfer(outcome: Outcome, setup: EvaluationSetup, runner: Runner, watch: Watch) -> Outcome:
     """The same, with the transfer of its encoder to the data sets that are there, and kept."""
     if outcome.run is None or not not_transferred(outcome):
         return outcome
-    transfer = measured_transfer(outcome, study, watch)
+    transfer = measured_transfer(outcome, setup, watch)
     transfer.save(outcome.run / "transfer")
     outcome = dataclasses.replace(outcome, transfer=transfer)
     outcome.save(runner.kept)
@@ -149,11 +149,11 @@ def _go_on_from_a_shorter(run: Run, config: Config, runner: Runner) -> None:
             shutil.copy(source / name, run.folder / name)
 
 
-def _study(run: Run, config: Config) -> Study:
+def _setup(run: Run, config: Config) -> EvaluationSetup:
     """The trained encoder on what its training held out, with its labeled training images to learn classes from."""
     labeled = config if config.validation else config.replace(split="train")
     split = "validation" if config.validation else "test"
-    return run_study(run.folder, config, *load_samples(labeled), split=split)
+    return run_setup(run.folder, config, *load_samples(labeled), split=split)
 
 
 def _speed(run: Run) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from care.data.registry import DATA_SETS, Generated, known_splits, prepared_splits
-from care.evaluate import Study, Transfer, measure_transfer
+from care.evaluate import EvaluationSetup, Transfer, measure_transfer
 from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import features_of
 from care.evaluate.transfer.downstream import load_downstream
@@ -33,19 +33,19 @@ def not_transferred(outcome: Outcome) -> list[str]:
     return [data for data in outcome.trial.transfer if data not in measured and is_there(data)]
 
 
-def measured_transfer(outcome: Outcome, study: Study, watch: Watch) -> Transfer:
+def measured_transfer(outcome: Outcome, setup: EvaluationSetup, watch: Watch) -> Transfer:
     """The transfer of a trial to all that it asks for and that is there: all labels, and few-shot tasks.
 
     Shares of the labels are left out: they are six more regressions for each data set.
     """
     there = [load_downstream(data) for data in outcome.trial.transfer if is_there(data)]
     return measure_transfer(
-        lambda images: features_of(study.embed(images)),
+        lambda images: features_of(setup.embed(images)),
         there,
-        study.policy,
+        setup.policy,
         tasks=TASKS,
         few_labels=False,
         name=outcome.trial.slug,
-        device=study.device,
+        device=setup.device,
         watch=watch,
     )

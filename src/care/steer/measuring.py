@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import Parameters, coordinates
-from care.evaluate.effects.effect import Spread
+from care.evaluate.effects.effect import PerAugmentation
 from care.evaluate.effects.families import Family, Watch
 from care.evaluate.effects.prediction import predict_by_identity, prediction_measures
 from care.evaluate.embedder import Embedder
@@ -138,7 +138,9 @@ def _measure_family(bench: _Bench, seen: _Views) -> FamilyResult:
         ratio.add(predicted, F, F_a)
         if i < len(seen.F_ba):
             composition.add(_composed(bench, theta, R, seen.b[i], seen.F_b[i]), F, seen.F_ba[i])
-    return FamilyResult(_spread(displacements), ratio.found(), composition.found(), _ranks(views, F[:IMAGES_RANKED]))
+    return FamilyResult(
+        _per_augmentation(displacements), ratio.found(), composition.found(), _ranks(views, F[:IMAGES_RANKED])
+    )
 
 
 class _Ratios:
@@ -184,8 +186,8 @@ def _ranks(views: Sequence[Mapping[str, Tensor]], F: Float[Tensor, "n d"]) -> di
     return {name: {measure: getattr(p, measure) for measure in RANKS} for name, p in measured.items()}
 
 
-def _spread(values: Sequence[Tensor]) -> Spread:
-    return Spread(tuple(float(value) for value in values))
+def _per_augmentation(values: Sequence[Tensor]) -> PerAugmentation:
+    return PerAugmentation(tuple(float(value) for value in values))
 
 
 @torch.no_grad()

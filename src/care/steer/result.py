@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from care.evaluate.effects.effect import HARDLY, Spread
+from care.evaluate.effects.effect import HARDLY, PerAugmentation
 from care.steer.canonical import Canonicalized, canonical_table
 from care.tables import number, paragraphs, text_table
 
@@ -33,7 +33,7 @@ LOSES = {
 
 
 @dataclass(frozen=True)
-class PooledRatio(Spread):
+class PooledRatio(PerAugmentation):
     """The held-out ratios ‖f̂ − F_a‖² / ‖F_a − F‖² of the augmentations a of a family.
 
     `weights` are the squared displacements ‖F_a − F‖² / n. The ratio of an augmentation that hardly moves embeddings is
@@ -64,7 +64,7 @@ class FamilyResult:
                         holds one augmentation
     """
 
-    displacement: Spread
+    displacement: PerAugmentation
     heldout_ratio: Mapping[str, PooledRatio]
     composition_error: Mapping[str, PooledRatio]
     ranks: Mapping[str, Mapping[str, float]]
@@ -183,7 +183,7 @@ class RotationResult:
         return {**about, **measured, "in_words": self.sentences()}
 
 
-def _values(spread: Spread) -> list[float | None]:
+def _values(spread: PerAugmentation) -> list[float | None]:
     return [None if math.isnan(value) else value for value in spread.values]
 
 

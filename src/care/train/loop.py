@@ -127,7 +127,7 @@ def _passes(job: Job, state: State) -> float:
     """How often a picture goes through the network, with gradient, in an epoch; a teacher needs none."""
     objective = state.objective
     views = views_seen(objective.plan, objective.method, getattr(objective.method, "settings", None))
-    return (views + objective.taught / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
+    return (views + objective.teacher_views_count / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
 
 
 def _indices(job: Job, epoch: int, step: int) -> Iterator[Tensor]:

@@ -10,7 +10,7 @@ import torch
 
 from care.evaluate import Evaluation, Settings, compare_evaluations, evaluate_model
 from care.evaluate.comparison.quantities import ACTED_ON, Quantity, quantities
-from evaluate.planted import QUICK, colors, pixels, shapes, study
+from evaluate.planted import QUICK, colors, pixels, setup, shapes
 
 
 def test_comparing_with_oneself_shows_no_difference(by_pixel):
@@ -32,7 +32,7 @@ def test_comparing_shows_what_differs(by_pixel):
         onehot = torch.nn.functional.one_hot(known, 10).float()
         return {"embedding": pixels(images)["embedding"], "backbone": onehot + 0 * images.mean((1, 2, 3))[:, None]}
 
-    other = evaluate_model(study(labeled, batch_size=400), QUICK)
+    other = evaluate_model(setup(labeled, batch_size=400), QUICK)
     comparison = compare_evaluations({"pixels": by_pixel, "labeled": other})
     knn = comparison.differences["labeled"]["classes", "kNN, k = 20"]
     truth = other.record["knn"]["20"] - by_pixel.record["knn"]["20"]
@@ -94,7 +94,7 @@ def test_the_same_output_is_compared_and_what_the_equivariance_acts_on_has_rows_
 
 
 def test_different_images_are_not_compared(by_color):
-    other = evaluate_model(study(colors), Settings(augmentations=2, probe="none", logistic=False, images=100))
+    other = evaluate_model(setup(colors), Settings(augmentations=2, probe="none", logistic=False, images=100))
     with pytest.raises(ValueError, match=r"test_images: 100 .*; augmentations: 2"):
         compare_evaluations({"a": by_color, "b": other})
 

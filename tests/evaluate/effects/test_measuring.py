@@ -12,7 +12,7 @@ from responding import FLIPS, clouds, flatten, lengths, pictures
 import care
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples
-from care.evaluate.effects.effect import Spread
+from care.evaluate.effects.effect import PerAugmentation
 from care.evaluate.effects.families import families_of
 from care.evaluate.effects.measurement import Measurement
 from care.evaluate.embedder import Embedder
@@ -109,9 +109,9 @@ def test_it_tells_how_far_it_is():
 
 
 def test_a_spread_in_words():
-    assert str(Spread(())) == "–"
-    assert str(Spread((math.nan, math.nan))) == "invariant"
-    assert str(Spread((0.5,))) == "0.500"
-    assert str(Spread((60.0, 85.0))) == "72.5 ± 18"
-    assert Spread((1.0, math.nan, 3.0)).mean == 2
-    assert Spread((1.0, math.nan, 3.0)).std == pytest.approx(math.sqrt(2))
+    assert str(PerAugmentation(())) == "–"
+    assert str(PerAugmentation((math.nan, math.nan))) == "invariant"
+    assert str(PerAugmentation((0.5,))) == "0.500"
+    assert str(PerAugmentation((60.0, 85.0))) == "72.5 ± 18"
+    assert PerAugmentation((1.0, math.nan, 3.0)).mean == 2
+    assert PerAugmentation((1.0, math.nan, 3.0)).std == pytest.approx(math.sqrt(2))

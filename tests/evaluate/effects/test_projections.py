@@ -5,12 +5,12 @@ import torch
 
 from care.evaluate import Settings, evaluate_model
 from care.evaluate.effects.projections import projected_output, with_projections
-from evaluate.planted import pixels, shapes, study
+from evaluate.planted import pixels, setup, shapes
 
 
 @pytest.fixture(scope="module")
 def planted():
-    return study(pixels, test=shapes(60, 1)).embedder(shapes(60, 1))
+    return setup(pixels, test=shapes(60, 1)).embedder(shapes(60, 1))
 
 
 def test_directions_are_those_of_a_singular_value_decomposition_and_random_ones(planted):
@@ -36,7 +36,7 @@ def test_what_is_no_fewer_directions_and_what_has_no_embedding_is_left_out(plant
 
 def test_they_are_measured_beside_the_embedding_and_change_nothing_else():
     quick = {"augmentations": 2, "probe": "none", "logistic": False, "images": 60}
-    planted = study(pixels)
+    planted = setup(pixels)
     plain, both = (evaluate_model(planted, Settings(**quick, projections=k)) for k in ((), (3,)))
     assert both.outputs == [*plain.outputs, "embedding-principal-3", "embedding-random-3"]
     assert both.measurement("embedding-random-3").dimension == 3

@@ -25,7 +25,7 @@ BEFORE = {"one_minus_r2": "unexplained"}
 
 
 @dataclass(frozen=True)
-class Spread:
+class PerAugmentation:
     """One value per augmentation. NaN stands for a ratio of one to which the embeddings are invariant."""
 
     values: tuple[float, ...]
@@ -79,16 +79,16 @@ class Response:
     """
 
     augmentations: tuple[str, ...]
-    heldout_ratio: Spread
-    unexplained: Spread
-    heldout_linear: Spread
-    composition_error: Spread
-    displacement: Spread
-    gamma: Spread
-    wahba: Spread
-    gram_error: Spread
-    cosine: Spread
-    cosine_variance: Spread
+    heldout_ratio: PerAugmentation
+    unexplained: PerAugmentation
+    heldout_linear: PerAugmentation
+    composition_error: PerAugmentation
+    displacement: PerAugmentation
+    gamma: PerAugmentation
+    wahba: PerAugmentation
+    gram_error: PerAugmentation
+    cosine: PerAugmentation
+    cosine_variance: PerAugmentation
 
     def in_words(self) -> str:
         """What share of the augmentation's effect one rotation explains, by the worse of two measures of it."""
@@ -113,7 +113,7 @@ class Response:
         """Undoes `to_json`. What an earlier version did not measure has no values."""
         record = {BEFORE.get(name, name): values for name, values in record.items()}
         values = {name: [math.nan if v is None else v for v in record.get(name, ())] for name in MEASURES}
-        return cls(tuple(record["augmentations"]), **_spreads(values))
+        return cls(tuple(record["augmentations"]), **_per_augmentation(values))
 
 
 MEASURES = tuple(field.name for field in dataclasses.fields(Response) if field.name != "augmentations")
@@ -203,7 +203,7 @@ def respond(
     """The response to a family, from the measures of its augmentations and from compositions of two of them."""
     columns = {name: torch.stack([row[name] for row in measures]).tolist() for name in measures[0]}
     columns["composition_error"] = _composition_errors(torch.stack(list(compositions))) if compositions else []
-    return Response(tuple(augmentations), **_spreads(columns))
+    return Response(tuple(augmentations), **_per_augmentation(columns))
 
 
 def _composition_errors(compositions: Float[Tensor, "pairs 2"]) -> list[float]:
@@ -213,7 +213,7 @@ def _composition_errors(compositions: Float[Tensor, "pairs 2"]) -> list[float]:
     return torch.where(moved.sqrt() < HARDLY, torch.nan, errors / moved).tolist()
 
 
-def _spreads(columns: Mapping[str, Sequence[float]]) -> dict[str, Spread]:
+def _per_augmentation(columns: Mapping[str, Sequence[float]]) -> dict[str, PerAugmentation]:
     """A spread per measure, without the ratios of augmentations to which the embeddings are invariant."""
     invariant = [displacement < HARDLY for displacement in columns["displacement"]]
     known = {
@@ -221,4 +221,4 @@ def _spreads(columns: Mapping[str, Sequence[float]]) -> dict[str, Spread]:
         for name, values in columns.items()
         if name in RATIOS and values
     }
-    return {name: Spread(tuple(known.get(name, columns.get(name, ())))) for name in MEASURES}
+    return {name: PerAugmentation(tuple(known.get(name, columns.get(name, ())))) for name in MEASURES}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from care.evaluate.effects.effect import Response, Spread
+from care.evaluate.effects.effect import PerAugmentation, Response
 from care.evaluate.effects.families import ALL
 from care.geometry import POINTS_PER_DIRECTION
 from care.tables import number, text_table
@@ -64,32 +64,32 @@ class Measurement:
     decoding: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     @property
-    def heldout_ratio(self) -> Spread:
+    def heldout_ratio(self) -> PerAugmentation:
         """The error that the best rotation leaves on all images there could be: 0 exact, 1 no better than none."""
         return self.families[ALL].heldout_ratio
 
     @property
-    def composition_error(self) -> Spread:
+    def composition_error(self) -> PerAugmentation:
         """The error of R_b R_a as a prediction of b∘a: 0 exact, 1 no better than none."""
         return self.families[ALL].composition_error
 
     @property
-    def displacement(self) -> Spread:
+    def displacement(self) -> PerAugmentation:
         """E ‖f(a(x)) − f(x)‖: 0 invariant."""
         return self.families[ALL].displacement
 
     @property
-    def gamma(self) -> Spread:
+    def gamma(self) -> PerAugmentation:
         """The paper's γ_f."""
         return self.families[ALL].gamma
 
     @property
-    def wahba(self) -> Spread:
+    def wahba(self) -> PerAugmentation:
         """The paper's W_f."""
         return self.families[ALL].wahba
 
     @property
-    def gram_error(self) -> Spread:
+    def gram_error(self) -> PerAugmentation:
         """E [B(f(a x), f(a x')) − B(f(x), f(x'))]²: how much augmentations change the angles between embeddings."""
         return self.families[ALL].gram_error
 

@@ -89,7 +89,10 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     for row in rows:
         config = groups[row[0]][0].trial.config
         row.insert(1, f"{config.views_a_step:.3g}")
-    points = {label: (values(group, AT_LAYER) or values(group, HUE), [100 * v for v in values(group, TUNED)]) for label, group in groups.items()}
+    points = {
+        label: (values(group, AT_LAYER) or values(group, HUE), [100 * v for v in values(group, TUNED)])
+        for label, group in groups.items()
+    }
     drawn = {label: pair for label, pair in points.items() if all(pair)}
     figures = {"recipe-sweep": tradeoff_figure(drawn, "R² of hue →", "tuned probe, % →", BASE)} if drawn else {}
     best = max(groups, key=lambda label: mean(groups[label], TUNED))

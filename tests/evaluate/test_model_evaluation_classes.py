@@ -15,8 +15,8 @@ from care.evaluate.features.augmented_probe import augmented_probe
 from care.evaluate.features.classification import Classifiers, evaluate_classification
 from care.evaluate.features.probe import Protocol
 from care.evaluate.features.tuned_logistic import tuned_logistic
-from care.evaluate.study import _training_images
-from evaluate.planted import colors, pixels, shapes, study
+from care.evaluate.model_evaluation import _training_images
+from evaluate.planted import colors, pixels, setup, shapes
 
 
 def flags(n):
@@ -29,7 +29,7 @@ def flags(n):
 def test_labels_in_the_picture_are_found():
     samples = flags(150)
     settings = Settings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,), neighbors=(5, 20))
-    evaluation = evaluate_model(study(lambda x: {"features": x.flatten(1)}, samples, samples), settings)
+    evaluation = evaluate_model(setup(lambda x: {"features": x.flatten(1)}, samples, samples), settings)
     rows = [line for line in summary(evaluation).splitlines() if "100.00" in line]
     titles = (
         "logistic regression (tuned), penalty",
@@ -58,7 +58,7 @@ def test_labels_in_the_picture_are_found():
 def test_the_logistic_regression_is_that_of_the_features():
     settings = Settings(augmentations=1, probe="none")
     train, test = shapes(100, 0), shapes(60, 1)
-    evaluation = evaluate_model(study(colors, train, test), settings)
+    evaluation = evaluate_model(setup(colors, train, test), settings)
     rows, queries = (colors(s.inputs / 255)["features"] for s in (train, test))
     tuned = tuned_logistic(rows, train.labels)
     hits = tuned.predict(queries) == test.labels
@@ -72,7 +72,7 @@ def test_the_logistic_regression_is_that_of_the_features():
 @pytest.mark.parametrize("labels", [[0] * 30, list(range(30))])
 def test_classes_that_no_penalty_can_be_chosen_by_have_no_logistic_regression(labels):
     few = Samples(shapes(30, 0).inputs, torch.tensor(labels), tuple(map(str, range(30))))
-    evaluation = evaluate_model(study(colors, few, few), Settings(augmentations=1, probe="none"))
+    evaluation = evaluate_model(setup(colors, few, few), Settings(augmentations=1, probe="none"))
     assert evaluation.record["logistic"] is None
     assert evaluation.record["knn"] is not None
 
@@ -144,12 +144,12 @@ def test_clouds_have_no_crops():
     made = generate_chains(30, seed=0, points=8)
     samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
     with pytest.raises(ValueError, match="chains holds point clouds, which have no crops"):
-        evaluate_model(study(pixels, samples, samples, policy=PointPolicy()), Settings(probe_on="crops"))
+        evaluate_model(setup(pixels, samples, samples, policy=PointPolicy()), Settings(probe_on="crops"))
 
 
 def test_two_learning_rates_on_augmented_images_are_refused():
     with pytest.raises(ValueError, match="one learning rate"):
-        evaluate_model(study(colors), Settings(probe_on="augmented", learning_rates=(0.1, 0.2), augmentations=1))
+        evaluate_model(setup(colors), Settings(probe_on="augmented", learning_rates=(0.1, 0.2), augmentations=1))
 
 
 @pytest.mark.parametrize("order", ["class after class", "in turn", "as drawn"])
@@ -176,11 +176,11 @@ def test_images_without_a_label_are_left_out():
     whole = gaps.subset((gaps.labels >= 0).nonzero().flatten())
     settings = Settings(augmentations=1, probe_epochs=5, seeds=1, neighbors=(5,))
     found, alone = (
-        evaluate_model(study(lambda x: {"features": x.flatten(1)}, some, some), settings).record
+        evaluate_model(setup(lambda x: {"features": x.flatten(1)}, some, some), settings).record
         for some in (gaps, whole)
     )
     for kind in ("knn", "logistic", "probe"):
         assert found[kind] == alone[kind]
     none = dataclasses.replace(samples, labels=torch.full((150,), -1))
-    without = evaluate_model(study(lambda x: {"features": x.flatten(1)}, none, none), settings).record
+    without = evaluate_model(setup(lambda x: {"features": x.flatten(1)}, none, none), settings).record
     assert without["knn"] is without["logistic"] is without["probe"] is None

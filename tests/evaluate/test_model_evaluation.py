@@ -11,7 +11,7 @@ from care.data import Samples, generate_chains
 from care.evaluate import Evaluation, Settings, evaluate_model, figures, summary
 from care.evaluate.comparison.quantities import ACTED_ON, find_quantity, quantities
 from care.geometry import Euclidean, Minkowski, Symplectic
-from evaluate.planted import QUICK, colors, shapes, study
+from evaluate.planted import QUICK, colors, setup, shapes
 
 
 def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
@@ -58,7 +58,7 @@ def test_clouds_that_rotate_are_predicted_exactly():
     made = generate_chains(300, seed=0, points=8)
     samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
     embed = lambda x: {"features": x.flatten(1)}  # noqa: E731
-    evaluation = evaluate_model(study(embed, samples, samples, policy=PointPolicy()), QUICK)
+    evaluation = evaluate_model(setup(embed, samples, samples, policy=PointPolicy()), QUICK)
     found = evaluation.record["prediction"]["features all"]
     assert found["rotation"]["mrr"] == pytest.approx(1)
     assert found["rotation"]["parameter_error"] == pytest.approx(0)
@@ -71,7 +71,7 @@ def test_the_form_is_that_of_the_embedding():
     """On the hyperboloid its displacement is another distance; the backbone has nothing to do with it."""
     few = Settings(augmentations=1, probe="none", logistic=False, images=40)
     embed = lambda x: {"embedding": x.mean((2, 3)), "backbone": x.mean((2, 3))}  # noqa: E731
-    plain, hyperbolic = (evaluate_model(study(embed, form=form), few) for form in (Euclidean(), Minkowski()))
+    plain, hyperbolic = (evaluate_model(setup(embed, form=form), few) for form in (Euclidean(), Minkowski()))
     outputs = ("embedding", "backbone")
     found = [[e.measurement(output).displacement.mean for output in outputs] for e in (plain, hyperbolic)]
     assert found[0][0] == found[0][1] == found[1][1]
@@ -86,7 +86,7 @@ def test_the_embedding_is_measured_in_other_forms_if_asked_for():
     samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
 
     def ends_of_chains(form):
-        return study(ends, samples, samples, policy=PointPolicy(), form=form)
+        return setup(ends, samples, samples, policy=PointPolicy(), form=form)
 
     both = evaluate_model(ends_of_chains(Euclidean()), dataclasses.replace(few, forms=("minkowski", "symplectic")))
     assert both.outputs == ["embedding", "backbone", "embedding-minkowski", "embedding-symplectic"]
@@ -116,7 +116,7 @@ def test_the_equivariance_loss_acts_on_the_equivariant_part_or_on_the_whole_embe
 
 def test_without_labels_there_is_no_probe():
     bare = Samples(shapes(60, 1).inputs, torch.full((60,), -1), ())
-    evaluation = evaluate_model(study(colors, bare, bare), QUICK)
+    evaluation = evaluate_model(setup(colors, bare, bare), QUICK)
     assert evaluation.record["probe"] is None
     assert evaluation.record["knn"] is None
     assert evaluation.record["retrieval"]["features"]["class_precision"] is None
@@ -124,7 +124,7 @@ def test_without_labels_there_is_no_probe():
 
 
 def test_without_training_samples_all_else_is_measured(by_color):
-    bare = dataclasses.replace(study(colors), train=None)
+    bare = dataclasses.replace(setup(colors), train=None)
     evaluation = evaluate_model(bare, dataclasses.replace(QUICK, probe="none"))
     assert evaluation.record["knn"] is None
     assert evaluation.record["measurements"] == by_color.record["measurements"]
@@ -136,7 +136,7 @@ def test_without_training_samples_all_else_is_measured(by_color):
 
 
 def test_it_is_repeatable_saved_and_read_back(by_color, tmp_path):
-    again = evaluate_model(study(colors), QUICK)
+    again = evaluate_model(setup(colors), QUICK)
     assert {k: v for k, v in again.record.items() if k != "seconds"} == {
         k: v for k, v in by_color.record.items() if k != "seconds"
     }

@@ -91,7 +91,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study:
+class EvaluationSetup:
     """A model, `embed`, with what it is evaluated on. `module` is what `embed` calls: a "bn-train" probe needs it.
 
     Without `train`, the samples that classifiers are fitted to, there is no kNN either.
@@ -110,7 +110,7 @@ class Study:
     batch_size: int | None = None
 
     def check(self, settings: Settings) -> None:
-        """ValueError if these settings ask for what this study cannot give."""
+        """ValueError if these settings ask for what this setup cannot give."""
         if settings.fits_classifiers and self.train is None:
             raise ValueError(
                 "a probe is fitted to training samples, and there are none: choose probe none, no logistic"
@@ -124,15 +124,15 @@ class Study:
         return Embedder(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size, forms)
 
 
-def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None) -> Evaluation:
+def evaluate_model(setup: EvaluationSetup, settings: Settings, watch: Watch | None = None) -> Evaluation:
     """Classification, effects of augmentations, retrieval, and what features decode."""
     progress = watch or (lambda *words: None)
-    images, started = min(settings.images or len(study.test), len(study.test)), time.perf_counter()
-    study.check(settings)
-    bank = None if study.train is None else study.embedder(_training_images(study.train, settings.images))
-    embedder = study.embedder(study.test.limit(images))
-    classifiers, seed = settings.classifiers(study.module), settings.seed
-    with frozen(study.module):
+    images, started = min(settings.images or len(setup.test), len(setup.test)), time.perf_counter()
+    setup.check(settings)
+    bank = None if setup.train is None else setup.embedder(_training_images(setup.train, settings.images))
+    embedder = setup.embedder(setup.test.limit(images))
+    classifiers, seed = settings.classifiers(setup.module), settings.seed
+    with frozen(setup.module):
         clean = embedder.clean()
         parts = [
             evaluate_classification(bank, embedder, clean, classifiers, progress),
@@ -144,7 +144,7 @@ def evaluate_model(study: Study, settings: Settings, watch: Watch | None = None)
         ]
     fitted = 0 if bank is None else len(bank.samples)
     record = {
-        "about": _about(study, settings, images, fitted),
+        "about": _about(setup, settings, images, fitted),
         **{k: v for found, _ in parts for k, v in found.items()},
     }
     seconds = round(time.perf_counter() - started, 1)
@@ -162,8 +162,8 @@ def _training_images(train: Samples, images: int | None) -> Samples:
     return train.subset(order[rank < share * count[kind]].sort().values)
 
 
-def _about(study: Study, settings: Settings, images: int, fitted: int) -> dict[str, Any]:
-    about = {"model": study.model, "data": study.test.name, "split": study.split, "policy": study.policy_name}
+def _about(setup: EvaluationSetup, settings: Settings, images: int, fitted: int) -> dict[str, Any]:
+    about = {"model": setup.model, "data": setup.test.name, "split": setup.split, "policy": setup.policy_name}
     counts = {"test_images": images, "train_images": fitted}
     chosen = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}  # as JSON has it
     return {"estimators": ESTIMATORS, **about, **counts, **{k: v for k, v in chosen.items() if k != "images"}}
