@@ -25,7 +25,7 @@ def world(tmp_path_factory):
 
 WORK = {
     "train": "care.train.train",
-    "evaluate": "care.evaluate.model_evaluation",
+    "evaluate": "care.evaluate.evaluate_model",
     "measure": "care.evaluate.measure_observed",
     "bench": "care.bench.measure_speed",
     "transfer": "care.evaluate.measure_transfer",
