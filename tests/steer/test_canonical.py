@@ -127,8 +127,10 @@ def test_attributes_are_the_parameters_of_the_family(generator):
     assert set(families) == {"brightness", "contrast", "saturation", "hue", "crop"}
     drawn = {name: part.policy.sample(9, (20, 20), generator) for name, part in families.items()}
     torch.testing.assert_close(attributes(drawn["contrast"], "contrast")[:, 0], drawn["contrast"].contrast.log())
-    angle = 2 * math.pi * drawn["hue"].hue
-    torch.testing.assert_close(attributes(drawn["hue"], "hue"), torch.stack([angle.cos(), angle.sin()], dim=1))
+    whole_circle = dataclasses.replace(families["hue"].policy, hue=0.5).sample(9, (20, 20), generator)
+    for shifted in (drawn["hue"], whole_circle):
+        angle = 2 * math.pi * shifted.hue
+        torch.testing.assert_close(attributes(shifted, "hue"), torch.stack([angle.cos(), angle.sin()], dim=1))
     crop = drawn["crop"]
     middle = torch.stack([(crop.left + crop.width / 2) / 20, (crop.top + crop.height / 2) / 20], dim=1)
     torch.testing.assert_close(attributes(crop, "crop"), middle)

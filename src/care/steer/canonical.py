@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.augment import COLOR_OPERATIONS, Parameters, PointPolicy
+from care.augment import COLOR_OPERATIONS, ImageParameters, Parameters, PointPolicy
 from care.evaluate.comparison.paired import Difference, paired_difference
 from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.targets import parameter_targets
@@ -143,10 +143,10 @@ def attributes(a: Parameters, family: str) -> Float[Tensor, "n t"]:
     """The targets of the probes: the family's parameter, the hue as a point on the circle, the center of a crop, the
     matrix of a rotation.
     """
-    targets = {name: target.values[:, 0] for name, target in parameter_targets(a).items()}
-    if family == "hue":
-        angle = 2 * math.pi * targets["hue"]
+    if family == "hue" and isinstance(a, ImageParameters):
+        angle = 2 * math.pi * a.hue
         return torch.stack([angle.cos(), angle.sin()], dim=1)
+    targets = {name: target.values[:, 0] for name, target in parameter_targets(a).items()}
     names = {"crop": ("crop x", "crop y"), ALL: tuple(n for n in targets if n.startswith("rotation"))}
     return torch.stack([targets[name] for name in names.get(family, (family,)) if name in targets], dim=1)
 
