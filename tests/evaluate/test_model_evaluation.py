@@ -211,3 +211,8 @@ def test_arrays_agree_with_the_record(by_pixel):
 def test_unknown_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         Settings(**changes)
+
+
+@pytest.mark.parametrize(("epochs", "falls"), [(1, ()), (3, (2,)), (6, (3, 4, 5)), (60, (30, 40, 50))])
+def test_a_probe_of_few_epochs_has_the_falls_that_fit(epochs, falls):
+    assert Settings(probe="imagenet100", probe_epochs=epochs).protocol().milestones == falls

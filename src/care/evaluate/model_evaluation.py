@@ -80,8 +80,9 @@ class Settings:
         if self.learning_rates is not None:
             changes["learning_rates"] = self.learning_rates
         if self.probe_epochs is not None:
-            falls = (round(epoch * self.probe_epochs / protocol.epochs) for epoch in protocol.milestones)
-            changes |= {"epochs": self.probe_epochs, "milestones": tuple(falls)}
+            falls = {round(epoch * self.probe_epochs / protocol.epochs) for epoch in protocol.milestones}
+            inside = sorted(falls & set(range(1, self.probe_epochs)))  # few epochs have no room for all of them
+            changes |= {"epochs": self.probe_epochs, "milestones": tuple(inside)}
         return dataclasses.replace(protocol, **changes)
 
     def classifiers(self, module: nn.Module | None) -> Classifiers:

@@ -9,6 +9,7 @@ from care.augment import ImagePolicy, apply
 from care.evaluate.decoding import network
 from care.evaluate.decoding.decode import parameter_r2
 from care.evaluate.decoding.network import network_predictions
+from care.evaluate.decoding.ridge import ridge_predictions
 from care.evaluate.decoding.targets import Target, parameter_targets
 
 DECODERS = ("network", "bilinear", "linear")
@@ -74,6 +75,16 @@ def test_noise_is_decoded_by_none_and_fitted_by_none(generator):
     for by in found.values():
         assert by["shift"] > 0.9
         assert all(-0.05 < by[name] < 0.03 for name in noise)
+
+
+@pytest.mark.parametrize("n", range(2, 7))
+def test_a_few_rows_are_left_to_the_regression(n, generator):
+    X, Y, known = torch.randn(n, 3, generator=generator), torch.randn(n, 1), torch.ones(n, 1, dtype=torch.bool)
+    others = torch.randn(4, 3, generator=generator)
+    found, regression = network_predictions(X, Y, known, others), ridge_predictions(X, Y, known, others)
+    assert found.isfinite().all()
+    if n < 4:
+        torch.testing.assert_close(found, regression)
 
 
 def test_the_seed_of_the_network_decides_and_the_global_one_is_left_alone(generator):

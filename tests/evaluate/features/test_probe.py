@@ -132,6 +132,15 @@ def test_separable_features_give_all(generator):
     assert result.top1 == result.top5 == (1.0,) * 5
 
 
+@pytest.mark.parametrize("unseen", [0, 2, 5])
+def test_a_class_without_training_rows_counts_as_wrong(unseen, generator):
+    labels = torch.tensor([k for k in range(3) if k != unseen]).repeat(20)
+    features = torch.eye(6)[labels]
+    test_labels = torch.cat([labels[:4], torch.tensor([unseen])])
+    found = linear_probe(features, labels, torch.eye(6)[test_labels], test_labels, Protocol(epochs=50))
+    assert found.correct[found.chosen].all(0).tolist() == [True] * 4 + [False]
+
+
 def test_labels_without_relation_to_features_give_chance(generator):
     features = torch.randn(4000, 5, generator=generator)
     labels = torch.randint(10, (4000,), generator=generator)

@@ -32,6 +32,8 @@ def network_predictions(
     explains no less than a linear decoder does, however little there is to find and however few rows it learns from.
     """
     cut = len(X) - max(2, len(X) // VALIDATION)  # two have a standard error
+    if cut < 2:
+        return ridge_predictions(X, Y, known, others)
     heldout = torch.cat([X[cut:], others])
     r = ridge_predictions(X[:cut], Y[:cut], known[:cut], heldout).nan_to_num()  # NaN: too few rows are known
     change = _by_network(X, Y, known, heldout, cut, seed) - r
