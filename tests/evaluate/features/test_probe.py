@@ -137,7 +137,9 @@ def test_a_class_without_training_rows_counts_as_wrong(unseen, generator):
     labels = torch.tensor([k for k in range(3) if k != unseen]).repeat(20)
     features = torch.eye(6)[labels]
     test_labels = torch.cat([labels[:4], torch.tensor([unseen])])
-    found = linear_probe(features, labels, torch.eye(6)[test_labels], test_labels, Protocol(epochs=50))
+    found = linear_probe(
+        features, labels, torch.eye(6)[test_labels], test_labels, Protocol(learning_rates=(0.1,), epochs=50)
+    )
     assert found.correct[found.chosen].all(0).tolist() == [True] * 4 + [False]
 
 
