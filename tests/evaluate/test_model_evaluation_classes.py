@@ -1,6 +1,7 @@
 """The part of an evaluation that is fitted to classes: probes, on clean and on augmented images, and regressions."""
 
 import dataclasses
+import re
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
 from care.evaluate import Settings, evaluate_model, summary
+from care.evaluate.comparison.quantities import find_quantity
 from care.evaluate.embedder import Embedder
 from care.evaluate.features.augmented_probe import augmented_probe
 from care.evaluate.features.classification import Classifiers, evaluate_classification
@@ -53,6 +55,22 @@ def test_labels_in_the_picture_are_found():
         "converged": True,
     }
     assert evaluation.arrays["correct/logistic"].all()
+
+
+def test_neighbors_are_those_of_each_output():
+    """Red pictures look like green ones to the first output, and like themselves to the others."""
+
+    def embed(images):
+        red, green, blue = images.mean((2, 3)).unbind(1)
+        return {"embedding": torch.stack([red + green, blue], 1), "backbone": torch.stack([red, green, blue], 1)}
+
+    settings = Settings(augmentations=1, probe="none", neighbors=(5,))
+    evaluation = evaluate_model(setup(embed, flags(150), flags(90)), settings)
+    assert evaluation.record["knn"] == {"5": 1.0}
+    assert evaluation.record["knn_outputs"] == {"embedding": {"5": pytest.approx(2 / 3)}}
+    assert "kNN, k = 5, embedding  66.67 %" in re.sub(" {2,}", "  ", summary(evaluation))
+    found = find_quantity(evaluation, "embedding", "kNN, k = 5")
+    assert found.units.mean() == found.value == pytest.approx(2 / 3)
 
 
 def test_the_logistic_regression_is_that_of_the_features():

@@ -34,7 +34,9 @@ def _classification(evaluation: Evaluation) -> str:
         top1 = f"{100 * probe['mean']:.2f} ± {100 * probe['std']:.2f} %"
         words = f"{probe_name(evaluation.record)}, {probe['on']}, {len(probe['top1'])} seeds"
         rows.append((words, top1, f"{100 * top5:.2f} %"))
-    rows += [(f"kNN, k = {k}", f"{100 * accuracy:.2f} %", "") for k, accuracy in (knn or {}).items()]
+    by_output = {"": knn or {}} | {f", {z}": by for z, by in (evaluation.record.get("knn_outputs") or {}).items()}
+    neighbors = [(k, output, accuracy) for output, by in by_output.items() for k, accuracy in by.items()]
+    rows += [(f"kNN, k = {k}{output}", f"{100 * accuracy:.2f} %", "") for k, output, accuracy in neighbors]
     if not rows:
         missing = "labels" if about["train_images"] else "split train"
         return f"{title}: no {missing}, so no probe and no kNN"

@@ -85,7 +85,7 @@ def find_quantity(evaluation: Evaluation, group: str, name: str) -> Quantity | N
 
 
 def _of_output(evaluation: Evaluation, output: str) -> list[Quantity]:
-    parts = (_responses, _predictions, _retrieval, _decoding)
+    parts = (_neighbors, _responses, _predictions, _retrieval, _decoding)
     dimension = evaluation.record["measurements"][output]["dimension"]
     return [replace(q, dimension=dimension) for part in parts for q in part(evaluation, output)]
 
@@ -103,6 +103,13 @@ def _classes(evaluation: Evaluation) -> Iterator[Quantity]:
     for k, accuracy in (record["knn"] or {}).items():
         units = per_image_accuracy(evaluation, f"knn{k}")
         yield Quantity("classes", f"kNN, k = {k}", accuracy, "higher", units, percent=True)
+
+
+def _neighbors(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
+    """Nothing of the backbone, whose neighbors are among the classes, nor in a record that is older than this."""
+    for k, accuracy in (evaluation.record.get("knn_outputs") or {}).get(output, {}).items():
+        units = per_image_accuracy(evaluation, f"knn{k}/{output}")
+        yield Quantity(output, f"kNN, k = {k}", accuracy, "higher", units, percent=True)
 
 
 def _responses(evaluation: Evaluation, output: str) -> Iterator[Quantity]:

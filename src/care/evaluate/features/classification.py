@@ -40,8 +40,10 @@ def evaluate_classification(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The accuracy of classifiers, fitted to the images of `bank`, on those of `embedder`, whose clean embeddings are
     known; None without labels or without a bank. Images without a label, −1, are left out.
+
+    Classifiers see the features of the backbone; nearest neighbors are looked up among those of all other outputs, too.
     """
-    nothing: dict[str, Any] = {"logistic": None, "probe": None, "knn": None}
+    nothing: dict[str, Any] = {"logistic": None, "probe": None, "knn": None, "knn_outputs": None}
     if bank is None:
         return nothing, {}
     clean = _of_labeled(clean, embedder)
@@ -49,9 +51,14 @@ def evaluate_classification(
     labels, test_labels = bank.samples.labels.to(bank.device), embedder.samples.labels.to(embedder.device)
     if not len(labels) or not len(test_labels):
         return nothing, {}
-    rows = features_of(bank.clean()), labels, features_of(clean), test_labels
-    correct, found = _nearest_neighbors(*rows, classifiers), nothing
-    found["knn"] = {name.removeprefix("knn"): hits.double().mean().item() for name, hits in correct.items()}
+    fitted, found = bank.clean(), nothing
+    rows = features_of(fitted), labels, features_of(clean), test_labels
+    correct = _nearest_neighbors(*rows, classifiers)
+    found["knn"] = _accuracies(correct)
+    others = [output for output in clean if clean[output] is not rows[2]]
+    by_output = {z: _nearest_neighbors(fitted[z], labels, clean[z], test_labels, classifiers) for z in others}
+    found["knn_outputs"] = {output: _accuracies(hits) for output, hits in by_output.items()}
+    correct |= {f"{knn}/{output}": hits for output, by in by_output.items() for knn, hits in by.items()}
     if classifiers.logistic and _can_be_tuned(labels):
         found["logistic"], correct["logistic"] = _logistic(*rows, watch)
     if classifiers.protocol is not None:
@@ -84,6 +91,11 @@ def _nearest_neighbors(
 ) -> dict[str, Bool[Tensor, " m"]]:
     τ = classifiers.temperature
     return {f"knn{k}": knn_predict(features, labels, test_features, k, τ) == test_labels for k in classifiers.neighbors}
+
+
+def _accuracies(correct: dict[str, Bool[Tensor, " m"]]) -> dict[str, float]:
+    """By k."""
+    return {name.removeprefix("knn"): hits.double().mean().item() for name, hits in correct.items()}
 
 
 def _can_be_tuned(labels: Int[Tensor, " n"]) -> bool:

@@ -3,6 +3,7 @@ the training split. All put as many views through the encoder as SimCLR does in 
 
 import dataclasses
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 from care.report import tradeoff_figure
@@ -85,10 +86,11 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     """The table, with the views of a step, and the class accuracy against what is kept of the hue, where it is kept."""
     header, rows = measured_table(outcomes, COLUMNS)
     groups = by_label(outcomes)
+    for row, group in zip(rows, groups.values(), strict=True):
+        row.insert(3, _neighbors_of_z(group))
+        row.insert(1, f"{group[0].trial.config.views_a_step:.3g}")
+    header.insert(3, "kNN-200 % of z")
     header.insert(1, "views a step")
-    for row in rows:
-        config = groups[row[0]][0].trial.config
-        row.insert(1, f"{config.views_a_step:.3g}")
     points = {
         label: (values(group, AT_LAYER) or values(group, HUE), [100 * v for v in values(group, TUNED)])
         for label, group in groups.items()
@@ -98,3 +100,9 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     best = max(groups, key=lambda label: mean(groups[label], TUNED))
     remark = f"The best tuned probe on the validation images: {best}, {100 * mean(groups[best], TUNED):.2f} %."
     return Presentation(header, rows, figures, (remark,))
+
+
+def _neighbors_of_z(group: Sequence[Outcome]) -> str:
+    """kNN on what InfoNCE acts on: the invariant part of a split embedding, or all of another."""
+    found = values(group, ("invariant", KNN[1])) or values(group, ("embedding", KNN[1]))
+    return f"{100 * fmean(found):.2f}" if found else "–"
