@@ -116,3 +116,7 @@ def test_another_optimizer_brings_its_rate_and_momentum():
     assert config.replace(learning_rate=0.02).replace(optimizer="sgd").learning_rate == 0.06
     assert config.replace(learning_rate=0.02).replace(epochs=3, optimizer="adam").learning_rate == 0.02
     assert config.replace(optimizer="sgd", learning_rate=0.02).learning_rate == 0.02
+    muon = config.replace(optimizer="muon")
+    assert (muon.learning_rate, muon.sgd_momentum) == (1e-3, 0.95)
+    assert muon.replace(optimizer="sgd").sgd_momentum == 0.9
+    assert default_config("cifar10", optimizer="muon", sgd_momentum=0.9).sgd_momentum == 0.9

@@ -11,7 +11,7 @@ from care.objective import Choice, choose, view_plan, views_cost
 from care.objective.build import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 from care.train import toml_text
-from care.train.default_values import OF_OPTIMIZER, following, with_usual_rate
+from care.train.default_values import OF_OPTIMIZER, following, with_optimizer_defaults
 from care.train.initial import with_model_of_init
 from care.train.settings import TrainingSettings, require
 
@@ -47,7 +47,7 @@ class Config(TrainingSettings):
         for name in set(values) - general:
             raise ValueError(_unknown(name, chosen, general))
         require("data" in values, "say what to train on: data is missing")
-        return cls(**with_usual_rate(with_model_of_init(values)), **choices)  # type: ignore[arg-type]
+        return cls(**with_optimizer_defaults(with_model_of_init(values)), **choices)  # type: ignore[arg-type]
 
     def flat(self) -> dict[str, Any]:
         """All values by name, with the settings of the method and of the equivariance beside the others."""

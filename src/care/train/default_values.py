@@ -1,5 +1,5 @@
 """What a configuration has where nothing was chosen, and what follows when it is changed: the head of the method, and
-the learning rate of the optimizer."""
+the learning rate and the momentum of the optimizer."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ HEAD = ("embedding_dim", "head_width", "head_depth", "head_batchnorm", "head_las
 RATES = {
     "adam": (1e-3, False), "adamw": (1e-3, False), "muon": (1e-3, False), "sgd": (0.06, True), "lars": (0.3, True),
 }  # fmt: skip
+MOMENTA = {"muon": 0.95}  # its authors'; of others the field's own default, 0.9
 OF_OPTIMIZER = ("learning_rate", "sgd_momentum")  # settings that say nothing about another optimizer
 _FIELDS = {field.name: field.default for field in dataclasses.fields(ObjectiveSettings)}
 
@@ -43,12 +44,13 @@ def usual_rate(optimizer: str, batch_size: int) -> float:
     return rate * batch_size / 256 if grows else rate
 
 
-def with_usual_rate(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a configuration with the learning rate that is usual, where none is chosen.
+def with_optimizer_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a configuration with the learning rate and the momentum that are usual, where none is chosen.
 
     An optimizer or a batch that makes no sense is left to the check that says so.
     """
     optimizer, batch = values.get("optimizer", "adam"), values.get("batch_size", 256)
-    if "learning_rate" in values or optimizer not in tuple(RATES) or type(batch) is not int:
+    if optimizer not in tuple(RATES) or type(batch) is not int:
         return dict(values)
-    return {**values, "learning_rate": usual_rate(optimizer, batch)}
+    momentum = {"sgd_momentum": MOMENTA[optimizer]} if optimizer in MOMENTA else {}
+    return {"learning_rate": usual_rate(optimizer, batch), **momentum, **values}

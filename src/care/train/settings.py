@@ -62,7 +62,7 @@ class TrainingSettings(ObjectiveSettings):
     clip_gradient: float | None = setting(
         None, "Scale the gradient down to this norm where it is longer. Default: as it is.", above=0
     )
-    sgd_momentum: float = setting(0.9, "Momentum of sgd, lars and muon.", at_least=0, below=1)
+    sgd_momentum: float = setting(0.9, "Momentum of sgd, lars and muon; of muon 0.95 by default.", at_least=0, below=1)
     schedule: Literal["constant", "cosine", "cooldown"] = setting(
         "constant", "The learning rate over training; cooldown is constant and falls to 0 over the last quarter."
     )

@@ -42,7 +42,7 @@ ADAM = {
     "policy": "small_images", "batch_size": 256, "optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6,
     "schedule": "cosine", "warmup_epochs": 2,
 }  # fmt: skip
-MUON = {"optimizer": "muon", "sgd_momentum": 0.95}
+MUON = {"optimizer": "muon"}
 FOUR = {"views": 4, "batch_size": 128}  # as many views a step as two of 256 samples
 
 
