@@ -188,6 +188,16 @@ def test_another_policy_makes_views_of_the_size_that_a_run_was_trained_on(run):
     assert setup.policy.size == policy_for(config_of(str(run)).policy, config_of(str(run)).size).size
 
 
+def test_of_the_split_train_a_part_is_measured_and_nothing_fitted_to_it(run):
+    said, whole = [], load(config_of(str(run)).data, "train")
+    setup = setup_of(Asked(str(run), split="train", device="cpu"), "needed", said.append)
+    both = torch.cat([setup.train.inputs, setup.test.inputs])
+    assert sorted(image.sum().item() for image in both.flatten(1)) == sorted(whole.inputs.flatten(1).sum(1).tolist())
+    assert len(both.flatten(1).unique(dim=0)) == len(whole)
+    assert len(setup.test) == pytest.approx(len(whole) / 5, abs=len(whole.classes))
+    assert said == [f"measured on {len(setup.test)} samples of the split train, a fifth, to which nothing is fitted"]
+
+
 OTHERS = "timm/test_resnet@random"
 
 

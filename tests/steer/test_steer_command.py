@@ -70,9 +70,3 @@ def test_an_output_that_the_model_does_not_have_is_refused(run):
     result = CliRunner().invoke(app, ["steer", str(run), *QUICK, "--output", "features"])
     assert result.exit_code == 2
     assert "--output must be one of embedding, backbone, got features" in result.output
-
-
-def test_fitted_images_are_not_measured(run):
-    result = CliRunner().invoke(app, ["steer", str(run), *QUICK, "--split", "train"])
-    assert result.exit_code == 2
-    assert "choose another --split" in result.output

@@ -11,7 +11,7 @@ from care import data
 from care.augment import PointPolicy, apply
 from care.cli.errors import sentence_of
 from care.data import Samples, place
-from care.data.registry import heldout_split
+from care.data.registry import NoHeldoutSplit, heldout_split
 from care.evaluate import Embedder, EvaluationSetup
 from care.evaluate.embedder import EMBEDDING, Policy
 from care.geometry import form_named
@@ -21,6 +21,7 @@ from care.train import Config
 from care.train.distributed import resolve_device
 from care.train.runs import load_trained
 
+FIFTH = "a fifth of train"  # the name of that split
 FEWEST = 20  # images: with fewer, the halves that rotations are fitted and tested on are too small
 
 Train = Literal["needed", "used", "unused"]
@@ -95,8 +96,13 @@ def setup_of(
         raise ValueError("say what to evaluate it on: --data NAME")
     policy = asked.policy or (config.measured_policy if config else "simclr")
     policy_for(policy, asked.size)  # says whether there is one
-    test, split = heldout_samples(config, name, asked.split)
-    bank = _train_samples(config, name, asked.split, train, say)
+    bank: Samples | None
+    if asked.split == "train" and train != "unused":
+        (bank, test), split = _parts_of_train(name), FIFTH
+        say(f"measured on {len(test):,} samples of the split train, a fifth, to which nothing is fitted")
+    else:
+        test, split = heldout_samples(config, name, asked.split)
+        bank = _train_samples(config, name, asked.split, train, say)
     model = model or asked.load()
     views = policy_for(policy, asked.size or model.size)
     check_setup(model, test, views, policy, device)
@@ -113,6 +119,12 @@ def setup_of(
         split=split,
         batch_size=asked.batch_size,
     )
+
+
+def _parts_of_train(name: str) -> tuple[Samples, Samples]:
+    """(What classifiers are fitted to, the last fifth of each class) of the split train, where it is measured."""
+    samples = data.load(name, "train")
+    return samples.split(max(1, len(samples) // (5 * max(1, len(samples.classes)))))
 
 
 def _train_samples(
@@ -136,7 +148,10 @@ def heldout_samples(config: Config | None, name: str, split: str | None) -> tupl
     """(the samples to measure on, the name of their split): the validation samples of a run that cut some off."""
     if config is not None and is_cut(config, name, split):
         return data.load(name, config.split).split(config.validation)[1], "validation"
-    chosen = split or heldout_split(name)
+    try:
+        chosen = split or heldout_split(name)
+    except NoHeldoutSplit as error:
+        raise NoHeldoutSplit(f"{error}, or measure a part of what there is: --split train") from None
     return data.load(name, chosen), chosen
 
 

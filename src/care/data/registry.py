@@ -161,16 +161,23 @@ def is_streamed(name: str | Path) -> bool:
     return path.is_dir() and not (path / HEADER).exists() and not any(path.glob(f"*/{HEADER}"))
 
 
+class NoHeldoutSplit(ValueError):
+    """A data set has nothing but a split to train on."""
+
+
 def heldout_split(name: str | Path, root: Path | None = None) -> str:
     """The split to evaluate on: test if there is one, else val; ValueError if there is neither."""
     there = known_splits(name, root)
     for split in ("test", "val"):
         if split in there:
             return split
-    if not there and not isinstance(name, Path) and os.sep not in name:
+    if isinstance(name, Path) or os.sep in name:
+        if not Path(name).exists():
+            raise ValueError(f"{name} is not there: neither a folder nor a file")
+    elif not there:
         raise ValueError(_not_prepared(name, "test", root))
-    wanted = "train with --validation N, which cuts one from train, or measure with --split train"
-    raise ValueError(f"{name} has neither a test nor a val split: {wanted}")
+    wanted = "train with --validation N, which cuts one from train, or put a folder test beside train"
+    raise NoHeldoutSplit(f"{name} has neither a test nor a val split: {wanted}")
 
 
 def known_splits(name: str | Path, root: Path | None = None) -> tuple[str, ...]:

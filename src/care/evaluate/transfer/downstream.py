@@ -8,7 +8,7 @@ from pathlib import Path
 
 from care import data
 from care.data import Samples
-from care.data.registry import heldout_split, known_splits
+from care.data.registry import NoHeldoutSplit, heldout_split, known_splits
 
 # Of these, whose classes differ in size, the field reports the mean of the classes' accuracies; of others, top-1.
 BY_CLASS = {"flowers", "pet", "pets", "caltech", "aircraft"}
@@ -48,7 +48,12 @@ def load_downstream(name: str | Path, images: int | None = None, root: Path | No
 
     It is tested on the split test, with val for validation if there is one; or on val, if there is no test.
     """
-    there, split = known_splits(name, root), heldout_split(name, root)
+    there = known_splits(name, root)
+    try:
+        split = heldout_split(name, root)
+    except NoHeldoutSplit:
+        wanted = "put a folder test beside train, and prepare it"
+        raise ValueError(f"{name} has neither a test nor a val split to classify: {wanted}") from None
     train, test = (_limited(data.load(name, part, root), images) for part in ("train", split))
     validation = None
     if split == "test" and "val" in there:
