@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 from rich.console import Console
@@ -125,3 +126,14 @@ def test_a_fault_of_ours_while_a_model_is_loaded_is_not_the_users(what, monkeypa
     monkeypatch.setattr("care.models.hub._ask_hub", lambda _: None)  # it has an answer
     with pytest.raises(TypeError, match="our fault"):
         load_pretrained(what)
+
+
+def test_a_warning_of_ours_is_a_sentence_and_those_of_others_are_as_python_writes_them(capsys, monkeypatch):
+    with warnings.catch_warnings():  # puts back what showed them before
+        monkeypatch.setattr(sys, "argv", ["care", "--version"])
+        with pytest.raises(SystemExit):
+            main()
+        for file, text in ((errors.__file__, "1.jpg cannot be read"), ("/elsewhere/torch.py", "old")):
+            warnings.showwarning(UserWarning(text), UserWarning, file, 3)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["care: 1.jpg cannot be read", "/elsewhere/torch.py:3: UserWarning: old"]

@@ -47,6 +47,23 @@ def test_pictures_are_read_from_the_folders_of_classes(tmp_path):
         read_few([tmp_path / "empty"], 8)
 
 
+def test_of_a_folder_bad_pictures_are_left_out_and_told(tmp_path):
+    said = []
+    (tmp_path / "bad.png").write_bytes(b"not a picture")
+    with pytest.raises(ValueError, match=r"bad\.png cannot be read"):
+        read_few([tmp_path], 8)
+    (tmp_path / "worse.png").write_bytes(b"nor this")
+    with pytest.raises(ValueError, match="none of the 2 pictures that were chosen can be read"):
+        read_few([tmp_path], 8)
+    Image.new("RGB", (20, 20), (9, 9, 9)).save(tmp_path / "good.png")
+    images, counted = read_few([tmp_path], 8, said.append)
+    assert images[:, 0, 0, 0].tolist() == [9]
+    assert counted == 3
+    assert [sentence.split()[:4] for sentence in said] == [
+        ["left", "out:", str(tmp_path / name), "cannot"] for name in ("bad.png", "worse.png")
+    ]
+
+
 def test_bad_pictures_are_named(tmp_path):
     bad = tmp_path / "bad.png"
     bad.write_bytes(b"not a picture")

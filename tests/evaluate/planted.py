@@ -7,7 +7,7 @@ from care.data import Samples, generate_shapes
 from care.evaluate import EvaluationSetup, Settings
 from care.geometry import Euclidean
 
-QUICK = Settings(augmentations=3, probe_epochs=30, seeds=2, logistic=False)
+QUICK = Settings(augmentations=5, probe_epochs=30, seeds=2, logistic=False)
 
 
 def shapes(n, seed):

@@ -72,7 +72,7 @@ def test_a_picture_of_another_size_is_cut_to_the_size_of_the_others(run, tmp_pat
     """The middle of a wide picture, reduced to a third."""
     images = data.load(str(run.parent / "data"), "test").inputs
     large = torch.zeros(36, 60, 3, dtype=torch.uint8)
-    large[:, 12:48] = images[7].permute(1, 2, 0).repeat_interleave(3, 0).repeat_interleave(3, 1)
+    large[:, 12:48] = (255 - images[7]).permute(1, 2, 0).repeat_interleave(3, 0).repeat_interleave(3, 1)
     Image.fromarray(large.numpy()).save(tmp_path / "large.png")
     result = retrieve(run, "--query", str(tmp_path / "large.png"), "--out", str(tmp_path / "found"))
     assert result.exit_code == 0, result.output
@@ -82,6 +82,16 @@ def test_a_picture_of_another_size_is_cut_to_the_size_of_the_others(run, tmp_pat
     assert record["one"]["found"]["identity"] == nearest(run, images, query)[:3]
     assert "class_precision" not in record["one"]
     assert "class_precision" in record["mean"]
+
+
+def test_a_file_that_is_one_of_the_images_is_no_neighbor_of_its_own(run, tmp_path):
+    images = data.load(str(run.parent / "data"), "test").inputs
+    Image.fromarray(images[7].permute(1, 2, 0).numpy()).save(tmp_path / "seven.png")
+    result = retrieve(run, "--query", str(tmp_path / "seven.png"), "--out", str(tmp_path / "found"))
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "found" / "retrieval.json").read_text())
+    assert record["one"]["found"]["identity"] == [i for i in nearest(run, images, images[7]) if i != 7][:3]
+    assert "class_precision" in record["one"]
 
 
 def nearest(run, images, query, output="embedding"):
@@ -107,7 +117,7 @@ def test_of_few_queries_nothing_is_claimed(run, tmp_path):
         (["--make", "color=1"], "no change is called 'color'; there are brightness"),
         (["--make", "brightness=1"], "these changes change nothing"),
         (["--query", "20"], "there is no image 20: the 20 of the split are counted from 0"),
-        (["--query", "nowhere.png"], "--query must be a picture file, or the number of an image"),
+        (["--query", "nowhere.png"], "nowhere.png is not there: --query is a picture file, or the number of an image"),
         (["--query", __file__], "cannot be read as a picture"),
         (["--k", "20"], "--k must be less than the 20 images"),
         (["--rotation", "nowhere.safetensors"], "nowhere.safetensors does not exist: run care steer .* first"),

@@ -1,6 +1,7 @@
 """The command line. Each command has a file of its own; this one collects them."""
 
 import sys
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import care
-from care.cli.errors import MISTAKE, print_error
+from care.cli.errors import MISTAKE, print_error, show_warning
 
 # Command → (module and attribute, line in `care --help`). Only the command that is called is imported: torch takes
 # seconds to load, and help, errors and shell completion should not wait for it.
@@ -138,6 +139,7 @@ def _command(error: Exception) -> str:
 
 def main() -> None:
     """Run the command line. A misspelt option or a wrong value is printed in one line, with exit code 2."""
+    warnings.showwarning = show_warning
     try:
         code = app(standalone_mode=False, prog_name="care")
     except Exception as error:

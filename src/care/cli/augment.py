@@ -12,7 +12,7 @@ from care.cli.outputs import claim_file
 
 def augment(
     images: Annotated[list[Path], typer.Argument(exists=True, help="Pictures, or folders of pictures.")],
-    policy: Annotated[str, typer.Option(help=f"One of {PRESETS}.")] = "cifar10",
+    policy: Annotated[str, typer.Option(help=f"One of {PRESETS}.")] = "mocov2",
     out: Annotated[Path, typer.Option(help="Where to write the picture (.png, .svg or .pdf).")] = Path("grid.png"),
     columns: Annotated[int, typer.Option(min=1, max=40, help="How many augmentations to draw.")] = 8,
     pixels: Annotated[
@@ -24,7 +24,7 @@ def augment(
 
     Rows are pictures, at most 16, and columns are augmentations: all pictures of a column have the same one.
 
-    Example: [bold]care augment photos/ --policy imagenet100 --out grid.png[/bold]
+    Example: [bold]care augment photos/ --policy simclr --out grid.png[/bold]
     """
     with users_input():
         if out.suffix not in (".png", ".svg", ".pdf"):
@@ -37,7 +37,7 @@ def augment(
 
         chosen = policy_named(policy)
         claim_file(out)
-        pictures, given = read_few(images, pixels)
+        pictures, given = read_few(images, pixels, lambda sentence: typer.echo(sentence, err=True))
     augmentations = chosen.sample(columns, (pixels, pixels), torch.Generator().manual_seed(seed))
     figure = gallery(pictures, augmentations, given)
     with users_input():

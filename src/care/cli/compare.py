@@ -34,6 +34,9 @@ def compare(
         if len(runs) < 2:
             raise ValueError("there is nothing to compare: give at least two runs")
         names = _names(runs)
+        for run in runs:
+            if not run.exists():
+                raise ValueError(f"{run} is not there")
         from care.atomic_files import write_atomically
         from care.evaluate import Evaluation, compare_evaluations, figures
         from care.evaluate.comparison.compare import check_paired

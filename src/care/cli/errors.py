@@ -2,8 +2,11 @@
 
 import errno
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -12,6 +15,7 @@ from rich.text import Text
 from care.tables import visible
 
 MISTAKE = 2
+PACKAGE = Path(__file__).parents[1]
 
 # What the errors of the system mean to a user who gave a path, and what to do about them.
 IN_WORDS = {
@@ -42,6 +46,16 @@ def print_error(sentence: str) -> None:
     """Print `care: sentence` in one line on the error stream; line breaks and control characters do not get through."""
     line = Text.assemble(("care:", "red"), " ", visible(" ".join(sentence.split("\n"))))
     Console(file=sys.stderr).print(line, soft_wrap=True)
+
+
+def show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """Print a warning of care as a sentence, and those of others as Python does, with the place in the source."""
+    if Path(filename).is_relative_to(PACKAGE):
+        Console(file=sys.stderr).print(Text(visible(f"care: {message}")), soft_wrap=True)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def sentence_of(error: ValueError | OSError) -> str:

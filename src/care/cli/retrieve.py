@@ -45,13 +45,14 @@ def retrieve(
     """
     with users_input():
         if not query.isdecimal() and not Path(query).is_file():
-            raise ValueError(f"--query must be a picture file, or the number of an image of the split, got {query}")
+            there = "is a folder" if Path(query).is_dir() else "is not there"
+            raise ValueError(f"{query} {there}: --query is a picture file, or the number of an image of the split")
         import torch
 
         from care.atomic_files import write_atomically
         from care.augment import read_changes
         from care.cli.evaluation_setup import Asked, setup_of
-        from care.cli.retrieve_setup import image_policy, query_alone, retrieval_figure, rotation_of, taking
+        from care.cli.retrieve_setup import image_policy, number_in, query_alone, retrieval_figure, rotation_of, taking
         from care.cli.steer_setup import steered_embedder, steering_folder
         from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows
         from care.train.runs import load_trained
@@ -74,6 +75,8 @@ def retrieve(
         watch("images embedded", 1, 1)
         rows = some_rows(bank, queries, seed)
         many = query_bank(bank, rows, taking(embedder, rows), output, rotation, a, k)
+        if number is None:
+            number = number_in(bank, bank_of(alone, output), setup.test, alone.samples)
         searched = bank if number is not None else bank.followed_by(bank_of(alone, output))
         row, a_one = torch.tensor([len(bank.F) if number is None else number]), augmentation_of(alone, changes)
         one = query_bank(searched, row, alone, output, rotation, a_one, k)

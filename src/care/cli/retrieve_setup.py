@@ -14,7 +14,9 @@ from care.data.readers.source import Unreadable
 from care.evaluate import Embedder, EvaluationSetup
 from care.report import Asked, steered_gallery
 from care.steer import LearnedRotation, RetrievalResult, load
-from care.steer.retrieving import AUGMENTED, WAYS
+from care.steer.retrieving import AUGMENTED, WAYS, Bank
+
+GRAY_LEVELS_APART = 1  # of 256, on average: a store and a file may be decoded at different scales
 
 
 def image_policy(setup: EvaluationSetup) -> ImagePolicy:
@@ -59,6 +61,16 @@ def query_alone(embedder: Embedder, query: str) -> tuple[Embedder, int | None]:
     pixels = torch.from_numpy(read.image)[None]
     alone = Samples(pixels, torch.tensor([-1]), embedder.samples.classes, name=query)
     return dataclasses.replace(embedder, samples=alone), None
+
+
+def number_in(bank: Bank, query: Bank, images: Samples, picture: Samples) -> int | None:
+    """The number of the picture among the images, if it is one of them: a query is no neighbor of its own.
+
+    Its embedding is then the nearest, and its pixels are the same but for how a file is decoded.
+    """
+    nearest = int((bank.F @ query.F[0]).argmax())
+    apart = images.take(torch.tensor([nearest])).inputs.cpu().float() - picture.inputs.cpu().float()
+    return nearest if apart.abs().mean() < GRAY_LEVELS_APART else None
 
 
 def taking(embedder: Embedder, rows: torch.Tensor) -> Embedder:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.losses import gaussian_bins, jensen_shannon, von_mises_bins
-from care.methods.scaled_parameters import drawn_coordinates, drawn_names, names_of
+from care.methods.scaled_parameters import coordinates_of_views, drawn_names, names_of
 from care.models import Encoder
 from care.objective import (
     Context,
@@ -56,7 +56,7 @@ class DUET(Equivariance):
         if encoder.feature_dim % settings.bins:
             raise ValueError(f"bins must divide the {encoder.feature_dim} features of the model, got {settings.bins}")
         self.column = names_of(context).index(settings.duet_parameter)
-        drawn = drawn_coordinates(context.policy)[:, self.column]
+        drawn = coordinates_of_views(context)[:, self.column]
         self.low, self.high = drawn.min().item(), drawn.max().item()
         self.circle = settings.duet_parameter == "hue" and self.high - self.low > WHOLE_CIRCLE
 

@@ -13,9 +13,9 @@ from care.objective.views import Policy
 
 
 class ScaledParameters(nn.Module):
-    """θ_k / σ_k, σ_k the standard deviation of θ_k under the policy: 0 still changes nothing.
+    """θ_k / σ_k, σ_k the standard deviation of θ_k over the views, of one policy or two: 0 still changes nothing.
 
-    A coordinate that the policy does not change is 0, and stays so.
+    A coordinate that no view changes is 0, and stays so.
     """
 
     std: Tensor
@@ -40,14 +40,20 @@ def names_of(context: Context) -> tuple[str, ...]:
 
 
 def drawn_names(context: Context) -> list[str]:
-    """Those of them that the policy changes."""
+    """Those of them that a view changes."""
     return [name for name, std in zip(names_of(context), spread(context).tolist(), strict=True) if std > 0]
 
 
 def spread(context: Context) -> Float[Tensor, " k"]:
-    """The standard deviations of θ under the policy."""
+    """The standard deviations of θ over the views."""
+    return coordinates_of_views(context).std(0)
+
+
+def coordinates_of_views(context: Context) -> Float[Tensor, "count k"]:
+    """θ of augmentations as the views draw them: of both policies, where the second view has one of its own."""
     assert context.policy is not None
-    return drawn_coordinates(context.policy).std(0)
+    policies = [context.policy] if context.second_policy is None else [context.policy, context.second_policy]
+    return torch.cat([drawn_coordinates(policy) for policy in policies])
 
 
 @cache

@@ -108,6 +108,7 @@ class ObjectiveSettings(Settings):
             joint=self.batchnorm == "joint",
             clouds=self.policy == ROTATIONS,
             policy=_policy_of_equivariance(self),
+            second_policy=_second_policy(self),
         )
 
     def check(self, batch: int, processes: int = 1) -> None:
@@ -145,8 +146,8 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
     policy = policy_for(settings.policy, settings.size)
     method, equivariance = _classes(settings)
     views = () if method is None else method.views(settings.method.settings, policy, batch)
-    if settings.second_policy is not None:
-        views = _with_second(views, policy_for(settings.second_policy, getattr(policy, "size", None)))
+    if (second := _second_policy(settings)) is not None:
+        views = _with_second(views, second)
     if equivariance is None:
         return ViewPlan(views, method=tuple(range(len(views))))
     plan = equivariance.plan(settings.equivariance.settings, views, _policy_of_equivariance(settings), batch)
@@ -156,6 +157,13 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
 def _policy_of_equivariance(settings: ObjectiveSettings) -> Policy:
     """The augmentations of the equivariance, for views of the size of the method's."""
     return policy_for(settings.equivariance_policy, getattr(policy_for(settings.policy, settings.size), "size", None))
+
+
+def _second_policy(settings: ObjectiveSettings) -> Policy | None:
+    """The augmentations of the method's second view, where they are not those of the first."""
+    if settings.second_policy is None:
+        return None
+    return policy_for(settings.second_policy, getattr(policy_for(settings.policy, settings.size), "size", None))
 
 
 def _with_second(views: tuple[ViewSpec, ...], policy: Policy) -> tuple[ViewSpec, ...]:

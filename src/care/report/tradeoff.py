@@ -26,7 +26,7 @@ def tradeoff_figure(points: Mapping[str, tuple[Seeds, Seeds]], across: str, up: 
     ax = figure.add_subplot()
     tidy(ax)
     means = {name: (fmean(x), fmean(y)) for name, (x, y) in known.items()}
-    spreads = {name: (_per_augmentation(x), _per_augmentation(y)) for name, (x, y) in known.items()}
+    spreads = {name: (_spread(x), _spread(y)) for name, (x, y) in known.items()}
     colors = model_colors(known)
     for name, (x, y) in means.items():
         dx, dy = spreads[name]
@@ -37,7 +37,7 @@ def tradeoff_figure(points: Mapping[str, tuple[Seeds, Seeds]], across: str, up: 
     return figure
 
 
-def _per_augmentation(seeds: Seeds) -> float:
+def _spread(seeds: Seeds) -> float:
     return stdev(seeds) if len(seeds) > 1 else 0.0
 
 

@@ -85,7 +85,8 @@ class Terminal(Progress):
         pace = (done - self.first_step) / max(now - self.started, 1e-9)
         left = f"  {duration((config.epochs * steps - done) / pace)} left" if pace else ""
         terms = "  ".join(f"{name} {value.item() / step:.3f}" for name, value in sums.items())
-        rest = f"{left}  {pace * config.batch_size:,.0f} samples/s  {terms}"
+        rate = f"  {pace * config.batch_size:,.0f} samples/s" if pace else ""
+        rest = f"{left}{rate}  {terms}"
         if self.console.is_terminal:
             self._draw(done, config.epochs * steps, f"epoch {epoch + 1}/{config.epochs}{rest}")
         else:

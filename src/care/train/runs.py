@@ -165,6 +165,9 @@ def load_trained(path: Path) -> Trained:
         return _of_checkpoint(path)
     file = Run(path).weights if path.is_dir() else path
     if not file.exists():
+        folder, name = file.parent, Run(path).weights.name
+        if file.name == name and folder.is_dir() and not (folder / "config.toml").exists():
+            raise ValueError(f"{folder} is not the folder of a run")
         raise ValueError(f"{file} does not exist: has the run finished?")
     tensors, metadata = load_weights(file)
     if missing := [name for name in ("config", "source") if name not in metadata]:

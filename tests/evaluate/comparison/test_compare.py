@@ -17,7 +17,7 @@ def test_comparing_with_oneself_shows_no_difference(by_pixel):
     comparison = compare_evaluations({"one": by_pixel, "same": by_pixel})
     differences = comparison.differences["same"].values()
     assert {d.difference for d in differences} == {0}
-    assert {(d.low, d.high) for d in differences if d.units >= 3} == {(0, 0)}
+    assert {(d.low, d.high) for d in differences if d.units >= 5} == {(0, 0)}
     assert set(comparison.verdicts().values()) == {"undecided"}
     assert "yes, one seed" not in comparison.table()
     json.dumps(comparison.to_json(), allow_nan=False)
@@ -51,7 +51,7 @@ def test_a_verdict_is_corrected_for_the_number_of_differences(by_pixel):
     record, dropped = copy.deepcopy(by_pixel.record), math.nan
     gamma = record["measurements"]["embedding"]["families"]["all"]["gamma"]
     record["measurements"]["embedding"]["families"]["all"]["gamma"] = [
-        old + step for old, step in zip(gamma, (0.9, 1.0, 1.1), strict=True)
+        old + step for old, step in zip(gamma, (0.5, 0.8, 1.0, 1.2, 1.5), strict=True)
     ]
     arrays = {**by_pixel.arrays, "correct/knn20": by_pixel.arrays["correct/knn20"].double()}
     arrays["correct/knn20"][5] = dropped

@@ -1,6 +1,6 @@
 """A few pictures of files and folders, to be looked at: decoded as those that are trained on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +15,29 @@ from care.data.readers.pictures import lenient_pillow
 MOST = 16  # more rows than a screen has are of no use
 
 
-def read_few(paths: Sequence[Path], side: int) -> tuple[UInt8[Tensor, "n 3 side side"], int]:
+def read_few(
+    paths: Sequence[Path], side: int, say: Callable[[str], None] = lambda sentence: None
+) -> tuple[UInt8[Tensor, "n 3 side side"], int]:
     """Pictures at `paths`, and in the folders among them, as central squares of `side` pixels; and how many there are.
 
     A folder that holds no picture itself stands for those in all its folders, such as photos/cat/1.jpg, by path. Of
-    more than 16 pictures, 16 that are evenly spaced are read, the first and the last among them.
+    more than 16 pictures, 16 that are evenly spaced are read, the first and the last among them. Of those, `say` is
+    told which cannot be read; ValueError if none can, or if it was given by itself.
     """
     files = [file for path in paths for file in (_pictures_of(path) if path.is_dir() else [path])]
     chosen = np.linspace(0, len(files) - 1, min(len(files), MOST)).round().astype(int)
+    read = []
     with lenient_pillow():
-        return torch.from_numpy(np.stack([_decoded(files[i], side) for i in chosen])), len(files)
+        for file in (files[i] for i in chosen):
+            try:
+                read.append(_decoded(file, side))
+            except ValueError as error:
+                if file in paths or len(chosen) == 1:
+                    raise
+                say(f"left out: {error}")
+    if not read:
+        raise ValueError(f"none of the {len(chosen)} pictures that were chosen can be read")
+    return torch.from_numpy(np.stack(read)), len(files)
 
 
 def _pictures_of(folder: Path) -> list[Path]:

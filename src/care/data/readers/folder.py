@@ -88,7 +88,8 @@ def pictures_without_class(folder: Path, classes: tuple[str, ...], within: int) 
             f"{folder}: {beside:,} pictures are beside its folders ({names}), which have {within:,}. Folders are "
             f"classes: put every picture into one or, without classes, all of them into {folder / 'train'}"
         )
-    return f"ignored, since they are beside the folders of classes ({names}): {beside:,} pictures in {folder}"
+    many = "1 picture" if beside == 1 else f"{beside:,} pictures"
+    return f"ignored, since they are beside the folders of classes ({names}): {many} in {folder}"
 
 
 def _names(folder: Path) -> tuple[str, ...]:

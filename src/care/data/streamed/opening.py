@@ -40,6 +40,8 @@ def streamed_splits(path: Path) -> tuple[str, ...]:
 
 
 def _encoded(path: Path, split: str, indexes: Path | None) -> EncodedPictures:
+    if (path / "config.toml").is_file() and (path / "log.jsonl").is_file():
+        raise ValueError(f"{path} is a run, and no data: give the folder of the pictures")
     shards = shard_files(path)
     if not shards:
         return open_files(path, split)

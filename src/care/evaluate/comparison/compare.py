@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from care.evaluate.comparison.paired import FEWEST, LEVEL, Difference, holm_adjusted, paired_difference
+from care.evaluate.comparison.paired import LEVEL, Difference, holm_adjusted, paired_difference
 from care.evaluate.comparison.quantities import Better, Quantity, acted_on, quantities
 from care.evaluate.evaluation import Evaluation
 from care.tables import text_table
@@ -13,6 +13,7 @@ from care.tables import text_table
 Key = tuple[str, str]  # where a quantity was measured, and its name
 YES, UNDECIDED = "yes", "undecided"
 ROWS_OF_A_PICTURE = 40
+FEWEST = 5  # images or augmentations: three draws of a blur can be nearly one, and say nothing of others
 
 
 def compare_evaluations(
@@ -36,7 +37,10 @@ def compare_evaluations(
     pairs = [(name, key) for name in others for key in found[base] if _paired(found[base], found[name], key)]
     differences: dict[str, dict[Key, Difference]] = {name: {} for name in others}
     for name, key in pairs:
-        differences[name][key] = paired_difference(found[base][key].units, found[name][key].units)  # type: ignore[arg-type]
+        a, b = found[base][key].units, found[name][key].units
+        assert a is not None  # they are paired
+        assert b is not None
+        differences[name][key] = paired_difference(a, b, fewest=FEWEST)
     about = evaluations[base].record["about"] if evaluations else {"test_images": 0, "augmentations": 0}
     return Comparison(found, differences, about["test_images"], about["augmentations"])
 
@@ -49,7 +53,8 @@ def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
 
 
 def _paired(mine: Mapping[Key, Quantity], theirs: Mapping[Key, Quantity], key: Key) -> bool:
-    return key in theirs and mine[key].units is not None and theirs[key].units is not None and len(mine[key].units) > 1  # type: ignore[arg-type]
+    a, b = mine[key].units, theirs[key].units if key in theirs else None
+    return a is not None and b is not None and len(a) > 1
 
 
 @dataclass(frozen=True)

@@ -32,15 +32,15 @@ class Difference:
 
 
 def paired_difference(
-    a: Float[Tensor, "*seeds units"], b: Float[Tensor, "*seeds units"], level: float = LEVEL
+    a: Float[Tensor, "*seeds units"], b: Float[Tensor, "*seeds units"], level: float = LEVEL, fewest: int = FEWEST
 ) -> Difference:
     """d = E_i (b_i − a_i) over the n units both share, and d ± t s/√n with Student's t for n − 1 degrees of freedom.
 
     A unit is what would be drawn anew in a repetition: an image, an augmentation, or a seed. Both models are measured
     on the same units, so that what is hard for both cancels. Units where a or b is NaN are left out of both. With
     [seeds, units], b_i − a_i is the mean over the seeds: the interval is about other units for these seeds, not about
-    other seeds. With fewer than 3 units there is no interval, and its ends are NaN. Nor is there one for a few units
-    that all differ by the same, as counts do by chance: the sign test, p = 2¹⁻ⁿ, must exclude 0 for them.
+    other seeds. With less than `fewest` units there is no interval, and its ends are NaN. Nor is there one for a few
+    units that all differ by the same, as counts do by chance: the sign test, p = 2¹⁻ⁿ, must exclude 0 for them.
 
     In simulations an interval of 95 % covers the truth 95 % of the time with 3, 5, 8, 20 and 200 normal differences;
     with exponential ones, which are skewed, 89, 88, 90, 91 and 95 %. Bootstrap percentiles, corrected for bias and
@@ -53,7 +53,7 @@ def paired_difference(
     error = kept.std().item() / math.sqrt(n) if n > 1 else 0.0
     error = error if error > ROUNDING * abs(mean) else 0.0
     p = tails(mean / error, n - 1) if error else 2.0 ** (1 - n) if mean else 1.0
-    if n < FEWEST or (not error and mean and p >= 1 - level):
+    if n < fewest or (not error and mean and p >= 1 - level):
         return Difference(mean, math.nan, math.nan, n, len(change) - n)
     half = quantile(level, n - 1) * error
     return Difference(mean, mean - half, mean + half, n, len(change) - n, p)

@@ -146,7 +146,8 @@ def _retrieval(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
             weight = evaluation.arrays.get(f"retrieval/{output}/{measure}_weight")
             if units is not None and weight is not None:
                 # The mean of these is the weighted mean, and they vary around it, to first order, as it does.
-                units = record[measure] + weight * (units - record[measure]) / weight.mean()
+                change = torch.where(weight > 0, units - record[measure], 0)  # a query of weight 0 may have no hue
+                units = record[measure] + weight * change / weight.mean()
             yield Quantity(output, name, record[measure], better, units)
 
 

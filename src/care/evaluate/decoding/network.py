@@ -41,7 +41,7 @@ def network_predictions(
     alpha = ((error * by).sum(0) / by.square().sum(0)).nan_to_num(0).clamp(0, 1)
     gain = error.square() - (error - alpha * by).square()
     certain = gain.sum(0) > CERTAIN * gain.std(0) * math.sqrt(len(gain))
-    return ridge_predictions(X, Y, known, others) + torch.where(certain, alpha, 0) * change[len(X) - cut :]
+    return ridge_predictions(X, Y, known, others) + torch.where(certain, alpha * change[len(X) - cut :], 0)
 
 
 def _by_network(

@@ -124,7 +124,7 @@ def _measurement(
 def _samples(inputs: Tensor) -> Samples:
     """Unlabeled samples; images in [0, 1] are rounded to 8 bits, which is what nearly all of them were."""
     if inputs.is_floating_point() and inputs.ndim == 4:
-        if inputs.min() < 0 or inputs.max() > 1:
+        if not ((inputs >= 0) & (inputs <= 1)).all():  # NaN is neither
             raise ValueError("images must be in [0, 1], before any normalization; put that into the model")
         inputs = (255 * inputs).round().to(torch.uint8)
     labels = torch.full((len(inputs),), -1, device=inputs.device)

@@ -91,9 +91,7 @@ class Objective:
         """
         n, p = self.Z.shape
         Z, q = (
-            (self.Z, q)
-            if n <= SKETCHED * p
-            else (self.Z[rows := _per_augmentation(SKETCHED * p, n, q.device)], q[rows])
+            (self.Z, q) if n <= SKETCHED * p else (self.Z[rows := _evenly_spaced(SKETCHED * p, n, q.device)], q[rows])
         )
         H = Z.mT @ (n / len(Z) * (q * (1 - q)).mean(1, keepdim=True) * Z) + self.Q
         L = _cholesky(H)
@@ -131,7 +129,7 @@ def _cholesky(H: Float64[Tensor, "p p"]) -> Float64[Tensor, "p p"]:
     return torch.linalg.cholesky(H)
 
 
-def _per_augmentation(count: int, n: int, device: torch.device) -> Int64[Tensor, " count"]:
+def _evenly_spaced(count: int, n: int, device: torch.device) -> Int64[Tensor, " count"]:
     """Multiples of the golden ratio modulo 1, as rows: spread evenly, and out of step with any period of the labels."""
     return (torch.arange(count, device=device, dtype=torch.float64) * (5**0.5 - 1) / 2 % 1 * n).long()
 

@@ -74,5 +74,5 @@ def _pictures(
     labels = samples.labels.cpu()
     for output, rows in after.items():
         pictures[f"pictures/{output}"] = view(rows.flatten()).unflatten(0, rows.shape)
-        pictures[f"pictures/{output}/right"] = labels[rows] == labels[queries][:, None]
+        pictures[f"pictures/{output}/right"] = (labels[rows] == labels[queries][:, None]) & (labels[rows] >= 0)
     return pictures
