@@ -211,3 +211,8 @@ def test_a_generator_is_needed(policy, source):
 def test_a_policy_that_is_not_there_is_suggested(name, words):
     with pytest.raises(ValueError, match=words.replace("?", r"\?")):
         policy_named(name)
+
+
+def test_a_policy_without_a_blur_has_none_at_any_size():
+    for size in (16, 224):
+        assert dataclasses.replace(simclr(32), kernel_size=1).resized(size).kernel_size == 1

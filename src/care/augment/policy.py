@@ -98,7 +98,9 @@ class ImagePolicy:
 
     def resized(self, size: int) -> "ImagePolicy":
         """This policy for views of another size; the blur grows or shrinks with it, to an odd number of pixels."""
-        kernel_size = max(min(self.kernel_size, 3), round(self.kernel_size * size / self.size) // 2 * 2 + 1)
+        if self.kernel_size == 1:  # which is no blur
+            return dataclasses.replace(self, size=size)
+        kernel_size = max(3, round(self.kernel_size * size / self.size) // 2 * 2 + 1)
         return dataclasses.replace(self, size=size, kernel_size=kernel_size)
 
     def unchanged(self, n: int, source: tuple[int, int]) -> ImageParameters:

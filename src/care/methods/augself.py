@@ -40,7 +40,7 @@ USUALLY_PREDICTED = ("crop", "color", "rotation")
 class AugSelfSettings(Settings):
     """Settings of AugSelf."""
 
-    # The authors' w is 1 for parameters in their own units, fractions of the picture and of the range of a color factor:
+    # The authors' w is 1 for parameters in units of their own, fractions of the picture and of the range of a factor:
     # to know nothing of them costs 0.05 (crop) and 0.13 (color) there, and 2 here, where they are standardized.
     augself_weight: float = setting(0.05, "w, the weight of the prediction of each of the parameters.", above=0)
     predicted: str | None = setting(

@@ -87,6 +87,13 @@ def test_a_few_rows_are_left_to_the_regression(n, generator):
         torch.testing.assert_close(found, regression)
 
 
+def test_a_target_that_only_held_out_rows_show_is_left_to_the_regression(generator):
+    X, others = torch.randn(200, 3, generator=generator), torch.randn(50, 3, generator=generator)
+    known = (torch.arange(200) >= 180)[:, None]  # the tenth by which the network is stopped
+    found = network_predictions(X, X[:, :1], known, others)
+    torch.testing.assert_close(found.float(), others[:, :1], atol=0.02, rtol=0)
+
+
 def test_the_seed_of_the_network_decides_and_the_global_one_is_left_alone(generator):
     X, state = torch.randn(500, 2, generator=generator), torch.get_rng_state()
     Y, known = X[:, :1] * X[:, 1:], torch.ones(500, 1, dtype=torch.bool)

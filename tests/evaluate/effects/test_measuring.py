@@ -89,6 +89,7 @@ def test_families_are_drawn_for_certain():
         (lambda x: x, pictures(4), "one row per input; model is"),
         (lambda x: x.flatten(1) * math.nan, pictures(4), "must be finite"),
         (flatten, 2 * torch.rand(4, 3, 6, 6), "before any normalization"),
+        (flatten, torch.full((4, 3, 6, 6), torch.nan), "before any normalization"),
         (flatten, torch.rand(4, 6), "inputs must be uint8 images"),
     ],
 )
