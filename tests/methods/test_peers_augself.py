@@ -10,7 +10,6 @@ from care.augment import PointPolicy, coordinates, hue_only, relative, simclr
 from care.augment.coordinates import IMAGE_NAMES
 from care.augment.points import rotation_from_quaternion
 from care.methods.scaled_parameters import drawn_coordinates
-from care.objective import policy_for
 from losses import literal
 from methods.peers import CLOUDS, features_of, passed, peer_of, planted
 from objective.small import BATCH, build, drawn, noise, small
@@ -110,7 +109,7 @@ def test_what_the_policy_does_not_draw_cannot_be_predicted(chosen, message):
 def test_parameters_are_scaled_by_the_views_of_both_policies():
     """Under BYOL's policies only the second view is ever solarized."""
     objective = build(equivariance="augself", policy="byol", second_policy="byol_second", predicted="crop,solarize")
-    first, second = (drawn_coordinates(policy_for(name, 8)) for name in ("byol", "byol_second"))
+    first, second = (drawn_coordinates(view.policy) for view in objective.plan.views)
     expected = torch.cat([first, second]).std(0)
     column = IMAGE_NAMES.index("solarize")
     assert first[:, column].std() == 0
