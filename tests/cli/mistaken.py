@@ -91,7 +91,6 @@ MISTAKES = {
     "train --data ./nowhere": "nowhere is not a folder: expected that of a store, of pictures or of shards",
     "train --data ./empty": "empty has no folders of classes and no pictures",
     "train --data ./file": "file is not a folder",
-    "train --data ./data/train --batch-size 16": "neither a test nor a val split: train with --validation N",
     "train --data cifar10": "cifar10 has no split 'train' in .*run care data prepare cifar10",
     "train --config nowhere.toml": "nowhere.toml: it is not there",
     "train --config file": "file is not valid TOML",

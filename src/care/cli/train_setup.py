@@ -55,9 +55,9 @@ def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None
     return recommended_config(**{**_held_out(**chosen), **chosen})
 
 
-def _held_out(data: str, split: str = "train", **_: Any) -> dict[str, int]:
-    """Some samples to watch, where a folder of pictures that are not prepared has no others."""
-    if not is_streamed(data) or {"test", "val"} & set(known_splits(data)):
+def _held_out(data: str, split: str = "train", validation: int | None = None, **_: Any) -> dict[str, int]:
+    """Some samples to watch, where the data has no others and it is not said how many."""
+    if validation is not None or {"test", "val"} & set(known_splits(data)):
         return {}
     return {"validation": usual_validation(load(data, split))}
 
