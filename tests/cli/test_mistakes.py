@@ -137,3 +137,13 @@ def test_a_warning_of_ours_is_a_sentence_and_those_of_others_are_as_python_write
             warnings.showwarning(UserWarning(text), UserWarning, file, 3)
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["care: 1.jpg cannot be read", "/elsewhere/torch.py:3: UserWarning: old"]
+
+
+def test_ctrl_c_ends_in_a_word(world, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("care.evaluate.evaluate_model", interrupted)
+    monkeypatch.setattr(sys, "argv", ["care"])
+    code, error = fails(["evaluate", str(world / "mine"), "--device", "cpu"], capsys)
+    assert (code, error.splitlines()[-1]) == (130, "care: stopped")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.metrics import r2_score
 
-from care.augment import PointPolicy, simclr
+from care.augment import PointPolicy, hue_only, simclr
 from care.evaluate.decoding.r2 import r2_units
 from care.steer import Canonicalized, canonicalized_families, measure_canonicalization, probing
 from care.steer.canonical import CLASS, LINEAR, NETWORK, PAIR, attributes, canonical_table, canonicalize_rows
@@ -120,6 +120,10 @@ def test_the_network_decodes_what_least_squares_cannot(generator):
     assert bent > 0.7
     noise = torch.randn(400, 1, 1, generator=generator)
     assert abs(r2_units(noise, crossfit(X, noise, network(0), 0)).mean()) < 0.05
+
+
+def test_a_single_operation_is_a_family_by_its_name():
+    assert [part.name for part in canonicalized_families(hue_only(16))] == ["hue"]
 
 
 def test_attributes_are_the_parameters_of_the_family(generator):

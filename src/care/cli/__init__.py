@@ -12,6 +12,8 @@ from typer.core import TyperGroup
 import care
 from care.cli.errors import MISTAKE, print_error, show_warning
 
+INTERRUPTED = 130  # what typer makes of Ctrl-C
+
 # Command → (module and attribute, line in `care --help`). Only the command that is called is imported: torch takes
 # seconds to load, and help, errors and shell completion should not wait for it.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -149,4 +151,6 @@ def main() -> None:
         if message := error.format_message():  # empty for a group without a command, which has printed its help
             print_error(f"{message.rstrip('.')}; {_command(error)} --help lists what there is")
         sys.exit(MISTAKE)
+    if code == INTERRUPTED:
+        print_error("stopped")
     sys.exit(code or 0)
