@@ -24,8 +24,8 @@ for name, settings in {"SimCLR": {}, "CARE": {"equivariance": "care", "care_weig
     config = default_config("shapes", **shared, **settings)
     job = prepare(config, work / name)
     train(job)
-    study = run_setup(work / name, config, job.samples, job.heldout)
-    evaluations[name] = evaluate_model(study, Settings(images=400, augmentations=4, probe="none"))
+    setup = run_setup(work / name, config, job.samples, job.heldout)
+    evaluations[name] = evaluate_model(setup, Settings(images=400, augmentations=4, probe="none"))
 
 # %%
 # On the command line: ``care evaluate`` for each run, then ``care compare runs/simclr runs/care``.

@@ -99,6 +99,14 @@ def test_nearly_separable_classes_need_few_conjugate_gradients(generator, monkey
     assert dense < (len(counts) - dense) / 2
 
 
+def test_constant_features_are_fitted_at_once():
+    """0.1 has no exact mean in binary: the gradient at the minimum, where the fit begins, is not quite 0."""
+    labels = torch.arange(12) % 3
+    found = logistic_regression(torch.full((12, 5), 0.1), labels, 1.0)
+    assert found.converged
+    torch.testing.assert_close(found.scores(torch.rand(2, 5)).softmax(1), torch.full((2, 3), 1 / 3).double())
+
+
 def test_without_enough_iterations_it_says_so(generator):
     features, labels = clusters(generator)
     stopped, finished = (logistic_regression(features, labels, 1.0, max_iterations=n) for n in (2, 1000))

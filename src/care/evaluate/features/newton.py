@@ -112,7 +112,10 @@ def minimize(
     L-BFGS took 2,500 gradients for features for which these steps take 350 products with the Hessian.
     """
     gradient, q = objective.gradient(θ)
-    start, left, dense = float(gradient.norm()) or 1.0, 1.0 if gradient.any() else 0.0, None
+    start = float(gradient.norm()) or 1.0
+    # Features that are constant have their minimum at the start, with a gradient that is all rounding.
+    rounding = torch.finfo(torch.float64).eps * float(objective.Z.abs().sum(0).max())
+    left, dense = 1.0 if gradient.any() and start > rounding else 0.0, None
     for _ in range(max_iterations):
         if left <= tolerance:
             break
