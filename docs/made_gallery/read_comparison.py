@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from care.evaluate import Settings, compare_evaluations, evaluate_model
-from care.pretrained import run_study
+from care.pretrained import run_setup
 from care.report import differences_figure
 from care.train import default_config, prepare, train
 
@@ -24,8 +24,8 @@ for name, settings in {"SimCLR": {}, "CARE": {"equivariance": "care", "care_weig
     config = default_config("shapes", **shared, **settings)
     job = prepare(config, work / name)
     train(job)
-    study = run_study(work / name, config, job.samples, job.heldout)
-    evaluations[name] = evaluate_model(study, Settings(images=400, augmentations=4, probe="none"))
+    setup = run_setup(work / name, config, job.samples, job.heldout)
+    evaluations[name] = evaluate_model(setup, Settings(images=400, augmentations=4, probe="none"))
 
 # %%
 # On the command line: ``care evaluate`` for each run, then ``care compare runs/simclr runs/care``.
