@@ -1,5 +1,6 @@
 """Shared by all tests: annotated shapes are checked, and random numbers come from a named seed."""
 
+import atexit
 import contextlib
 import gc
 import os
@@ -162,6 +163,7 @@ def pytest_collection_modifyitems(items, config):
 def pytest_collection_finish():
     """What is imported by now stays: the collector need not go through 700,000 objects again in every few tests."""
     gc.freeze()
+    atexit.register(gc.unfreeze)  # or extensions complain at the end of what was never freed
     gc.set_threshold(7000)  # in place of 700: tests leave little behind
     gc.enable()
 
