@@ -24,14 +24,14 @@ def coarse_drawing():
         drawn.add(name)
 
     class CoarsePNG(drawing.FigureCanvasAgg):
-        def print_png(self, file, **options):
+        def print_png(self, file, *, metadata=None):
             prepare(self.figure, file)
-            super().print_png(file, **options)
+            super().print_png(file, metadata=metadata)
 
     class CoarseSVG(drawing.FigureCanvasSVG):
-        def print_svg(self, file, **options):
+        def print_svg(self, file, *, metadata=None):
             prepare(self.figure, file)
-            super().print_svg(file, **options)
+            super().print_svg(file, metadata=metadata)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drawing, "FigureCanvasAgg", CoarsePNG)

@@ -28,6 +28,7 @@ from care.reproduce import (
 from care.reproduce.paper import PROBES
 from care.reproduce.presentation import COMPOSITION, KNN, PROBE, Presentation, cell, compared, marked, measured_table
 from care.reproduce.trial import find_outcome
+from coarse_drawing import coarse_drawing
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +58,9 @@ def test_every_study_has_a_table_a_figure_and_words(name, pictures, tmp_path):
     assert all(len(row) == len(presented.header) for row in presented.rows)
     assert presented.remarks
     assert presented.figures
-    for title, figure in presented.figures.items():
-        draw(figure, tmp_path / f"{title}.png", "png", dpi=40)
+    with coarse_drawing():
+        for title, figure in presented.figures.items():
+            draw(figure, tmp_path / f"{title}.png", "png")
     assert presented.markdown().count("\n|") >= len(presented.rows)
 
 
