@@ -58,7 +58,7 @@ def cases():
     images, p, _ = draw(small.only("color"), 24, (8, 8), size=8, color=1.0, identity=0.0)
     yield "orders", (images, dataclasses.replace(p, order=orders), {})
 
-    images, p, _ = draw(small, 3, (16, 16), size=8)
+    images, p, _ = draw(small, 3, (16, 16))
     yield "float", (images / 255, p, {})
     yield "doubles", (images, dataclasses.replace(p, hue=p.hue.double(), contrast=p.contrast.double()), {})
     yield "strided", (images.to(memory_format=NHWC), dataclasses.replace(p, order=p.order.mT.contiguous().mT), {})
