@@ -1,7 +1,7 @@
-"""Figures are drawn, but not laid out, of few dots, and in one format: in a quarter of the time."""
+"""Figures are drawn, but not laid out, of few dots, in one format, and once under each name: in a tenth of the time."""
 
 from contextlib import contextmanager
-from weakref import WeakSet
+from pathlib import Path
 
 import pytest
 
@@ -10,20 +10,30 @@ from care.report import drawing
 
 @contextmanager
 def coarse_drawing():
-    """In the first format that is asked for, a figure is what it is; in others it is empty."""
-    drawn = WeakSet()
+    """In the first format that is asked for, a figure is what it is; in others it is empty.
 
-    def coarse(canvas):
-        def prepared(figure):
-            figure.set_layout_engine("none")
-            figure.set_dpi(40)
-            figure.set_visible(figure not in drawn)
-            drawn.add(figure)
-            return canvas(figure)
+    So is one that has the name of a file that was drawn before: the curves of a second training.
+    """
+    drawn = set()
 
-        return prepared
+    def prepare(figure, file):
+        name = file.stem if isinstance(file, Path) else figure
+        figure.set_layout_engine("none")
+        figure.set_dpi(40)
+        figure.set_visible(name not in drawn)
+        drawn.add(name)
+
+    class CoarsePNG(drawing.FigureCanvasAgg):
+        def print_png(self, file, *, metadata=None):
+            prepare(self.figure, file)
+            super().print_png(file, metadata=metadata)
+
+    class CoarseSVG(drawing.FigureCanvasSVG):
+        def print_svg(self, file, *, metadata=None):
+            prepare(self.figure, file)
+            super().print_svg(file, metadata=metadata)
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("FigureCanvasAgg", "FigureCanvasSVG"):
-            patch.setattr(drawing, name, coarse(getattr(drawing, name)))
+        patch.setattr(drawing, "FigureCanvasAgg", CoarsePNG)
+        patch.setattr(drawing, "FigureCanvasSVG", CoarseSVG)
         yield

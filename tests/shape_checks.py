@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-from collections import Counter
 from typing import get_args
 
 import jaxtyping
@@ -10,7 +9,7 @@ from beartype import beartype
 
 JAXTYPED = jaxtyping.jaxtyped
 CALLS = 10  # of each function in each test: what a loop does a thousand times, it does with the same shapes
-_calls: Counter = Counter()
+_calls: dict[int, int] = {}
 
 
 def check_shapes(package: str) -> None:
@@ -43,11 +42,15 @@ def _checked(function):
     else:
         checked = functools.cache(lambda: JAXTYPED(beartype(function), typechecker=None))
 
+    code = id(function.__code__)  # that of a function within a function stays; its hash would be made anew each time
+
     @functools.wraps(function)
     def call(*args, **keywords):
-        _calls[function.__code__] += 1
-        unchecked = _calls[function.__code__] > CALLS or jaxtyping.config.jaxtyping_disable
-        return (function if unchecked else checked())(*args, **keywords)
+        calls = _calls.get(code, 0)
+        if calls >= CALLS or jaxtyping.config.jaxtyping_disable:
+            return function(*args, **keywords)
+        _calls[code] = calls + 1
+        return checked()(*args, **keywords)
 
     return call
 

@@ -76,6 +76,7 @@ def test_commands_and_options_exist(mention):
     assert {word for word in words if word.startswith("--")} <= options | {"--help"}
 
 
+@pytest.mark.usefixtures("coarse_pictures")
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_examples_run(code):
     exec(compile(code, "example", "exec"), {})

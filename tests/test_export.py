@@ -54,6 +54,7 @@ def test_timm_loads_the_backbone(run):
     torch.testing.assert_close(model.eval()(normalized(encoder, images)), encoder.features(images))
 
 
+@pytest.mark.usefixtures("coarse_pictures")
 def test_what_was_exported_is_measured_as_the_run_is(run):
     """By whoever may read the run: with its normalization, and with views of its size."""
     file, _ = exporting.export(run, "timm")

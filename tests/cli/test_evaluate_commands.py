@@ -15,6 +15,7 @@ from care.cli.evaluation_setup import Asked, config_of, setup_of
 from care.cli.options import channels
 from care.data import load
 from care.evaluate import Evaluation, compare_evaluations
+from care.evaluate.effects.measurement import Measurement
 from care.evaluate.features.tuned_logistic import PENALTIES
 from care.objective import policy_for
 from care.train import default_config, prepare, train
@@ -128,7 +129,9 @@ def test_a_run_without_its_evaluation_cannot_be_compared(run, tmp_path):
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    """For commands whose pictures other tests look at: drawing them takes most of the time."""
+    """For commands whose pictures other tests look at: to make and to draw them takes most of the time."""
+    monkeypatch.setattr("care.evaluate.figures", lambda *_: {})
+    monkeypatch.setattr(Measurement, "figure", lambda _: None)
     for name in ("compare", "evaluate", "measure"):
         monkeypatch.setattr(f"care.cli.{name}.save_figures", lambda *_: None)
 

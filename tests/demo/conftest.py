@@ -13,8 +13,8 @@ from care.evaluate import Settings
 from coarse_drawing import coarse_drawing
 
 SMALL = {
-    "shapes": {"limit": 128, "epochs": 2, "batch_size": 64, "chunks": 8, "evaluate_every": 2},
-    "chains": {"limit": 256, "epochs": 10, "batch_size": 64, "chunks": 8, "evaluate_every": 5},
+    "shapes": {"limit": 64, "epochs": 2, "batch_size": 64, "chunks": 8, "evaluate_every": 2},
+    "chains": {"limit": 128, "epochs": 10, "batch_size": 32, "chunks": 4, "evaluate_every": 10},
 }
 TERMINAL = {"NO_COLOR": "1", "COLUMNS": "80"}
 

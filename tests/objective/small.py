@@ -13,7 +13,7 @@ SIZES = {
     "equivariant_dim": 3, "steering_rank": 6, "prediction_width": 16, "augmentation_width": 8, "turn_width": 16,
     "bins": 4, "stl_dim": 6, "condition_width": 8, "transformation_dim": 4,
 }  # fmt: skip
-SMALLER = {"model": "small_resnet", "size": 16}  # where it does not matter: half of the time
+SMALLER = {"model": "small_resnet", "size": 8}  # where it does not matter: half of the time
 METHODS, EQUIVARIANCES = list(REGISTERED["method"]), list(REGISTERED["equivariance"])
 
 

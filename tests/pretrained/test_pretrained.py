@@ -71,7 +71,7 @@ def no_hub(monkeypatch, tmp_path):
 @pytest.mark.parametrize("file", ["", "model.safetensors"])
 def test_a_run_gives_its_embedding_and_its_backbone(run, images, file):
     model, encoder = load_pretrained(str(run / file)), care.load(run)
-    assert (model.name, model.outputs, model.size) == ("mine", ("embedding", "backbone"), 16)
+    assert (model.name, model.outputs, model.size) == ("mine", ("embedding", "backbone"), 8)
     found = model.embed(images)
     torch.testing.assert_close(found["embedding"], encoder(images), rtol=0, atol=0)
     torch.testing.assert_close(found["backbone"], encoder.features(images), rtol=0, atol=0)

@@ -3,6 +3,7 @@ import math
 import pytest
 
 from care.report.curves import curves_figure
+from care.report.drawing import draw
 
 
 def log(epochs):
@@ -49,7 +50,7 @@ def test_a_panel_per_quantity_with_all_its_values(epochs, tmp_path):
     for name in quantities:
         values = [(r["epoch"], r.get(name)) for r in log(epochs)]
         assert points(shown[TITLES[name]]) == [(x, y) for x, y in values if y is not None and math.isfinite(y)]
-    figure.savefig(tmp_path / "curves.png")
+    draw(figure, tmp_path / "curves.png", "png")
     assert (tmp_path / "curves.png").stat().st_size > 5000
 
 
@@ -103,4 +104,4 @@ def test_a_log_without_epochs_is_refused(bad):
 
 
 def test_a_log_of_nothing_but_epochs(tmp_path):
-    curves_figure([{"epoch": 1}]).savefig(tmp_path / "curves.png")
+    draw(curves_figure([{"epoch": 1}]), tmp_path / "curves.png", "png")

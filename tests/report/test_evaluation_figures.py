@@ -8,6 +8,7 @@ from matplotlib.cbook import is_math_text
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
+from care.report import drawing
 from care.report.differences import differences_figure
 from care.report.responses import response_figure
 from care.report.style import GOOD, model_colors, spread, wrapped
@@ -49,7 +50,7 @@ def texts(ax):
 
 def save(figure, folder):
     for ending in ("png", "svg"):
-        figure.savefig(folder / f"figure.{ending}", dpi=120)
+        drawing.draw(figure, folder / f"figure.{ending}", ending)
         assert (folder / f"figure.{ending}").stat().st_size > 3000
     return (folder / "figure.svg").read_text()
 

@@ -10,6 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import StepPatch
 from matplotlib.text import Text
 
+from care.report import drawing
 from care.report.cosines import cosine_figure, positive_cosine_figure
 from care.report.neighbors import neighbors_figure
 from care.report.responses import response_figure
@@ -21,7 +22,7 @@ ODD = ["a$x$b", "_under_score", "<tag> & co", "plain"]
 
 def save(figure, folder):
     for ending in ("png", "svg"):
-        figure.savefig(folder / f"figure.{ending}", dpi=120)
+        drawing.draw(figure, folder / f"figure.{ending}", ending)
         assert (folder / f"figure.{ending}").stat().st_size > 2000
 
 

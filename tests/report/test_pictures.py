@@ -7,6 +7,7 @@ from PIL import Image
 from care.augment import simclr
 from care.data.readers import read_few
 from care.report import gallery, orbit_figure
+from care.report.drawing import draw
 
 
 def test_gallery_has_a_row_per_image_and_a_column_per_augmentation(generator, tmp_path):
@@ -16,7 +17,7 @@ def test_gallery_has_a_row_per_image_and_a_column_per_augmentation(generator, tm
     assert len(figure.axes) == 3 * 5
     assert figure.axes[0].get_title() == "original"
     assert figure.axes[2].get_title() == "\n".join(p.steps(1))
-    figure.savefig(tmp_path / "gallery.png")
+    draw(figure, tmp_path / "gallery.png", "png")
 
 
 def test_one_augmentation_hits_all_images_alike(generator):

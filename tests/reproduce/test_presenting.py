@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import statistics
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from care.reproduce import (
 from care.reproduce.paper import PROBES
 from care.reproduce.presentation import COMPOSITION, KNN, PROBE, Presentation, cell, compared, marked, measured_table
 from care.reproduce.trial import find_outcome
+from coarse_drawing import coarse_drawing
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +46,14 @@ def planted(outcome, trial, probe):
     return dataclasses.replace(outcome, trial=trial, evaluation=Evaluation(record, outcome.evaluation.arrays))
 
 
+@functools.cache
+def trials_of(name, scale):
+    return STUDIES[name].trials(scale_named(scale))
+
+
 def all_planted(name, pictures, scale="smoke"):
     outcome = pictures["clouds" if name == "proteins" else "images"]
-    return [planted(outcome, t, 0.5 + 0.01 * i) for i, t in enumerate(STUDIES[name].trials(scale_named(scale)))]
+    return [planted(outcome, t, 0.5 + 0.01 * i) for i, t in enumerate(trials_of(name, scale))]
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -57,8 +64,9 @@ def test_every_study_has_a_table_a_figure_and_words(name, pictures, tmp_path):
     assert all(len(row) == len(presented.header) for row in presented.rows)
     assert presented.remarks
     assert presented.figures
-    for title, figure in presented.figures.items():
-        draw(figure, tmp_path / f"{title}.png", "png", dpi=40)
+    with coarse_drawing():
+        for title, figure in presented.figures.items():
+            draw(figure, tmp_path / f"{title}.png", "png")
     assert presented.markdown().count("\n|") >= len(presented.rows)
 
 
@@ -198,7 +206,7 @@ def test_pictures_are_kept_in_few_colors_and_look_the_same(tmp_path):
 @pytest.mark.parametrize("scale", ["small", "long", "deep"])
 def test_trials_of_before_are_still_found(scale):
     """Settings of measuring that came since do not change their names."""
-    trials = {trial.slug: trial for study in STUDIES.values() for trial in study.trials(scale_named(scale))}
+    trials = {trial.slug: trial for name in STUDIES for trial in trials_of(name, scale)}
     folder = Path(__file__).parents[2] / "results" / scale / "trials"
     kept = [file.stem for file in folder.glob("*.json")]
     assert len(kept) > 1

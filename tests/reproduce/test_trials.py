@@ -163,12 +163,22 @@ def test_damage_is_told_with_the_name_of_the_file(carried_out, tmp_path, uncheck
         mine.find(trials[0])
 
 
-@pytest.mark.usefixtures("coarse_pictures", "all_generated_samples")
+# The command, on as many generated samples as the tests have.
+PROGRAM = """
+from care.cli import main
+from care.data import registry
+
+registry.GENERATED_SPLITS = {"train": (2_000, 1), "test": (500, 2)}
+main()
+"""
+
+
+@pytest.mark.usefixtures("coarse_pictures")
 def test_it_can_be_stopped_and_goes_on(tmp_path):
     """SIGTERM in the middle: exit code 75, and the same command ends with what was done kept."""
     words = ["reproduce", "proteins", "--scale", "smoke", "--part", "CARE", "--seed", "1", "--device", "cpu"]
     words += ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
-    command = [sys.executable, "-m", "care", *words]
+    command = [sys.executable, "-c", PROGRAM, *words]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
     while not list(tmp_path.glob("runs/*/log.jsonl")):

@@ -14,7 +14,7 @@ from care.train import Config
 from care.train.recipes import applicable
 
 SETTINGS = {
-    "model": "small_resnet", "size": 16, "epochs": 3, "batch_size": 16, "embedding_dim": 8, "head_width": 16,
+    "model": "small_resnet", "size": 8, "epochs": 3, "batch_size": 16, "embedding_dim": 8, "head_width": 16,
     "chunks": 4, "queue": 32, "equivariant_dim": 3, "steering_rank": 6, "device": "cpu", "learning_rate": 1e-2,
     "evaluate_every": 1,
 }  # fmt: skip

@@ -4,9 +4,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 ENDINGS = {"": 0, "raise RuntimeError": 1, "destroy()": 0}
+# One program for both tests: it takes longer to import what they need than to do it.
 PROGRAM = """
-import os, sys
+import os, sys, time
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from care.train import distributed
@@ -19,25 +22,10 @@ for ending in sys.argv[1:]:
         processes = distributed.start("cpu")
         print(processes.rank, processes.world_size)
         exec(ending)
-        break
+        sys.exit()
     print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
-"""
 
-
-def test_the_process_group_is_left_at_the_end():
-    """Of a program that ends as it should, by an error, or after it has left the group by itself; once."""
-    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2"}
-    program = [sys.executable, "-c", PROGRAM, *ENDINGS]
-    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    left = {ending: "" if ending == "destroy()" else "left\n" for ending in ENDINGS}
-    assert done.stdout == "".join(f"0 2\n{left[ending]}{code}\n" for ending, code in ENDINGS.items())
-
-
-ORPHAN = """
-import os, time
-from care.train import distributed
-
+os.environ["TORCHELASTIC_RUN_ID"] = "none"
 if os.fork() == 0:
     parent = distributed.PARENT = os.getppid()
     before = distributed.launcher_is_gone()
@@ -51,8 +39,21 @@ else:
 """
 
 
-def test_only_a_launcher_is_missed():
+@pytest.fixture(scope="module")
+def printed():
+    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2"}
+    program = [sys.executable, "-c", PROGRAM, *ENDINGS]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_process_group_is_left_at_the_end(printed):
+    """Of a program that ends as it should, by an error, or after it has left the group by itself; once."""
+    left = {ending: [] if ending == "destroy()" else ["left"] for ending in ENDINGS}
+    assert printed[:-1] == [line for ending, code in ENDINGS.items() for line in ("0 2", *left[ending], str(code))]
+
+
+def test_only_a_launcher_is_missed(printed):
     """The shell that started a run alone may end, as it does after nohup."""
-    environment = {**os.environ, "TORCHELASTIC_RUN_ID": "none"}
-    done = subprocess.run([sys.executable, "-c", ORPHAN], env=environment, capture_output=True, text=True, timeout=120)
-    assert done.stdout.split() == ["False", "True", "False"], done.stderr
+    assert printed[-1].split() == ["False", "True", "False"]

@@ -16,7 +16,7 @@ COLORS = dataclasses.replace(ImagePolicy(size=2, kernel_size=1), crop=0.0, flip=
 @pytest.fixture(scope="module")
 def paints():
     """Pictures of one color each, of any hue."""
-    colors = torch.tensor([colorsys.hsv_to_rgb(i / 2000, 0.6, 0.5) for i in range(2000)])
+    colors = torch.tensor([colorsys.hsv_to_rgb(i / 1400, 0.6, 0.5) for i in range(1400)])
     return colors[:, :, None, None].expand(-1, -1, 2, 2)
 
 
