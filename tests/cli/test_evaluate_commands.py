@@ -17,6 +17,7 @@ from care.data import load
 from care.evaluate import Evaluation, compare_evaluations
 from care.evaluate.features.tuned_logistic import PENALTIES
 from care.objective import policy_for
+from care.tables import WIDE
 from care.train import default_config, prepare, train
 from train.small import small_config, small_data
 
@@ -92,7 +93,7 @@ def test_the_table_says_what_is_certain_and_of_what_there_are_too_few(run):
         for measured in record["measurements"].values():
             measured["families"]["all"] |= spreads
         made[name] = Evaluation(record, arrays)
-    shown = compare_evaluations(made).table().splitlines()
+    shown = compare_evaluations(made).table(WIDE).splitlines()
     lines = {line.split("  ")[1].strip(): line for line in shown if line.startswith("  ")}
     assert lines["kNN, k = 20 ↑"].split("   ")[-1].strip() == "yes, one seed"
     assert "+100 points [+100, +100]" in lines["kNN, k = 20 ↑"]
@@ -231,8 +232,9 @@ def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_tes
     command += ["--probe", "none", "--no-logistic"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
-    assert "no split train, so no probe and no kNN" in result.output
-    assert "without nearest neighbors of the split train: " in result.output
+    said = " ".join(result.output.split())  # wrapped at words
+    assert "no split train, so no probe and no kNN" in said
+    assert "without nearest neighbors of the split train: " in said
     record = json.loads((out / "evaluation.json").read_text())
     assert (record["knn"], record["about"]["train_images"]) == (None, 0)
     assert record["retrieval"]["features"]["class_precision"] > 0

@@ -95,7 +95,7 @@ class Comparison:
         title, room = f"compared with {first}", width or columns()
         whole = text_table(title, header, [row for rows in groups.values() for row in rows], WIDE)
         if max(map(cell_len, whole.splitlines())) > room:
-            whole = "\n\n".join([title, *(text_table(rows[0][0], header, rows[1:], room) for rows in groups.values())])
+            whole = "\n".join([title, *(text_table("", header, rows, room) for rows in groups.values())])
         return f"{whole}\n\n" + "\n".join(wrapped(note, room) for note in self._notes())
 
     def _rows(self, group: str) -> list[Sequence[str]]:

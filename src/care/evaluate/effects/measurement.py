@@ -97,13 +97,13 @@ class Measurement:
     def table(self) -> str:
         """The measures by family, mean ± standard deviation over augmentations, as text."""
         rows = [
-            (name, *(str(getattr(response, column)) for column in COLUMNS.values()), self.in_words(name))
+            (name, self.in_words(name), *(str(getattr(response, column)) for column in COLUMNS.values()))
             for name, response in self.families.items()
         ]
         count = len(self.families[ALL].augmentations)
         views = f"views of {self.size} pixels, " if self.size else ""
         about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, {self.directions}"
-        table = text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows)
+        table = text_table(f"{self.model}: {about}", ("family", "in words", *COLUMNS), rows)
         return table + self._collapse() + self._caution() + self._decoding()
 
     def _collapse(self) -> str:
