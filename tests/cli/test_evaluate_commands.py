@@ -150,6 +150,15 @@ def test_measure_takes_anybodys_model(run, tmp_path):
     assert (tmp_path / "responses-features.svg").exists()
 
 
+@pytest.mark.usefixtures("no_pictures")
+def test_a_measurement_that_is_replaced_is_told(run, tmp_path):
+    data = ["--data", str(run.parent / "data"), "--size", "32", *QUICK, "--no-families", "--no-decode"]
+    command = ["measure", "timm/test_resnet@random", *data, "--out", str(tmp_path / "out")]
+    first, second = (CliRunner().invoke(app, command).output for _ in range(2))
+    assert "replaced" not in first
+    assert second.splitlines()[-1] == f"{tmp_path / 'out'}: the earlier measurement there was replaced"
+
+
 def test_a_run_and_its_export_measure_the_same(run, tmp_path, no_pictures):
     file, _ = export.export(run, "torchscript", tmp_path / "model.pt")
     ours, theirs = (
