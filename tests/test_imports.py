@@ -75,6 +75,7 @@ MAY_IMPORT = {
         "tables",
         "export",
         "pretrained",
+        "pretraining",
         "geometry",
         "augment",
         "data",

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import care
+from care.cli.train_setup import configuration
 from care.data import generate_shapes
 from care.objective import policy_for, view_plan
 from care.train import Run, default_config, prepare, train
@@ -54,6 +55,20 @@ def test_it_is_the_run_that_the_command_line_makes_of_the_same_store(finished, t
     job = prepare(default_config(str(out / "data"), validation=20, **settings), tmp_path / "again")
     train(job)
     assert job.run.log() == Run(out).log()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_keep_is_that_of_the_command_line(shapes, tmp_path):
+    settings = {name: value for name, value in SETTINGS.items() if name not in ("equivariance", "embedding_dim")}
+    care.pretrain(shapes.images, out=tmp_path / "run", keep="hue", **settings)
+    asked = {name: value for name, value in settings.items() if name != "quiet"}
+    data, run = str(tmp_path / "run" / "data"), Run(tmp_path / "run")
+    assert run.config() == configuration({"data": data, "validation": 20, **asked}, "hue", None, None, None)
+    assert run.config().equivariance_policy == "hue_only"
+    care.pretrain(shapes.images, out=tmp_path / "run", keep="hue", resume=True, **{**settings, "epochs": 2})
+    assert run.config().equivariant_dim == 16
+    with pytest.raises(ValueError, match="what can be kept is hue"):
+        care.pretrain(shapes.images, out=tmp_path / "other", keep="pose", **settings)
 
 
 @pytest.mark.usefixtures("undrawn")

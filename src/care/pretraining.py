@@ -1,6 +1,6 @@
 """`care.pretrain`: from pictures to an encoder, in one call."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from care.data.given import Given, Watch, given_splits, named_data, store_given
 from care.data.heldout import usual_validation
 from care.models import Encoder
 from care.objective import policy_for
-from care.train import Config, Run, Terminal, distributed, load, prepare, recommended_config, train
+from care.objective.registry import NONE
+from care.train import Config, Run, Terminal, distributed, keeping, load, prepare, recommended_config, train
 from care.train.loggers import check_loggers, watching
 from care.train.step_means import LOG_EVERY
 
@@ -28,6 +29,7 @@ def pretrain(
     heldout: Any = None,
     pixels: int | None = None,
     workers: int = 0,
+    keep: str | None = None,
     resume: bool = False,
     loggers: Sequence[str] = (),
     log_every: int = LOG_EVERY,
@@ -41,7 +43,8 @@ def pretrain(
     or without. Pictures are read once, by `workers` processes, and kept as a store in `out/data`: as they are where all
     have one size, and as squares of `pixels` otherwise. `heldout` are other pictures to watch; without them a tenth is
     held out, from 20 to 1,000. `settings` are those of `care train`, by their names: `model`, `method`, `equivariance`,
-    `epochs`, `batch_size` … `policy` may be an `ImagePolicy`. `resume` goes on with the run in `out`, if there is one.
+    `epochs`, `batch_size` … `policy` may be an `ImagePolicy`. `keep="hue"`, "photometric", "crop" or several of them is
+    `--keep`: what an equivariant part of the embedding keeps. `resume` goes on with the run in `out`, if there is one.
     """
     run = Run(Path(out).absolute())
     started = (run.folder / "config.toml").exists()
@@ -52,7 +55,10 @@ def pretrain(
     if name is not None and (heldout is not None or pixels is not None):
         raise ValueError(f"{data} has held-out pictures, and a size, of its own: leave out heldout and pixels")
     resumed = run if started else None
-    config = _config(resumed, name or str(run.folder / "data"), settings, {})  # mistakes, before pictures are read
+    where = name or str(run.folder / "data")
+    if keep is not None:
+        settings = with_kept(keep, settings, lambda asked: _config(resumed, where, asked, {}))
+    config = _config(resumed, where, settings, {})  # mistakes, before pictures are read
     if name is None:
         splits = given_splits(data, heldout, pixels, workers)
         distributed.on_rank_0(distributed.start(config.device), _store, splits, Path(config.data), started, quiet)
@@ -68,6 +74,19 @@ def _config(resumed: Run | None, data: str, chosen: dict[str, Any], usual: dict[
     if resumed is not None:
         return resumed.config().replace(data=data, **chosen)
     return recommended_config(data, **{**usual, **chosen})
+
+
+def with_kept(what: str, chosen: Mapping[str, Any], resolve: Callable[[dict[str, Any]], Config]) -> dict[str, Any]:
+    """What `keep` sets beside what was chosen. An embedding is the method's: the equivariant part is added to it, and
+    not once more where a run that has one is resumed. `resolve` gives the configuration for what an embedding's size
+    depends on."""
+    chosen = dict(chosen)
+    embedding_dim = chosen.pop("embedding_dim", None)
+    if embedding_dim is None:
+        asked = {name: chosen[name] for name in ("data", "method", "model", "init") if chosen.get(name, NONE) != NONE}
+        there = resolve(asked)
+        embedding_dim = there.embedding_dim - there.equivariant_dim
+    return {**keeping(what, embedding_dim), **chosen}
 
 
 def _store(splits: dict[str, Given], folder: Path, keep: bool, quiet: bool) -> None:

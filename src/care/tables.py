@@ -1,16 +1,21 @@
-"""Tables as plain text, for terminals and for `print`."""
+"""Tables and sentences as plain text, for terminals and for `print`: no wider than the terminal, or 80 columns."""
 
 import math
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import fill
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-WIDE = 400  # columns: tables are not wrapped here
-TERMINAL = 80  # columns of a terminal
+Rows = Sequence[Sequence[str]]
+
+WIDE = 400  # columns of a file, in which nothing is wrapped
+TERMINAL = 80  # columns of a terminal, and of a pipe
+GAP = 3  # columns between those of a table
 
 
 def visible(text: str) -> str:
@@ -18,22 +23,83 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def text_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is aligned left and all others right."""
+def columns() -> int:
+    """How wide the terminal is; 80 where there is none."""
+    return shutil.get_terminal_size((TERMINAL, 24)).columns
+
+
+def text_table(title: str, header: Sequence[str], rows: Rows, width: int | None = None) -> str:
+    """A table whose first column is aligned left and all others right, in `width` columns: those of the terminal.
+
+    One that is wider is cut into parts, below each other, that all begin with the first column. Where not even one
+    column fits beside it, or there is one row, it is turned: a block per row, `name: value`.
+    """
+    width = width or columns()
+    header, rows = [visible(name) for name in header], [[visible(cell) for cell in row] for row in rows]
+    parts = list(_parts(_widths(header, rows), width))
+    title = wrapped(visible(title), width)
+    if len(parts) > 1 and (len(rows) == 1 or not all(fits for _, fits in parts)):
+        return "\n\n".join([title, *(_block(header, row, width) for row in rows)])
+    cut = ([0, *chosen] for chosen, _ in parts)
+    return "\n".join([title, *(_drawn([[row[i] for i in chosen] for row in (header, *rows)]) for chosen in cut)])
+
+
+def _widths(header: Sequence[str], rows: Rows) -> list[int]:
+    return [max(map(cell_len, column)) for column in zip(header, *rows, strict=True)]
+
+
+def _parts(widths: Sequence[int], width: int) -> Iterator[tuple[list[int], bool]]:
+    """Which columns stand beside the first, part by part, and whether they fit."""
+    chosen: list[int] = []
+    for i in range(1, len(widths)):
+        if chosen and _total(widths, [*chosen, i]) > width:
+            yield chosen, _total(widths, chosen) <= width
+            chosen = []
+        chosen.append(i)
+    yield chosen, _total(widths, chosen) <= width
+
+
+def _total(widths: Sequence[int], chosen: Sequence[int]) -> int:
+    return 1 + widths[0] + sum(GAP + widths[i] for i in chosen)
+
+
+def _drawn(lines: Rows) -> str:
+    """The first line is the header."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, name in enumerate(header):
-        table.add_column(Text(visible(name)), justify="left" if column == 0 else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
+    for column, name in enumerate(lines[0]):
+        table.add_column(Text(name), justify="left" if column == 0 else "right", no_wrap=True)
+    for row in lines[1:]:
+        table.add_row(*map(Text, row))
     console = Console(width=WIDE, color_system=None)
     with console.capture() as capture:
         console.print(table)
-    return visible(title) + "\n" + "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip()
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip()
+
+
+def _block(header: Sequence[str], row: Sequence[str], width: int) -> str:
+    """A row of a table that is turned: its name, and a line for every other cell that is not empty."""
+    longest = max(map(cell_len, header[1:]))
+    named = (
+        f"  {name}:{' ' * (longest - cell_len(name))} {cell}"
+        for name, cell in zip(header[1:], row[1:], strict=True)
+        if cell
+    )
+    return "\n".join(
+        [wrapped(f"{header[0]}: {row[0]}" if header[0] else row[0], width), *(wrapped(line, width) for line in named)]
+    )
+
+
+def wrapped(line: str, width: int | None = None, indent: str = "  ") -> str:
+    """A line in as many as it needs; words stay whole, so that paths can be copied."""
+    return fill(
+        line, width or columns(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
+        replace_whitespace=False, drop_whitespace=True,
+    )  # fmt: skip
 
 
 def paragraphs(sentences: Iterable[str]) -> str:
-    """Each sentence from a new line on, wrapped to the width of a terminal."""
-    return "\n".join(fill(sentence, TERMINAL, subsequent_indent="  ") for sentence in sentences)
+    """Each sentence from a new line on, wrapped to 80 columns, or to a narrower terminal."""
+    return "\n".join(wrapped(sentence, min(columns(), TERMINAL)) for sentence in sentences)
 
 
 def number(value: float, digits: int = 3) -> str:

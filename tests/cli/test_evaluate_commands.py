@@ -18,6 +18,7 @@ from care.evaluate import Evaluation, compare_evaluations
 from care.evaluate.effects.measurement import Measurement
 from care.evaluate.features.tuned_logistic import PENALTIES
 from care.objective import policy_for
+from care.tables import WIDE
 from care.train import default_config, prepare, train
 from train.small import small_config, small_data
 
@@ -93,7 +94,7 @@ def test_the_table_says_what_is_certain_and_of_what_there_are_too_few(run):
         for measured in record["measurements"].values():
             measured["families"]["all"] |= spreads
         made[name] = Evaluation(record, arrays)
-    shown = compare_evaluations(made).table().splitlines()
+    shown = compare_evaluations(made).table(WIDE).splitlines()
     lines = {line.split("  ")[1].strip(): line for line in shown if line.startswith("  ")}
     assert lines["kNN, k = 20 ↑"].split("   ")[-1].strip() == "yes, one seed"
     assert "+100 points [+100, +100]" in lines["kNN, k = 20 ↑"]
@@ -150,6 +151,15 @@ def test_measure_takes_anybodys_model(run, tmp_path):
     assert list(record) == ["features"]
     assert list(record["features"]["families"]) == ["all"]
     assert (tmp_path / "responses-features.svg").exists()
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_measurement_that_is_replaced_is_told(run, tmp_path):
+    data = ["--data", str(run.parent / "data"), "--size", "32", *QUICK, "--no-families", "--no-decode"]
+    command = ["measure", "timm/test_resnet@random", *data, "--out", str(tmp_path / "out")]
+    first, second = (CliRunner().invoke(app, command).output for _ in range(2))
+    assert "replaced" not in first
+    assert second.splitlines()[-1] == f"{tmp_path / 'out'}: the earlier measurement there was replaced"
 
 
 def test_a_run_and_its_export_measure_the_same(run, tmp_path, no_pictures):
@@ -234,8 +244,9 @@ def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_tes
     command += ["--probe", "none", "--no-logistic"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
-    assert "no split train, so no probe and no kNN" in result.output
-    assert "without nearest neighbors of the split train: " in result.output
+    said = " ".join(result.output.split())  # wrapped at words
+    assert "no split train, so no probe and no kNN" in said
+    assert "without nearest neighbors of the split train: " in said
     record = json.loads((out / "evaluation.json").read_text())
     assert (record["knn"], record["about"]["train_images"]) == (None, 0)
     assert record["retrieval"]["features"]["class_precision"] > 0

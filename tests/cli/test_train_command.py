@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from care.cli import app, train_setup
-from care.cli.train_setup import with_kept
+from care.cli.train_setup import configuration
 from care.data import load
 from care.train import Config, keeping, recipe
 from train.small import small_data
@@ -72,7 +72,8 @@ def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
 def test_keep_goes_with_recipes():
     without, settings = recipe("cifar10-simclr"), keeping("photometric", 128)
     assert without.replace(**settings).equivariant_dim == 16
-    assert with_kept("photometric", {"epochs": 3}, None, "cifar10-simclr", None) == {**settings, "epochs": 3}
+    kept = configuration({"epochs": 3}, "photometric", None, "cifar10-simclr", None)
+    assert kept == without.replace(**settings, epochs=3)
 
 
 @pytest.fixture

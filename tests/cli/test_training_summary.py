@@ -90,8 +90,9 @@ def test_what_is_watched_is_said():
     assert summary(default_config("x", validation=100), one)["watched"] == "100 samples, cut from train"
 
 
-def test_the_facts_are_those_of_the_run(tmp_path):
+def test_the_facts_are_those_of_the_run(tmp_path, monkeypatch):
     """The number of parameters is that of timm's network with its head; 48 pictures are 3 batches of 16."""
+    monkeypatch.setenv("COLUMNS", "400")
     config = small_config(small_data(tmp_path / "data"), model="test_resnet", head_depth=1, head_batchnorm=False)
     job = prepare(config, tmp_path / "run")
     try:

@@ -30,6 +30,25 @@ def test_names_of_points_that_are_close_hide_neither_each_other_nor_a_point():
     assert all(ax.get_window_extent().contains(*corner) for box in boxes for corner in box.corners())
 
 
+def test_no_line_to_a_name_goes_through_another_name():
+    """The accuracies and R² of a sweep in which two did, looked at every pixel of the lines that are drawn."""
+    points = {
+        "SimCLR, SGD": ([0.385], [83.4]), "SimCLR, SGD, four views": ([0.641], [78.9]), "SimCLR": ([0.0826], [84.8]),
+        "SimCLR, four views": ([0.0696], [85.0]), "SimCLR, four views, Muon": ([-0.0188], [88.1]),
+        "CARE, all views compared": ([0.0152], [85.0]), "split: hue": ([0.620], [83.3]),
+        "split: hue, composed": ([0.634], [83.0]),
+    }  # fmt: skip
+    figure = tradeoff_figure(points, "R² of hue", "accuracy", base="SimCLR")
+    figure.draw_without_rendering()
+    (ax,) = figure.axes
+    boxes = {text.get_text(): Text.get_window_extent(text) for text in ax.texts}
+    for text in ax.texts:
+        (x0, y0), (x1, y1) = text.arrow_patch.get_path().interpolated(200).vertices[[0, -1]]
+        along = [(x0 + k / 200 * (x1 - x0), y0 + k / 200 * (y1 - y0)) for k in range(201)]
+        others = [box for name, box in boxes.items() if name != text.get_text()]
+        assert not any(box.contains(*place) for place in along for box in others), text.get_text()
+
+
 def test_nothing_to_draw_is_said():
     with pytest.raises(ValueError, match="nothing to draw"):
         tradeoff_figure({"a": ([], [1.0])}, "kept", "accuracy")

@@ -12,7 +12,7 @@ import torch
 
 import care
 from care.bench.settings import Settings
-from care.tables import text_table
+from care.tables import paragraphs, text_table, wrapped
 
 Row = dict[str, Any]
 
@@ -76,7 +76,7 @@ class Table:
         columns = [key for key in SHOWN if any(row.get(key) is not None for row in self.rows)]
         cells = [[_cell(row.get(key), SHOWN[key][1]) for key in columns] for row in self.rows]
         table = text_table(self.title, [SHOWN[key][0] for key in columns], cells)
-        return "\n".join([table, *([""] if self.notes else []), *self.notes])
+        return "\n\n".join(filter(None, [table, paragraphs(self.notes)]))
 
     def to_json(self) -> dict[str, Any]:
         """Everything, unrounded."""
@@ -92,7 +92,7 @@ class Report:
 
     def text(self) -> str:
         """All tables, below each other."""
-        return "\n\n".join([headline(self.settings), *(table.text() for table in self.tables)])
+        return "\n\n".join([wrapped(headline(self.settings)), *(table.text() for table in self.tables)])
 
     def to_json(self) -> str:
         """Machine, settings and every number."""

@@ -8,6 +8,7 @@ import typer
 from care.cli.errors import users_input
 from care.cli.options import PRESETS
 from care.cli.outputs import claim_file
+from care.tables import wrapped
 
 
 def augment(
@@ -37,9 +38,9 @@ def augment(
 
         chosen = policy_named(policy)
         claim_file(out)
-        pictures, given = read_few(images, pixels, lambda sentence: typer.echo(sentence, err=True))
+        pictures, given = read_few(images, pixels, lambda sentence: typer.echo(wrapped(sentence), err=True))
     augmentations = chosen.sample(columns, (pixels, pixels), torch.Generator().manual_seed(seed))
     figure = gallery(pictures, augmentations, given)
     with users_input():
         figure.savefig(out, dpi=120)
-    typer.echo(f"{augmentations}\n{out}")
+    typer.echo("\n".join([*map(wrapped, str(augmentations).splitlines()), str(out)]))

@@ -11,6 +11,7 @@ from care.atomic_files import make_folder, write_atomically
 from care.cli.errors import users_input
 from care.cli.outputs import claim_file
 from care.cli.simulation import drawn, simulation
+from care.tables import wrapped
 
 
 def bench(
@@ -106,7 +107,11 @@ def bench(
 def _with_seconds() -> Callable[[str], None]:
     """Print lines on the error stream, each behind the seconds that have passed."""
     started = time.perf_counter()
-    return lambda line: typer.echo(f"{time.perf_counter() - started:7.1f} s  {line}", err=True)
+
+    def show(line: str) -> None:
+        typer.echo(wrapped(f"{time.perf_counter() - started:7.1f} s  {line}", indent=" " * 11), err=True)
+
+    return show
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

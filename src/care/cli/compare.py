@@ -9,7 +9,7 @@ import typer
 from care.cli.errors import users_input
 from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
-from care.tables import visible
+from care.tables import WIDE, visible
 
 
 def compare(
@@ -64,7 +64,7 @@ def compare(
         save_figures(pictures, out, watch)
     text = json.dumps(comparison.to_json(), indent=1, allow_nan=False)
     write_atomically(out / "comparison.json", text.encode())
-    write_atomically(out / "comparison.txt", (comparison.table() + "\n").encode())
+    write_atomically(out / "comparison.txt", (comparison.table(WIDE) + "\n").encode())
     typer.echo(f"{comparison.table()}\n\n{out}")
 
 

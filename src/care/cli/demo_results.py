@@ -27,7 +27,7 @@ def print_claims(tables: Sequence[page.Table], verdicts: Iterable[Verdict]) -> N
     """Print a table per data set, and which claims are seen in it."""
     console = _console()
     for table in tables:
-        console.print(Text(text_table("", table.header, table.rows)))
+        console.print(Text(text_table("", table.header, table.rows, WIDTH)))
     console.print()
     for verdict in verdicts:
         console.print(_point(verdict.mark, verdict.claim.words))

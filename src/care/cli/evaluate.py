@@ -10,6 +10,7 @@ from care.cli.errors import users_input
 from care.cli.options import AnyModel, BatchSize, Data, Device, Layer, Mean, Policy, Seed, Size, Std, channels
 from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
+from care.tables import wrapped
 
 
 def evaluate(
@@ -92,7 +93,7 @@ def evaluate(
         )
         asked = Asked(model, name, split, policy, size, normalization, device, batch_size, layer)
         setup = setup_of(
-            asked, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(note, err=True)
+            asked, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(wrapped(note), err=True)
         )
         setup.check(settings)
         is_run = Path(model).is_dir()

@@ -66,13 +66,15 @@ def measure(
         asked = Asked(model, name, split, policy, size, normalization, device, batch_size, layer)
         embedder, title = observed(asked, images)
         folder = out or Path("measure-" + _word(model, title))
+        file = folder / "measurement.json"
+        replaced = ": the earlier measurement there was replaced" * file.exists()
         claim_folder(folder)
     with progress_bars() as watch:
         found = measure_observed(embedder, augmentations, families, seed, watch, rank, decode)
         record = {output: measured.to_json() for output, measured in found.items()}
-        write_atomically(folder / "measurement.json", json.dumps(record, indent=1, allow_nan=False).encode())
+        write_atomically(file, json.dumps(record, indent=1, allow_nan=False).encode())
         save_figures({f"responses-{output}": measured.figure() for output, measured in found.items()}, folder, watch)
-    typer.echo("\n\n".join(measured.table() for measured in found.values()) + f"\n\n{folder}")
+    typer.echo("\n\n".join(measured.table() for measured in found.values()) + f"\n\n{folder}{replaced}")
 
 
 def _word(model: str, name: str) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
-from care.tables import duration, visible
+from care.tables import duration, visible, wrapped
 
 SECONDS_BETWEEN_LINES = 60.0
 
@@ -32,7 +32,7 @@ def showing_rate(
             bar.update(task, completed=done, rate=rate)
             if not console.is_terminal and now - said >= SECONDS_BETWEEN_LINES:
                 said = now
-                console.print(Text(visible(f"{what}: {rate}")), soft_wrap=True)
+                say(console, f"{what}: {rate}")
 
         yield show
 
@@ -48,5 +48,6 @@ def in_words(done: int, total: int | None, unit: str, recent: int, seconds: floa
 
 
 def say(console: Console, line: str) -> None:
-    """Print a line without markup or wrapping: file names may hold brackets, and paths can be copied."""
-    console.print(Text(visible(line)), soft_wrap=True)
+    """Print a line without markup, wrapped at words: file names may hold brackets, and paths can be copied."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    console.print(Text(wrapped(visible(line), console.width, indent)), soft_wrap=True)

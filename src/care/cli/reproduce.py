@@ -11,7 +11,7 @@ from care.cli.interrupts import ending_in_one_line
 from care.cli.options import Device
 from care.cli.outputs import claim_folder
 from care.cli.progress import progress_bars
-from care.tables import text_table
+from care.tables import paragraphs, text_table, wrapped
 
 
 def reproduce(
@@ -65,7 +65,8 @@ def reproduce(
             load_samples(runner.how(config))
         claim_folder(out)
     for data_set in not_there(missing):
-        typer.echo(f"without transfer to {data_set}, which is not prepared: care data prepare {data_set}", err=True)
+        sentence = f"without transfer to {data_set}, which is not prepared: care data prepare {data_set}"
+        typer.echo(wrapped(sentence), err=True)
     leave_out = "leave that trial out by naming the others with --part"
     with ending_in_one_line("the same command goes on", leave_out), progress_bars() as watch:
         for name, trials in studies.items():
@@ -74,4 +75,4 @@ def reproduce(
             folder = out / size.name / name
             write(folder, only.command(name, scale), presented, outcomes)
             typer.echo(text_table(name, presented.header, presented.rows))
-            typer.echo("".join(f"{remark}\n" for remark in presented.remarks) + f"\n{folder}")
+            typer.echo("\n" + "\n\n".join(filter(None, (paragraphs(presented.remarks), str(folder)))))

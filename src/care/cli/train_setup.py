@@ -10,8 +10,8 @@ from typing import Any
 from care.data import load
 from care.data.heldout import usual_validation
 from care.data.registry import is_streamed, known_splits
-from care.objective.registry import NONE
-from care.train import Config, Progress, keeping, recipe, recommended_config
+from care.pretraining import with_kept
+from care.train import Config, Progress, recipe, recommended_config
 
 SECONDS_OF_SILENCE = 3.0
 
@@ -35,7 +35,7 @@ def configuration(
 ) -> Config:
     """The configuration that the options amount to."""
     if keep is not None:
-        chosen = with_kept(keep, chosen, config, recipe_name, resumed)
+        chosen = with_kept(keep, chosen, lambda asked: resolve(asked, config, recipe_name, resumed))
     return resolve(chosen, config, recipe_name, resumed)
 
 
@@ -60,21 +60,6 @@ def _held_out(data: str, split: str = "train", validation: int | None = None, **
     if validation is not None or {"test", "val"} & set(known_splits(data)):
         return {}
     return {"validation": usual_validation(load(data, split))}
-
-
-def with_kept(
-    what: str, chosen: dict[str, Any], config: Path | None, recipe_name: str | None, resumed: Path | None
-) -> dict[str, Any]:
-    """What `--keep` sets beside what was chosen. An embedding is the method's: the equivariant part is added to it, and
-    not once more where a run that has one is resumed."""
-    chosen = dict(chosen)
-    embedding_dim = chosen.pop("embedding_dim", None)
-    if embedding_dim is None:
-        names = ("data", "method", "model", "init")  # what an embedding's size depends on
-        asked = {name: chosen[name] for name in names if chosen.get(name, NONE) != NONE}
-        there = resolve(asked, config, recipe_name, resumed)
-        embedding_dim = there.embedding_dim - there.equivariant_dim
-    return {**keeping(what, embedding_dim), **chosen}
 
 
 def run_folder(settings: Config, recipe_name: str | None) -> Path:

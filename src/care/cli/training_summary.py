@@ -1,6 +1,7 @@
 """What `care train` says before it begins: what was chosen, and what follows from it. config.toml has all of it."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from care.data.registry import heldout_split
 from care.objective import Choice, build_encoder, view_plan
 from care.objective.registry import Kind, find
 from care.objective.views import ViewPlan
-from care.tables import visible
+from care.tables import visible, wrapped
 from care.train import Config
 from care.train.compiling import compiles
 from care.train.default_values import RATES, usual_rate
@@ -48,7 +49,13 @@ class Facts:
 
 def beginning(job: Job) -> str:
     """The lines for a job."""
-    return "\n".join(f"{name:<13} {visible(words)}" for name, words in summary(job.config, facts_of(job)).items())
+    return in_lines(summary(job.config, facts_of(job)))
+
+
+def in_lines(said: Mapping[str, str]) -> str:
+    """Titles to the left, in a column of their own."""
+    lines = (f"{title:<13} {visible(words)}" for title, words in said.items())
+    return "\n".join(wrapped(line, indent=" " * 14) for line in lines)
 
 
 def facts_of(job: Job) -> Facts:

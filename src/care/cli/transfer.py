@@ -9,6 +9,7 @@ from care.cli.errors import users_input
 from care.cli.options import BatchSize, Device, Mean, Policy, Size, Std, channels
 from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
+from care.tables import wrapped
 
 
 def transfer(
@@ -74,7 +75,7 @@ def transfer(
             found[one.name].save(own)
         save_figures({"transfer": transfer_figure_of(found)}, folder, watch)
     for sentence in next(iter(found.values())).left_out():
-        typer.echo(f"without few-shot tasks of {sentence}", err=True)
+        typer.echo(wrapped(f"without few-shot tasks of {sentence}"), err=True)
     table = transfer_table(found)
     write_atomically(folder / "transfer.txt", (table + "\n").encode())
     typer.echo(f"{table}\n\n{folder}")

@@ -70,10 +70,10 @@ def list_studies() -> None:
 
 
 def list_trials(studies: dict[str, list[Trial]], size: Scale, runner: Runner) -> None:
-    """Print the trials, and which of them are done."""
-    rows = [
-        (name, trial.label, str(trial.config.seed), trial.slug, "yes" if runner.find(trial) else "no")
-        for name, trials in studies.items()
-        for trial in trials
-    ]
-    typer.echo(text_table(f"trials at scale {size.name}", ("study", "label", "seed", "trial", "done"), rows))
+    """Print the trials below their labels, and which of them are done."""
+    for name, trials in studies.items():
+        rows: list[tuple[str, str]] = []
+        for label in dict.fromkeys(trial.label for trial in trials):
+            slugs = ((f"  {t.slug}", "yes" if runner.find(t) else "no") for t in trials if t.label == label)
+            rows += [(label, ""), *slugs]
+        typer.echo(text_table(f"trials of {name} at scale {size.name}", ("label and trial", "done"), rows))

@@ -93,8 +93,9 @@ def _threads(demo: HueDemo) -> str:
 
 
 NEXT = (
-    "Your own pictures: care data prepare mine --from FOLDER, then care train --data mine --keep hue. To recolor by "
-    "hand: care explore, with the two run folders beside this page. care demo --full trains six encoders, of point "
+    "Your own pictures, 90 or more: care train --data FOLDER/ --size 96 --batch-size 64 --epochs 100 --keep hue --out "
+    "runs/mine, then care explore runs/mine. To recolor these by hand: care explore, with the two run folders beside "
+    "this page. care demo --full trains six encoders, of point "
     "clouds too, and checks what the paper says of CARE."
 )
 

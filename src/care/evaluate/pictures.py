@@ -13,8 +13,9 @@ Log = Sequence[Mapping[str, Any]]
 
 
 def figures(evaluations: Mapping[str, Evaluation], logs: Mapping[str, Log]) -> dict[str, "Figure"]:
-    """Figures by name, for every output that all models have. `logs` are those of the models that care trained.
+    """Figures by name, for every output that all models have, which each of them names above.
 
+    `logs` are those of the models that care trained.
     The cosines of positive pairs are those of the output that the equivariance loss acts on, as in the logs.
     """
     from care.report import (  # matplotlib takes a while to load
@@ -37,6 +38,8 @@ def figures(evaluations: Mapping[str, Evaluation], logs: Mapping[str, Log]) -> d
         found[f"cosines-{output}"] = cosine_figure({n: e.arrays[f"cosine/{output}"] for n, e in evaluations.items()})
         if all(f"pictures/{output}" in e.arrays for e in evaluations.values()):
             found[f"neighbors-{output}"] = _neighbors(evaluations, output)
+    for name, figure in found.items():
+        figure.suptitle(f"output: {name.partition('-')[2]}", x=0.995, ha="right", fontsize=9, color="0.4")
     positives = {name: e.arrays.get(f"positive/{e.equivariant_output}") for name, e in evaluations.items()}
     histograms = {name: cosines for name, cosines in positives.items() if cosines is not None}
     curves = {name: _positive_curve(log) for name, log in logs.items() if _positive_curve(log)}

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from care.evaluate.decoding.decode import RECORDED
+from care.evaluate.decoding.few_images import too_few_images
 from care.evaluate.evaluation import Evaluation, logistic_name, probe_name
-from care.tables import text_table
+from care.tables import paragraphs, text_table
 
 
 def summary(evaluation: Evaluation) -> str:
@@ -39,7 +40,7 @@ def _classification(evaluation: Evaluation) -> str:
     rows += [(f"kNN, k = {k}{output}", f"{100 * accuracy:.2f} %", "") for k, output, accuracy in neighbors]
     if not rows:
         missing = "labels" if about["train_images"] else "split train"
-        return f"{title}: no {missing}, so no probe and no kNN"
+        return paragraphs([f"{title}: no {missing}, so no probe and no kNN"])
     return text_table(title, ("classifier", "top-1", "top-5"), rows)
 
 
@@ -85,7 +86,8 @@ def _decoding(evaluation: Evaluation) -> str:
         names = list(next(iter(found.values()), {}))
         if names:
             rows = [(where, *(_number(r2[name]) for name in names)) for where, r2 in found.items()]
-            parts.append(text_table(title, ("", *names), rows))
+            few = too_few_images(title, evaluation.record["about"]["test_images"])
+            parts.append(paragraphs([few]) if few else text_table(title, ("", *names), rows))
     return "\n\n".join(parts)
 
 

@@ -99,7 +99,9 @@ def _write_onnx(features: Features, file: Path, example: Tensor) -> Callable[[Te
 
     with warnings.catch_warnings(action="ignore"):  # the exporter warns about itself
         shapes = ({0: torch.export.Dim("batch")},)
-        torch.onnx.export(features, (example,), str(file), dynamo=True, dynamic_shapes=shapes, external_data=False)
+        torch.onnx.export(
+            features, (example,), str(file), dynamo=True, dynamic_shapes=shapes, external_data=False, verbose=False
+        )
     session = onnxruntime.InferenceSession(str(file))
     name = session.get_inputs()[0].name
     return lambda x: torch.from_numpy(session.run(None, {name: x.numpy()})[0])

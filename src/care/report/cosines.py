@@ -67,9 +67,9 @@ def positive_cosine_figure(
 ) -> Figure:
     """The cosines of positive pairs per model, and below them their average over training.
 
-    `histograms` maps model → a cosine per pair, `curves` model → (epoch, mean cosine). A model without a curve is
-    left out below, and without any curve there is no such panel. Each histogram has its own height; all of them run
-    from the tenth below the least cosine of any model to 1.
+    `histograms` maps model → a cosine per pair, `curves` model → (epoch, mean cosine) of one pair of augmentations. A
+    model without a curve is left out below, and without any curve there is no such panel. Each histogram has its own
+    height; all of them run from the tenth below the least cosine of any model to 1.
     """
     known = {name: points for name, curve in curves.items() if (points := _known(curve))}
     if not histograms and not known:
@@ -166,7 +166,8 @@ def _draw_histogram(ax: Axes, name: str, cosines: Float[Tensor, " n"], low: floa
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     headline(ax, literal(shortened(name, 26)), dark(color))
     ax.set_xlabel("positive cosine (1 invariant)", fontsize=SMALL, color=INK)
-    ax.text(0.03, 0.98, f"mean {short(mean)}", transform=ax.transAxes, fontsize=SMALL, color=INK, va="top")
+    x, side = (0.03, "left") if mean > (low + 1) / 2 else (0.97, "right")  # away from the line
+    ax.text(x, 0.98, f"mean {short(mean)}", transform=ax.transAxes, fontsize=SMALL, color=INK, va="top", ha=side)
 
 
 def _draw_curves(ax: Axes, curves: Mapping[str, list[tuple[float, float]]], colors: Mapping[str, str]) -> None:
@@ -176,6 +177,7 @@ def _draw_curves(ax: Axes, curves: Mapping[str, list[tuple[float, float]]], colo
     ax.xaxis.set_major_locator(MaxNLocator(7, integer=True, min_n_ticks=1))
     ax.set_xlabel("epoch", fontsize=LABEL, color=INK)
     ax.set_ylabel("mean positive cosine", fontsize=LABEL, color=INK)
+    headline(ax, "while training: one fixed pair of augmentations; above, all pairs")
     ax.margins(x=0.01)
     ends = [(points[-1][1], literal(shortened(name, 30)), colors[name]) for name, points in curves.items()]
     label_ends(ax, ends)

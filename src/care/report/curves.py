@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -38,20 +39,34 @@ def curves_figure(log: Sequence[Record]) -> Figure:
     """One panel per quantity, over the `epoch` of each record, with its last value beside its name.
 
     A quantity missing from a record, or None, NaN or infinite there, has no point there; the curve joins its neighbors.
-    There is no panel for the step, nor for a learning rate that never changes. Each row of panels fills the width.
+    There is no panel for the step, nor for a learning rate that never changes; what was measured after one epoch of
+    several is written below. Each row of panels fills the width.
     """
     if not log or any(record.get("epoch") is None for record in log):
         raise ValueError("the log needs at least one record, and each record its epoch")
-    rows = _rows(_quantities(log))
+    quantities = _quantities(log)
+    once = [name for name in quantities if len(log) > 1 and len(_points(log, name)[1]) == 1]
+    rows = _rows([name for name in quantities if name not in once] or quantities)
     figure = Figure(figsize=(3.2 * max(1, *map(len, rows)), 2.3 * len(rows) + 0.3), layout="constrained")
     span = _span([float(record["epoch"] or 0) for record in log])
     for part, row in zip(figure.subfigures(len(rows), 1, squeeze=False)[:, 0], rows, strict=True):
         for i, quantity in enumerate(row, start=1):
             ax = part.add_subplot(1, len(row), i)
-            _draw(ax, TITLES.get(quantity, quantity.replace("_", " ")), *_points(log, quantity))
+            _draw(ax, _title(quantity), *_points(log, quantity))
             ax.set_xlim(*span)
-    figure.supxlabel("epoch", fontsize=9)
+    figure.supxlabel("\n".join(["epoch", *_measured_once(log, once, 50 * max(map(len, rows)))]), fontsize=9)
     return figure
+
+
+def _title(quantity: str) -> str:
+    return TITLES.get(quantity, quantity.replace("_", " "))
+
+
+def _measured_once(log: Sequence[Record], names: Sequence[str], width: int) -> list[str]:
+    """Lines with the numbers that one epoch has, and which it is."""
+    values = {name: _points(log, name) for name in names}
+    said = [f"{_title(name)} {y:.4g}" for name, (_, (y,)) in values.items()]
+    return wrap(f"measured once: {', '.join(said)}", width) if said else []
 
 
 def _quantities(log: Sequence[Record]) -> list[str]:

@@ -46,9 +46,7 @@ TOP = (
     Panel("displacement", "Displacement", "E‖f(ax) − f(x)‖ (0 invariant)"),
 )
 BOTTOM = (
-    Panel(
-        "composition_error", "Composition error", "0 exact · 1 no better than none", reference=1.0, nothing="invariant"
-    ),
+    Panel("composition_error", "Composition error", "0 exact · 1 as bad as none", reference=1.0, nothing="invariant"),
     Panel("gamma", "Relative equivariance $γ_f$", "← more equivariant (log)", log=True, nothing="invariant"),
     Panel("wahba", "Wahba error $W_f$", "← better fit (0 exact)"),
     Panel("gram_error", "Gram error", "← angles kept (log)", log=True),
@@ -199,7 +197,7 @@ def _describe(ax: Axes, panel: Panel, height: float, color: str, values: Sequenc
     notes = " · ".join(f"{k} of {len(values)} {word}" if k < len(values) else word for word, k in counts.items() if k)
     empty = sum(counts.values()) == len(values)
     if known:
-        _write(ax, 1.01, height, short(fmean(known)) + (f" ({notes})" if notes and not empty else ""), color)
+        _write(ax, 1.03, height, short(fmean(known)) + (f" ({notes})" if notes and not empty else ""), color)
     if notes and empty:
         _write(ax, 0.02, height, notes, color)
 

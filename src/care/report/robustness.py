@@ -10,6 +10,15 @@ from care.report.style import INK, LABEL, SMALL, headline, key, literal, model_c
 # The strengths, and by model the accuracies on clean images and at each of these.
 Panel = tuple[Sequence[float], Mapping[str, Sequence[float]]]
 COLUMNS = 4
+# What the strengths of a corruption are.
+UNITS = {
+    **dict.fromkeys(("brightness", "contrast", "saturation"), "factor"),
+    "hue": "fraction of the circle",
+    "blur": "σ in sides of the view",
+    "solarize": "inverted from this level on",
+    "crop": "area that is left",
+    "noise": "σ, of pixels in [0, 1]",
+}
 
 
 def robustness_figure(panels: Mapping[str, Panel]) -> Figure:
@@ -19,11 +28,12 @@ def robustness_figure(panels: Mapping[str, Panel]) -> Figure:
         raise ValueError("there is nothing to draw: pass at least one curve of one model")
     colors, columns = model_colors(models), min(COLUMNS, len(panels))
     lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(0.5 + 2.3 * columns, 0.4 + 2.0 * lines), layout="constrained")
+    figure = Figure(figsize=(0.5 + 2.3 * columns, 0.4 + 2.2 * lines), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False, sharey=True).flatten()
     for ax, (title, panel) in zip(axes, panels.items(), strict=False):
         _draw_panel(ax, panel, colors)
         headline(ax, literal(title))
+        ax.set_xlabel(UNITS.get(title, "strength"), fontsize=SMALL, color=INK)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
     highest = max(accuracy for _, curves in panels.values() for curve in curves.values() for accuracy in curve)

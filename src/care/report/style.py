@@ -55,9 +55,11 @@ def shortened(text: str, width: int) -> str:
 
 
 def wrapped(text: str, width: int) -> str:
-    """Lines of at most `width` characters where the text can be broken: after a space, _, -, / or a dot."""
+    """Lines of at most `width` characters, broken at spaces, and longer words after _, -, / or a dot."""
     lines = [""]
-    for piece in re.findall(r"[^\s_\-/.]*[\s_\-/.]*", text):
+    words = re.findall(r"\S*\s*", text)
+    cut = ((w,) if len(w.rstrip()) <= width else re.findall(r"[^\s_\-/.]*[\s_\-/.]*", w) for w in words)
+    for piece in (piece for pieces in cut for piece in pieces):
         if lines[-1] and len(lines[-1] + piece.rstrip()) > width:
             lines.append("")
         lines[-1] += piece

@@ -1,7 +1,7 @@
 """The events of a training, and who watches them: a bar or lines on a terminal, a callback."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.text import Text
 from torch import Tensor
 
 from care.evaluate.effects.families import Watch
-from care.tables import duration, visible
+from care.tables import duration, visible, wrapped
 from care.train.config import Config
 
 # How often a bar is drawn again and, where there is no terminal, how often a line is printed within an epoch.
@@ -22,6 +22,12 @@ SECONDS_BETWEEN_UPDATES, SECONDS_BETWEEN_LINES = 1.0, 60.0
 UNSHOWN = (
     "epoch", "step", "learning_rate", "backbone_rankme", "effective_rank", "alignment", "gaussian_uniformity",
 )  # fmt: skip
+# Measures, first things first: below the terms of the loss, where a line does not hold all.
+MEASURED = (
+    "knn", "heldout_ratio", "displacement", "rankme", "gamma", "positive_cosine", "negative_cosine", "gram_error",
+    "strength",
+)  # fmt: skip
+BAR = 12  # columns
 
 
 class Progress:
@@ -63,7 +69,9 @@ class CallbackProgress(Progress):
 
 
 class Terminal(Progress):
-    """A line per epoch and, on a terminal, a bar with the terms of the loss, samples per second and the time left.
+    """A line per epoch, and one of what was measured after it, in the columns of the terminal: log.jsonl has the rest.
+
+    On a terminal, a bar has the terms of the loss, samples per second and the time left.
 
     Where there is no terminal, what the bar would say is a line, once a minute.
     """
@@ -84,24 +92,33 @@ class Terminal(Progress):
         self.shown = now
         pace = (done - self.first_step) / max(now - self.started, 1e-9)
         left = f"  {duration((config.epochs * steps - done) / pace)} left" if pace else ""
-        terms = "  ".join(f"{name} {value.item() / step:.3f}" for name, value in sums.items())
         rate = f"  {pace * config.batch_size:,.0f} samples/s" if pace else ""
-        rest = f"{left}{rate}  {terms}"
+        terms = [f"{name} {value.item() / step:.3f}" for name, value in sums.items()]
         if self.console.is_terminal:
-            self._draw(done, config.epochs * steps, f"epoch {epoch + 1}/{config.epochs}{rest}")
+            room = self.console.width - BAR - 1
+            text = _as_fits([f"epoch {epoch + 1}/{config.epochs}{left}{rate}", *terms], room)
+            self._draw(done, config.epochs * steps, text)
         else:
-            self._print(f"epoch {epoch + 1}/{config.epochs}  step {step}/{steps}{rest}")
+            text = f"epoch {epoch + 1}/{config.epochs}  step {step}/{steps}{left}{rate}"
+            self._print(_as_fits([text, *terms], self.console.width))
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """Print the numbers of the record in one line."""
+        """Print the numbers of the record in one line or, where that is too long, the measures in a second one."""
         shown = {name: value for name, value in record.items() if name not in UNSHOWN and value is not None}
-        numbers = "  ".join(f"{name} {value:.3f}" for name, value in shown.items())
-        self._print(f"epoch {record['epoch']}  {numbers}")
+        numbers = {name: f"{name} {value:.3f}" for name, value in shown.items()}
+        first = f"epoch {record['epoch']}"
+        if len("  ".join([first, *numbers.values()])) <= self.console.width:
+            self._print("  ".join([first, *numbers.values()]))
+            return
+        measured = [numbers[name] for name in MEASURED if name in numbers]
+        self._print(_as_fits([first, *(numbers[name] for name in numbers if name not in MEASURED)], self.console.width))
+        if measured:
+            self._print("  " + _as_fits(measured, self.console.width - 2))
 
     def say(self, *sentences: str) -> None:
         """Print the sentences."""
         for sentence in sentences:
-            self.console.print(Text(visible(sentence)), soft_wrap=True)
+            self.console.print(Text(wrapped(visible(sentence), self.console.width)), soft_wrap=True)
 
     def finish(self, complete: bool) -> None:
         """Take the bar away."""
@@ -116,13 +133,23 @@ class Terminal(Progress):
 
     def _draw(self, done: int, total: int, text: str) -> None:
         if self.bar is None:
-            self.bar = Bar(BarColumn(12), TextColumn("{task.description}"), console=self.console, transient=True)
+            self.bar = Bar(BarColumn(BAR), TextColumn("{task.description}"), console=self.console, transient=True)
             self.task = self.bar.add_task("", total=total)
             self.bar.start()
         self.bar.update(self.task, completed=done, description=text)
 
     def _print(self, line: str) -> None:
         self.console.print(line, highlight=False, soft_wrap=True)
+
+
+def _as_fits(words: Iterable[str], width: int) -> str:
+    """As many of them, from the first on, as a line of that width holds."""
+    line, *rest = words
+    for word in rest:
+        if len(line) + 2 + len(word) > width:
+            break
+        line += "  " + word
+    return line
 
 
 class Several(Progress):

@@ -10,6 +10,7 @@ import torch
 
 from care.evaluate import Evaluation, Settings, compare_evaluations, evaluate_model
 from care.evaluate.comparison.quantities import ACTED_ON, Quantity, quantities
+from care.tables import WIDE
 from evaluate.planted import QUICK, colors, pixels, setup, shapes
 
 
@@ -61,7 +62,7 @@ def test_a_verdict_is_corrected_for_the_number_of_differences(by_pixel):
     assert found.p < 0.01
     assert comparison.adjusted()["other", ("embedding", "γ_f")] == pytest.approx(found.p * len(comparison.verdicts()))
     assert comparison.verdicts()["other", ("embedding", "γ_f")] == "undecided"
-    knn = next(line for line in comparison.table().splitlines() if line.startswith("   kNN, k = 20 "))
+    knn = next(line for line in comparison.table(WIDE).splitlines() if line.startswith("   kNN, k = 20 "))
     assert ", 1 left out" in knn
 
 
@@ -82,7 +83,7 @@ def test_the_same_output_is_compared_and_what_the_equivariance_acts_on_has_rows_
     comparison = compare_evaluations({"whole": by_pixel, "split": split})
     compared = {where for where, _ in comparison.differences["split"]}
     assert compared == {"classes", "embedding", ACTED_ON}
-    lines = comparison.table().splitlines()
+    lines = comparison.table(WIDE).splitlines()
     (heading,) = (line for line in lines if ACTED_ON.upper() in line)
     assert re.findall(r"d = \d+", heading) == ["d = 24", "d = 8"]
     assert "no rows for backbone of whole: no other model has it" in lines

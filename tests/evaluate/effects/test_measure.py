@@ -78,7 +78,7 @@ def test_what_hardly_moves_has_no_ratio_and_outweighs_nothing():
 
 def test_few_images_and_the_size_of_views_are_told():
     few, many = (care.measure(flatten, pictures(n), FLIPS, augmentations=1, families=False) for n in (400, 432))
-    assert "d = 108, rotations of the 100 leading directions" in str(few)
+    assert "d = 108, rotations of the 100 leading directions" in " ".join(str(few).split())  # wrapped at words
     assert "leading directions" not in str(many)
     assert "views of 6 pixels" in str(many)
 

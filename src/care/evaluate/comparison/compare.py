@@ -5,10 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rich.cells import cell_len
+
 from care.evaluate.comparison.paired import LEVEL, Difference, holm_adjusted, paired_difference
 from care.evaluate.comparison.quantities import Better, Quantity, acted_on, quantities
 from care.evaluate.evaluation import Evaluation
-from care.tables import text_table
+from care.tables import WIDE, columns, text_table, wrapped
 
 Key = tuple[str, str]  # where a quantity was measured, and its name
 YES, UNDECIDED = "yes", "undecided"
@@ -81,22 +83,32 @@ class Comparison:
         """ "yes" where a difference is certain after the correction, else "undecided"; by model and quantity."""
         return {where: YES if p < 1 - LEVEL else UNDECIDED for where, p in self.adjusted().items()}
 
-    def table(self) -> str:
-        """A row per quantity; for every model but the first its difference with its 95 % interval, and the verdict."""
+    def table(self, width: int | None = None) -> str:
+        """A row per quantity; for every model but the first its difference with its 95 % interval, and the verdict.
+
+        In `width` columns, those of the terminal; where that is too few, with a table per output.
+        """
         first, *others = self.models
-        rows: list[Sequence[str]] = []
-        group, verdicts = "", self.verdicts()
+        groups = {group: self._rows(group) for group in dict.fromkeys(key[0] for key in self.models[first])}
+        groups = {group: rows for group, rows in groups.items() if self._shared(group)}
+        header = ["", first, *(title for name in others for title in (name, "difference [95 %]", "different?"))]
+        title, room = f"compared with {first}", width or columns()
+        whole = text_table(title, header, [row for rows in groups.values() for row in rows], WIDE)
+        if max(map(cell_len, whole.splitlines())) > room:
+            whole = "\n".join([title, *(text_table("", header, rows, room) for rows in groups.values())])
+        return f"{whole}\n\n" + "\n".join(wrapped(note, room) for note in self._notes())
+
+    def _rows(self, group: str) -> list[Sequence[str]]:
+        """A title for the output, with the dimension of each model, and a row per quantity."""
+        first, *others = self.models
+        verdicts = self.verdicts()
+        cells = [cell for name in others for cell in (_dimension(self.models[name], group), "", "")]
+        rows: list[Sequence[str]] = [[group.upper(), _dimension(self.models[first], group), *cells]]
         for key, quantity in self.models[first].items():
-            if not self._shared(key[0]):
-                continue
-            if key[0] != group:
-                group = key[0]
-                cells = [cell for name in others for cell in (_dimension(self.models[name], group), "", "")]
-                rows.append([group.upper(), _dimension(self.models[first], group), *cells])
-            cells = [cell for name in others for cell in self._cells(name, key, verdicts)]
-            rows.append([f"  {key[1]}{_arrow(quantity)}", str(quantity), *cells])
-        titles = (title for name in others for title in (name, "difference [95 %]", "different?"))
-        return text_table(f"compared with {first}", ["", first, *titles], rows) + self._note()
+            if key[0] == group:
+                cells = [cell for name in others for cell in self._cells(name, key, verdicts)]
+                rows.append([f"  {key[1]}{_arrow(quantity)}", str(quantity), *cells])
+        return rows
 
     def _shared(self, group: str) -> bool:
         """Whether the first model and any other one have quantities of this group."""
@@ -115,7 +127,7 @@ class Comparison:
         verdict = f"{verdicts[model, key]}, one seed" if (model, key) in verdicts else ""
         return str(quantity), f"{middle}{unit}{interval}{missing}", verdict
 
-    def _note(self) -> str:
+    def _notes(self) -> list[str]:
         """What "yes" means, and why some rows or intervals are missing."""
         all_of_them = [d for by in self.differences.values() for d in by.values()]
         drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
@@ -130,7 +142,7 @@ class Comparison:
             )
         if any(d.dropped for d in all_of_them):
             notes.append("left out: images or augmentations that have no value for one of the models")
-        return "\n\n" + "\n".join([*notes, *self.left_out()])
+        return [*notes, *self.left_out()]
 
     def left_out(self) -> list[str]:
         """A sentence for every output that the first model has and no other, or the other way round."""

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from care.evaluate.decoding.few_images import too_few_images
 from care.evaluate.effects.effect import PerAugmentation, Response
 from care.evaluate.effects.families import ALL
 from care.geometry import POINTS_PER_DIRECTION
-from care.tables import number, text_table
+from care.tables import number, paragraphs, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,19 +97,20 @@ class Measurement:
     def table(self) -> str:
         """The measures by family, mean ± standard deviation over augmentations, as text."""
         rows = [
-            (name, *(str(getattr(response, column)) for column in COLUMNS.values()), self.in_words(name))
+            (name, self.in_words(name), *(str(getattr(response, column)) for column in COLUMNS.values()))
             for name, response in self.families.items()
         ]
         count = len(self.families[ALL].augmentations)
         views = f"views of {self.size} pixels, " if self.size else ""
         about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, {self.directions}"
-        table = text_table(f"{self.model}: {about}", ("family", *COLUMNS, "in words"), rows)
+        table = text_table(f"{self.model}: {about}", ("family", "in words", *COLUMNS), rows)
         return table + self._collapse() + self._caution() + self._decoding()
 
     def _collapse(self) -> str:
         """The measures of collapse in a line below the table."""
         words = (f"{COLLAPSE[name]} {number(value)}" for name, value in self.collapse.items())
-        return f"\n{', '.join(words)} (d = {self.dimension})" if self.collapse else ""
+        line = f"{', '.join(words)} (d = {self.dimension})"
+        return "\n" + paragraphs([line]) if self.collapse else ""
 
     def _decoding(self) -> str:
         """What a pair of embeddings tells of the augmentation between them, as a table."""
@@ -119,7 +121,8 @@ class Measurement:
             for name in next(iter(self.decoding.values()))
         ]
         title = f"R² of each parameter of {self.policy} from (f(x), f(a(x))), of images that were not fitted to"
-        return "\n\n" + text_table(title, ("parameter", *self.decoding), rows)
+        few = too_few_images(title, self.images)
+        return "\n\n" + (paragraphs([few]) if few else text_table(title, ("parameter", *self.decoding), rows))
 
     @property
     def directions(self) -> str:
@@ -141,10 +144,11 @@ class Measurement:
         """What is missing, where there are too few images for a verdict."""
         if self.images_needed is None:
             return ""
-        return (
-            f"\n{self.images:,} images can tell rotations of {self.rank} directions, which hold "
-            f"{100 * (self.share or 0):.0f} % of their variance: {self.images_needed:,} images are enough for all.\n"
+        told = (
+            f"{self.images:,} images can tell rotations of {self.rank} directions, which hold "
+            f"{100 * (self.share or 0):.0f} % of their variance: {self.images_needed:,} images are enough for all."
         )
+        return "\n" + paragraphs([told])
 
     def in_words(self, family: str) -> str:
         """What the response to a family is, or that there are too few images to tell."""

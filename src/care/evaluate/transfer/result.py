@@ -10,7 +10,7 @@ from torch import Tensor
 from care.evaluate.comparison.quantities import Quantity
 from care.evaluate.records import load_record, save_record
 from care.evaluate.transfer.labels import class_weights
-from care.tables import text_table
+from care.tables import paragraphs, text_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -111,7 +111,7 @@ def transfer_table(transfers: Mapping[str, Transfer]) -> str:
         title = f"{data}: {found['classes']} classes, {IN_WORDS[found['customary']]}"
         rows.append([title, *[""] * len(transfers)])
         rows += [[f"  {row}", *(_cell(of_model[row]) for of_model in scores)] for row in scores[0]]
-    note = "\n\n± standard deviation over draws of the labels; in few-shot tasks, 95 % interval"
+    note = "\n\n" + paragraphs(["± standard deviation over draws of the labels; in few-shot tasks, 95 % interval"])
     table = text_table("accuracy of frozen features on other data sets", ["", *transfers], rows)
     return table + note if any("±" in cell for row in rows for cell in row) else table
 

@@ -49,7 +49,7 @@ PANELS = {
     "linear probe (paper)": PROBE,
     "kNN-200": KNN,
     "held-out ratio, color": COLOR_RATIO,
-    "backbone's": BACKBONE_RATIO,
+    "backbone's ratio, color": BACKBONE_RATIO,
     "R² of hue": HUE,
 }
 
