@@ -251,7 +251,7 @@ def test_names_are_kept_as_they_are():
 def test_pictures_beside_folders_are_told_of(tmp_path):
     folder = write_files(tmp_path, 6)
     (folder / "train" / "x.png").write_bytes(encoded(7))
-    with pytest.warns(UserWarning, match=r"beside the folders of classes \(cat, dog\): 1 pictures"):
+    with pytest.warns(UserWarning, match=r"beside the folders of classes \(cat, dog\): 1 picture"):
         assert len(open_pictures(folder, "train", SIDE)) == 6
     for i in range(6):
         (folder / "train" / f"{i}.png").write_bytes(encoded(7))

@@ -14,8 +14,8 @@ from care.models.blocks import _regions, _repeated, compile_blocks
 @pytest.mark.parametrize(
     ("model", "blocks"),
     [
-        ("resnet18", {"BasicBlock": 8, "PerViewBatchNorm2d": 1}),
-        ("resnet14t", {"Bottleneck": 4, "PerViewBatchNorm2d": 3}),  # no two of one shape
+        ("resnet18", {"BasicBlock": 8, "BatchNorm2dPerView": 1}),
+        ("resnet14t", {"Bottleneck": 4, "BatchNorm2dPerView": 3}),  # no two of one shape
         ("vit_tiny_patch16_224", {"Block": 12}),
         ("convnext_atto", {"ConvNeXtBlock": 12}),
     ],

@@ -51,7 +51,7 @@ def test_outputs_that_are_no_vectors(tmp_path, images, function, message):
     ("what", "settings", "message"),
     [
         ("nowhere", {}, "nowhere does not exist; a model is a run folder, timm/NAME"),
-        ("{tmp}", {}, "has the run finished"),
+        ("{tmp}", {}, "is not the folder of a run"),
         ("{tmp}/notes.txt", {}, "notes.txt cannot be read; a model is"),
         ("{tmp}/pickled.pt", {}, "a pickled checkpoint is not read"),
         ("{tmp}/old.pt", {}, "a pickled checkpoint is not read"),

@@ -58,7 +58,7 @@ def test_the_encoder_comes_back_in_one_line(data, tmp_path):
     assert not encoder.training
     assert not any(p.requires_grad for p in encoder.parameters())
     assert torch.equal(encoder(images), care.load(folder / "model.safetensors")(images))
-    with pytest.raises(ValueError, match="has the run finished"):
+    with pytest.raises(ValueError, match="is not the folder of a run"):
         care.load(tmp_path)
 
 

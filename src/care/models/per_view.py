@@ -131,7 +131,7 @@ def split_batchnorm(network: nn.Module, reduce: Reduce | None = None, processes:
 @cache
 def _per_view(kind: type[_BatchNorm]) -> type[BatchNormPerView]:
     """One class for all layers of a kind: a compiler takes blocks with layers of other classes for other blocks."""
-    return type(f"{kind.__name__}BatchNormPerView", (BatchNormPerView, kind), {})
+    return type(f"{kind.__name__}PerView", (BatchNormPerView, kind), {})
 
 
 def checkpoint_activations(network: nn.Module) -> None:
