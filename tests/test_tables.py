@@ -29,3 +29,42 @@ def test_sentences_begin_a_line_each_and_fit_a_terminal():
     assert max(len(line) for line in text.splitlines()) <= 80
     assert " ".join(text.split()) == f"{long.strip()} the next one."
     assert text.splitlines()[-1] == "the next one."
+
+
+@pytest.mark.parametrize("width", [30, 50, 79, 400])
+def test_a_wide_table_is_cut_into_parts_that_repeat_the_first_column(width):
+    header, rows = (
+        ("name", *(f"column {i}" for i in range(9))),
+        [[f"row {r}", *(f"{r}.{i}" for i in range(9))] for r in "ab"],
+    )
+    lines = text_table("t", header, rows, width).splitlines()
+    assert max(map(len, lines)) <= width
+    for name, *cells in rows:
+        found = [line.split()[2:] for line in lines if line.strip().startswith(name)]
+        assert [cell for part in found for cell in part] == cells
+    assert sum(line.strip().startswith("name") for line in lines) == len(found)
+    assert (len(found) == 1) == (width == 400)
+
+
+def test_a_table_is_turned_where_a_column_does_not_fit_or_there_is_one_row():
+    long = text_table("t", ("name", "a", "in words"), [("x", "1", "word " * 10), ("y", "2", "")], 40).splitlines()
+    assert long == [
+        "t",
+        "",
+        "name: x",
+        "  a:        1",
+        "  in words: word word word word word",
+        "    word word word word word",
+        "",
+        "name: y",
+        "  a:        2",
+    ]
+    one = text_table("t", ("", "first", "second"), [("model", "1" * 20, "2" * 20)], 40)
+    assert one.split() == ["t", "model", "first:", "1" * 20, "second:", "2" * 20]
+
+
+def test_the_terminal_says_how_wide_a_table_may_be(monkeypatch):
+    cells = ["model"] + ["1" * 20] * 4
+    for columns, widest in (("200", 100), ("60", 60)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert max(map(len, text_table("t", cells, [cells, cells]).splitlines())) <= widest

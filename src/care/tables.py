@@ -78,15 +78,11 @@ def _drawn(lines: Rows) -> str:
 
 def _block(header: Sequence[str], row: Sequence[str], width: int) -> str:
     """A row of a table that is turned: its name, and a line for every other cell that is not empty."""
+    name = f"{header[0]}: {row[0]}" if header[0] else row[0]
     longest = max(map(cell_len, header[1:]))
-    named = (
-        f"  {name}:{' ' * (longest - cell_len(name))} {cell}"
-        for name, cell in zip(header[1:], row[1:], strict=True)
-        if cell
-    )
-    return "\n".join(
-        [wrapped(f"{header[0]}: {row[0]}" if header[0] else row[0], width), *(wrapped(line, width) for line in named)]
-    )
+    others = ((title + ":", cell) for title, cell in zip(header[1:], row[1:], strict=True) if cell)
+    lines = [f"  {title}{' ' * (longest + 1 - cell_len(title))} {cell}" for title, cell in others]
+    return "\n".join([wrapped(name, width), *(wrapped(line, width, "    ") for line in lines)])
 
 
 def wrapped(line: str, width: int | None = None, indent: str = "  ") -> str:

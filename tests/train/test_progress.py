@@ -57,3 +57,15 @@ def test_a_bar_on_a_terminal():
     assert "samples/s" in shown
     assert "left" in shown
     assert not watcher.bar.live.is_started
+
+
+def test_a_line_too_long_leaves_the_measures_to_a_second_one_and_the_least_of_them_to_the_log():
+    text = io.StringIO()
+    terms = {"loss": 4.0, "info_nce": 3.0, "equivariance": 0.25, "slice": 1.0, "orbit": 1.0, "gradient_norm": 0.5}
+    measured = {"gram_error": 0.1, "gamma": 1.0, "heldout_ratio": 0.9, "displacement": 0.3, "rankme": 7.0, "knn": 0.8}
+    more = {"positive_cosine": 0.9, "negative_cosine": 0.1}
+    Terminal(Console(file=text, force_terminal=False, width=80)).epoch({"epoch": 12, **terms, **measured, **more})
+    assert text.getvalue().splitlines() == [
+        "epoch 12  loss 4.000  info_nce 3.000  equivariance 0.250  slice 1.000",
+        "  knn 0.800  heldout_ratio 0.900  displacement 0.300  rankme 7.000  gamma 1.000",
+    ]
