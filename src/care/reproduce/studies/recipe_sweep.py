@@ -42,7 +42,7 @@ ADAM = {
     "policy": "small_images", "batch_size": 256, "optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6,
     "schedule": "cosine", "warmup_epochs": 2,
 }  # fmt: skip
-MUON = {"optimizer": "muon"}
+MUON, FASTER = {"optimizer": "muon"}, {"learning_rate": 3e-3}
 FOUR = {"views": 4, "batch_size": 128}  # as many views a step as two of 256 samples
 
 
@@ -55,16 +55,17 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
         f"{BASE}, SGD, four views": {**SGD, "views": 4},
         BASE: ADAM,
         f"{BASE}, four views": four,
-        f"{BASE}, Muon": {**ADAM, **MUON},
+        f"{BASE}, Muon, 0.003": {**ADAM, **MUON, **FASTER},
         f"{BASE}, four views, Muon": {**four, **MUON},
-        f"{BASE}, four views, Muon, 0.003": {**four, **MUON, "learning_rate": 3e-3},
-        f"{BASE}, four views, Muon, τ = 0.2": {**four, **MUON, "temperature": 0.2},
+        f"{BASE}, four views, Muon, 0.003": {**four, **MUON, **FASTER},
+        f"{BASE}, four views, Muon, 0.01": {**four, **MUON, "learning_rate": 1e-2},
+        f"{BASE}, four views, Muon, 0.003, τ = 0.2": {**four, **MUON, **FASTER, "temperature": 0.2},
         "CARE, all views compared": {**ADAM, "batch_size": 128, "equivariance": "care", "contrast": "all"},
         "split: hue": hue,
         "split: hue, composed": {**hue, "equivariance_views": "composed"},
-        "split: hue, Muon": {**hue, **MUON},
         "split: hue, from layer3, Muon": {**hue, **MUON, "equivariant_layer": "layer3"},
-        "split: hue, from layer2, Muon": {**hue, **MUON, "equivariant_layer": "layer2"},
+        "split: hue, from layer3, Muon, 0.003": {**hue, **MUON, **FASTER, "equivariant_layer": "layer3"},
+        "split: hue, from layer2, Muon, 0.003": {**hue, **MUON, **FASTER, "equivariant_layer": "layer2"},
     }
 
 

@@ -19,11 +19,11 @@ from care.reproduce.presentation import (
     seen_views,
 )
 from care.reproduce.scales import Scale
-from care.reproduce.studies.recipe_sweep import ADAM, FOUR, MUON
+from care.reproduce.studies.recipe_sweep import ADAM, FASTER, FOUR, MUON
 from care.reproduce.trial import Outcome, Trial
 
 GOAL = 0.9
-VIEWS = (18, 30, 45)  # millions that go through the encoder; SimCLR's two views for 100 epochs are ten
+VIEWS = (15, 20, 30, 40)  # millions that go through the encoder; SimCLR's two views for 100 epochs are ten
 IMAGES = 50_000
 COLUMNS: dict[str, Quantity] = {"tuned probe %": TUNED, "kNN-200 %": KNN}
 
@@ -33,7 +33,7 @@ def trials(scale: Scale) -> list[Trial]:
     measures = dataclasses.replace(scale.measures, probe="none", augmentations=min(2, scale.measures.augmentations))
     found = []
     for millions in VIEWS:
-        recipe = {"views": 4} if scale.instead else {**ADAM, **FOUR, **MUON}
+        recipe = {"views": 4} if scale.instead else {**ADAM, **FOUR, **MUON, **FASTER}
         config = scale.config("cifar10", **recipe)
         epochs = config.epochs if scale.instead else round(millions * 1e6 / (config.views_a_step * IMAGES))
         # Measuring while training would be on the clock.
