@@ -149,7 +149,8 @@ def test_the_command_says_which_stem_and_which_weights(folder, tmp_path):
     command = ["train", "--data", str(folder / "data"), "--size", "32", "--out", str(tmp_path / "run"), *options]
     result = CliRunner().invoke(app, [*command, "--init", str(folder / "run")])
     assert result.exit_code == 0, result.output
-    assert "cifar: a 3×3 convolution of stride 1 and no max-pool leave 4×4 places in the last" in result.output
+    said = " ".join(result.output.split())
+    assert "cifar: a 3×3 convolution of stride 1 and no max-pool leave 4×4 places in the last" in said
     text = (tmp_path / "run" / "config.toml").read_text()
     assert f'init = "{folder / "run"}"' in text
     assert 'model = "test_resnet"\nstem = "cifar"' in text
