@@ -164,16 +164,16 @@ def test_recipes_are_listed():
 @pytest.mark.parametrize("columns", ["40", "80", "200"])
 def test_no_cell_of_the_recipes_is_cut(columns):
     """In a narrow terminal, in which it is turned, in a pipe, which counts as one of 80 columns, and in a wide one."""
-    output = CliRunner().invoke(app, ["recipes"], env={"COLUMNS": columns}).output
+    known, output = recipes(), CliRunner().invoke(app, ["recipes"], env={"COLUMNS": columns}).output
     assert "…" not in output
     rows: dict[str, list[str]] = {}
     for words in (line.split() for line in output.splitlines() if line):
-        if words[0] == "name:" or words[0] in recipes():
+        if words[0] == "name:" or words[0] in known:
             name = words[-1] if words[0] == "name:" else words[0]
             rows.setdefault(name, []).extend(words[1:] if words[0] != "name:" else [])
         elif columns == "40" and rows:
             rows[name].append(words[-1])
-    for name, config in recipes().items():
+    for name, config in known.items():
         weight = config.flat().get("care_weight")
         chosen = [config.method.name, config.equivariance.name, "–" if weight is None else f"{weight:.3g}"]
         assert rows[name][:3] == chosen
