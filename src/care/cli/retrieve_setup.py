@@ -66,11 +66,13 @@ def query_alone(embedder: Embedder, query: str) -> tuple[Embedder, int | None]:
 def number_in(bank: Bank, query: Bank, images: Samples, picture: Samples) -> int | None:
     """The number of the picture among the images, if it is one of them: a query is no neighbor of its own.
 
-    Its embedding is then the nearest, and its pixels are the same but for how a file is decoded.
+    Its embedding is then the nearest, and its pixels are the same but for how a file is decoded. A picture is cut to a
+    square: it is none of images that are not square.
     """
     nearest = int((bank.F @ query.F[0]).argmax())
-    apart = images.take(torch.tensor([nearest])).inputs.cpu().float() - picture.inputs.cpu().float()
-    return nearest if apart.abs().mean() < GRAY_LEVELS_APART else None
+    found, asked = images.take(torch.tensor([nearest])).inputs.cpu(), picture.inputs.cpu()
+    same = found.shape == asked.shape and (found.float() - asked.float()).abs().mean() < GRAY_LEVELS_APART
+    return nearest if same else None
 
 
 def taking(embedder: Embedder, rows: torch.Tensor) -> Embedder:

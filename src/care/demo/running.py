@@ -71,14 +71,14 @@ def _fresh(config: Config, out: Path, data: str, name: str, loaded: tuple[Sample
 
 def _show(job: Job, measures: Settings, words: str, watch: Watch) -> Shown:
     train(job, CallbackProgress(f"training {words}", watch))
-    study = run_setup(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
+    setup = run_setup(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
 
     def measuring(stage: str, done: int, total: int) -> None:
         if stage == "augmentations":  # which takes nearly all of the time
             watch(f"measuring {words}", done, total)
 
-    evaluation = evaluate_model(study, measures, measuring)
+    evaluation = evaluate_model(setup, measures, measuring)
     evaluation.save(job.run.folder / "evaluation")
-    are_clouds = isinstance(study.policy, PointPolicy)
-    drawn = orbits(study.embed, study.test.inputs[:CLOUDS]) if are_clouds else None
+    are_clouds = isinstance(setup.policy, PointPolicy)
+    drawn = orbits(setup.embed, setup.test.inputs[:CLOUDS]) if are_clouds else None
     return Shown(job.config, job.run.log(), evaluation, drawn)

@@ -34,7 +34,7 @@ def _classification(evaluation: Evaluation) -> str:
         top5 = sum(probe["top5"]) / len(probe["top5"])
         top1 = f"{100 * probe['mean']:.2f} ± {100 * probe['std']:.2f} %"
         words = f"{probe_name(evaluation.record)}, {probe['on']}, {len(probe['top1'])} seeds"
-        rows.append((words, top1, f"{100 * top5:.2f} %" if top5 < 1 else ""))  # five classes are all in the top 5
+        rows.append((words, top1, f"{100 * top5:.2f} %"))
     by_output = {"": knn or {}} | {f", {z}": by for z, by in (evaluation.record.get("knn_outputs") or {}).items()}
     neighbors = [(k, output, accuracy) for output, by in by_output.items() for k, accuracy in by.items()]
     rows += [(f"kNN, k = {k}{output}", f"{100 * accuracy:.2f} %", "") for k, output, accuracy in neighbors]
