@@ -49,6 +49,20 @@ def test_kernels_of_a_convolution_are_rows_of_a_matrix(generator):
     assert matrix.detach().square().mean().sqrt() == pytest.approx(0.1 * 0.2, rel=0.3)  # as large as a step of Adam
 
 
+def test_matrices_of_several_shapes_step_together_as_each_by_itself(generator):
+    """Those of one min(r, c) share a tensor: wide, tall, kernels and a short one beside which there are zeros."""
+    shapes = [(4, 12), (4, 40), (30, 4), (4, 3, 2, 2), (4, 4), (7, 9)]
+    together, apart = ([nn.Parameter(torch.zeros(shape)) for shape in shapes] for _ in range(2))
+    for w, v in zip(together, apart, strict=True):
+        w.grad = torch.randn(w.shape, generator=generator)
+        v.grad = w.grad.clone()
+        Muon([v], lr=0.1).step()
+    Muon(together, lr=0.1).step()
+    for w, v in zip(together, apart, strict=True):
+        torch.testing.assert_close(w, v)
+        assert w.abs().min() > 0
+
+
 def test_norms_and_biases_take_the_steps_of_adam(generator):
     torch.manual_seed(0)
     ours, theirs = (nn.BatchNorm1d(5).double() for _ in range(2))

@@ -1,6 +1,6 @@
 """Muon (Jordan et al., 2024): momentum whose matrices are made orthogonal before they are added to the weights."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -46,14 +46,11 @@ class Muon(PerGroup):
         ahead = torch._foreach_add(gradients, momentum, alpha=group["momentum"])
         if group["weight_decay"]:
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
-        by_shape = sorted(zip(weights, ahead, strict=True), key=lambda pair: pair[0].shape)
-        for shape, pairs in groupby(by_shape, key=lambda pair: pair[0].shape):
-            some, directions = zip(*pairs, strict=True)
-            # Matrices of one shape in one product: a network has few shapes and many matrices.
-            found = orthogonal(torch.stack([u.reshape(shape[0], -1) for u in directions]))
-            steps = (OF_ADAM * max(found.shape[1:]) ** 0.5 * group["lr"]) * found
-            for w, change in zip(some, steps, strict=True):
-                w.sub_(change.view(shape))
+        for some, directions in _by_rank(weights, ahead):
+            found = orthogonal(_stacked(directions)) * group["lr"]
+            steps = [_like(u, X) for u, X in zip(directions, found, strict=True)]
+            torch._foreach_mul_(steps, [OF_ADAM * max(_matrix_shape(u)) ** 0.5 for u in directions])
+            torch._foreach_sub_(some, steps)
 
     def _adam_steps(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
         """m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², w ← w − γ m̂/(√v̂ + ε), where β₁ is the momentum."""
@@ -90,5 +87,37 @@ def orthogonal(M: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     X = X.bfloat16() if M.is_cuda else X
     for _ in range(ITERATIONS):
         A = X @ X.mT
-        X = a * X + (b * A + c * A @ A) @ X
+        B = torch.baddbmm(A, A, A, beta=b, alpha=c)
+        X = torch.baddbmm(X, B, X, beta=a)
     return X.to(M.dtype)
+
+
+def _by_rank(weights: list[Tensor], directions: list[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    """Weights and directions, those of one min(r, c) together: a network has few of these and many matrices."""
+    pairs = sorted(zip(weights, directions, strict=True), key=lambda pair: min(_matrix_shape(pair[0])))
+    for _, some in groupby(pairs, key=lambda pair: min(_matrix_shape(pair[0]))):
+        found = list(some)
+        yield [w for w, _ in found], [u for _, u in found]
+
+
+def _stacked(tensors: list[Tensor]) -> Float[Tensor, "n r c"]:
+    """All as wide matrices in one tensor, with columns of zeros, which add nothing to X Xᵀ, beside the shorter ones.
+
+    A ResNet-18 has 13 shapes of matrices, and four tensors like this. Small products cost a GPU their launch.
+    """
+    shapes = [_matrix_shape(u) for u in tensors]
+    stack = tensors[0].new_zeros(len(tensors), min(shapes[0]), max(max(shape) for shape in shapes))
+    torch._foreach_copy_([_like(u, X) for u, X in zip(tensors, stack, strict=True)], tensors)
+    return stack
+
+
+def _like(u: Tensor, X: Float[Tensor, "r c"]) -> Tensor:
+    """The part of X that holds u, in the shape of u."""
+    rows, columns = _matrix_shape(u)
+    part = X[:rows, :columns] if rows <= columns else X[:columns, :rows].mT
+    return part.unflatten(1, u.shape[1:])
+
+
+def _matrix_shape(w: Tensor) -> tuple[int, int]:
+    """(rows, columns) of a weight: its first dimension, and all others."""
+    return len(w), w.numel() // len(w)

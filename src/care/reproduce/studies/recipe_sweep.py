@@ -43,6 +43,8 @@ ADAM = {
     "schedule": "cosine", "warmup_epochs": 2,
 }  # fmt: skip
 MUON, FASTER = {"optimizer": "muon"}, {"learning_rate": 3e-3}
+# A head with no other gradient learns as fast with a small weight: the steps of Adam and Muon do not depend on its size.
+BESIDE = {"equivariant_weight": 3e-3}
 FOUR = {"views": 4, "batch_size": 128}  # as many views a step as two of 256 samples
 
 
@@ -64,8 +66,8 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
         "split: hue": hue,
         "split: hue, composed": {**hue, "equivariance_views": "composed"},
         "split: hue, from layer3, Muon": {**hue, **MUON, "equivariant_layer": "layer3"},
-        "split: hue, from layer3, Muon, 0.003": {**hue, **MUON, **FASTER, "equivariant_layer": "layer3"},
-        "split: hue, from layer2, Muon, 0.003": {**hue, **MUON, **FASTER, "equivariant_layer": "layer2"},
+        "split: hue, from layer3, κ = 0.003, Muon, 0.003": {**hue, **MUON, **FASTER, **BESIDE, "equivariant_layer": "layer3"},
+        "split: hue, from layer2, κ = 0.003, Muon, 0.003": {**hue, **MUON, **FASTER, **BESIDE, "equivariant_layer": "layer2"},
     }
 
 
