@@ -31,7 +31,7 @@ def test_a_long_search_for_pictures_is_said_by_the_first_process(tmp_path, monke
     monkeypatch.setattr(train_setup, "SECONDS_OF_SILENCE", 0.0)
     said = queue.Queue()
     with train_setup.patience(f"{tmp_path}/", said.put):
-        assert said.get(timeout=30) == f"finding the pictures in {tmp_path}/, and how large they are …"
+        assert said.get(timeout=30) == f"finding the pictures in {tmp_path}/ …"
     monkeypatch.setattr(threading.Timer, "start", lambda timer: said.put("nothing should be said"))
     for data, rank in ((f"{tmp_path}/", "1"), ("shapes", "0"), (None, "0")):
         monkeypatch.setenv("RANK", rank)

@@ -22,8 +22,9 @@ import care.data
 from care.data.readers import read_folder
 from care.data.registry import heldout_split, is_streamed, known_splits
 from care.data.samples import SHARDS_AT_ONCE
-from care.data.streamed import indexes, tables, tars
+from care.data.streamed import files, indexes, opening, tables, tars
 from care.data.streamed.encoded import Names
+from care.data.streamed.files import open_files
 from care.data.streamed.opening import open_pictures
 from care.randomness import epoch_order, sharded_order
 
@@ -56,6 +57,33 @@ def test_shards_are_shuffled_together_some_at_a_time():
 def test_files_are_visited_in_the_order_of_a_store(tmp_path):
     samples = open_pictures(write_files(tmp_path, 12), "train", SIDE)
     assert samples.order(1, 2).equal(epoch_order(12, 1, 2))
+
+
+def test_a_folder_is_searched_once_where_it_is_asked_to(tmp_path, monkeypatch):
+    folder, searched = write_files(tmp_path, 12), []
+    monkeypatch.setattr(opening, "open_files", lambda *what: searched.append(what) or open_files(*what))
+    with opening.opened_once():
+        sizes = [open_pictures(folder, "train", side).source for side in (8, 16)]
+    assert sizes == [(8, 8), (16, 16)]
+    assert len(searched) == 1
+    open_pictures(folder)
+    assert len(searched) == 2  # files may have come since
+
+
+def test_names_labels_and_some_sizes_tell_files_from_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "SIZES", 4)  # of 12: the first, the last, and two between them
+    folder = write_files(tmp_path, 12)
+    first, paths = open_files(folder, "train"), [open_files(folder, "train").read(row) for row in range(12)]
+    assert open_files(folder, "train").digest() == first.digest()
+    with paths[5].open("ab") as file:
+        file.write(b"more")
+    assert open_files(folder, "train").digest() == first.digest()
+    with paths[-1].open("ab") as file:
+        file.write(b"more")
+    changed = open_files(folder, "train").digest()
+    assert changed != first.digest()
+    paths[5].rename(paths[5].with_name("renamed.png"))
+    assert open_files(folder, "train").digest() not in (first.digest(), changed)
 
 
 def test_load_finds_splits_and_prefers_a_store(tmp_path, monkeypatch):

@@ -66,11 +66,12 @@ def train(
             raise ValueError("say what to train on: --data shapes, or another of `care data list`")
         from care.cli.train_setup import Counted, configuration, patience, run_folder
         from care.cli.training_summary import beginning
+        from care.data.streamed.opening import opened_once
         from care.train import Saving, Terminal, prepare
         from care.train import train as run_training
         from care.train.loggers import check_loggers, watching
 
-        with patience(chosen.get("data"), partial(typer.echo, err=True)):
+        with patience(chosen.get("data"), partial(typer.echo, err=True)), opened_once():
             settings = configuration(chosen, keep, config, recipe_name, out if resume else None)
             check_loggers(logger or ())
             folder = out or run_folder(settings, recipe_name)

@@ -19,7 +19,7 @@ SECONDS_OF_SILENCE = 3.0
 @contextmanager
 def patience(data: str | None, say: Callable[[str], object]) -> Iterator[None]:
     """Say after some seconds that pictures are being found, once for all processes: a million take a while."""
-    line = f"finding the pictures in {data}, and how large they are …"
+    line = f"finding the pictures in {data} …"
     timer = threading.Timer(SECONDS_OF_SILENCE, say, [line])
     timer.daemon = True
     if data is not None and is_streamed(data) and os.environ.get("RANK", "0") == "0":

@@ -1,5 +1,8 @@
 """From a folder of pictures, in files or in shards, to samples: nothing is decoded, and nothing is prepared."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from care.data.readers.folder import folder_splits
@@ -13,6 +16,17 @@ from care.data.streamed.tars import open_tars
 from care.randomness import shuffled_once
 
 PIXELS = 256  # the side of the squares that pictures are decoded to, as of those in a store
+_OPENED: ContextVar[dict[tuple[Path, str], EncodedPictures] | None] = ContextVar("opened", default=None)
+
+
+@contextmanager
+def opened_once() -> Iterator[None]:
+    """Within it, a folder that is opened again is not searched again: for a million files that takes seconds."""
+    token = _OPENED.set({})
+    try:
+        yield
+    finally:
+        _OPENED.reset(token)
 
 
 def open_pictures(
@@ -28,7 +42,10 @@ def open_pictures(
     They are numbered in a random order, which is always the same. Where in archives they are is kept in `indexes`. With
     the `decoder` "gpu", batches on a GPU are decoded there.
     """
-    encoded = _encoded(path, split, indexes)
+    opened, key = _OPENED.get(), (path.absolute(), split)
+    encoded = _encoded(path, split, indexes) if opened is None or key not in opened else opened[key]
+    if opened is not None:
+        opened[key] = encoded
     order = shuffled_once(len(encoded.labels))
     pictures = StreamedPictures(encoded, pixels or PIXELS, workers, decoder)
     return Samples(pictures, encoded.labels[order], encoded.classes, name=path.name, rows=order)
