@@ -85,9 +85,9 @@ def test_examples_run(code):
 def test_the_quickstart_says_what_is_trained_where_nothing_is_named():
     """For pictures of one's own."""
     default, named = recommended_config("pets"), recommended_config("pets", method="simclr")
-    assert [(c.method.name, c.equivariance.name) for c in (default, named)] == [("simclr", "care"), ("simclr", "none")]
+    assert [(c.method.settings.views, c.optimizer) for c in (default, named)] == [(4, "muon"), (2, "adam")]
     page = (ROOT / "docs" / "quickstart.md").read_text()
-    assert "| nothing, and leave out `--keep hue`: SimCLR with CARE; `--method simclr` for SimCLR alone |" in page
+    assert "| nothing, and leave out `--keep hue`: SimCLR with four views and Muon |" in page
 
 
 def test_the_readme_is_read_in_two_minutes():

@@ -60,6 +60,7 @@ def test_it_is_the_run_that_the_command_line_makes_of_the_same_store(finished, t
 @pytest.mark.usefixtures("undrawn")
 def test_keep_is_that_of_the_command_line(shapes, tmp_path):
     settings = {name: value for name, value in SETTINGS.items() if name not in ("equivariance", "embedding_dim")}
+    settings |= {"schedule": "constant"}  # which may be gone on with for longer
     care.pretrain(shapes.images, out=tmp_path / "run", keep="hue", **settings)
     asked = {name: value for name, value in settings.items() if name != "quiet"}
     data, run = str(tmp_path / "run" / "data"), Run(tmp_path / "run")

@@ -15,11 +15,13 @@ from care.data.heldout import usual_validation
 from care.models import Encoder
 from care.objective import policy_for
 from care.objective.registry import NONE
-from care.train import Config, Run, Terminal, distributed, keeping, load, prepare, recommended_config, train
+from care.train import Config, Run, Terminal, distributed, kept_beside, load, prepare, recommended_config, train
 from care.train.loggers import check_loggers, watching
 from care.train.step_means import LOG_EVERY
 
 SMALLEST_VIEW = 8  # pixels
+# Settings that decide how something is kept.
+DECIDING = ("data", "method", "model", "init", "optimizer", "batch_size", "accumulate", "activation_checkpointing")
 
 
 def pretrain(
@@ -77,16 +79,9 @@ def _config(resumed: Run | None, data: str, chosen: dict[str, Any], usual: dict[
 
 
 def with_kept(what: str, chosen: Mapping[str, Any], resolve: Callable[[dict[str, Any]], Config]) -> dict[str, Any]:
-    """What `keep` sets beside what was chosen. An embedding is the method's: the equivariant part is added to it, and
-    not once more where a run that has one is resumed. `resolve` gives the configuration for what an embedding's size
-    depends on."""
-    chosen = dict(chosen)
-    embedding_dim = chosen.pop("embedding_dim", None)
-    if embedding_dim is None:
-        asked = {name: chosen[name] for name in ("data", "method", "model", "init") if chosen.get(name, NONE) != NONE}
-        there = resolve(asked)
-        embedding_dim = there.embedding_dim - there.equivariant_dim
-    return {**keeping(what, embedding_dim), **chosen}
+    """What was chosen, and what `keep` sets; `resolve` gives the configuration that it would be without."""
+    asked = {name: value for name, value in chosen.items() if name in DECIDING and value != NONE}
+    return kept_beside(what, resolve(asked), chosen)
 
 
 def _store(splits: dict[str, Given], folder: Path, keep: bool, quiet: bool) -> None:

@@ -6,9 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from care.cli import app
-from care.cli.shown_defaults import declared_head, usual_of_data
+from care.cli.shown_defaults import ALONE, KEEP, declared_head, usual_of_data
+from care.cli.train_setup import configuration
 from care.objective.registry import REGISTERED, find
-from care.train import recommended_config
+from care.train import default_config
 from care.train.recipes import DEFAULTS, MOCO
 
 
@@ -39,7 +40,7 @@ def test_no_setting_is_without_its_default(shown):
         ("size", "Side of the views in pixels. Default: the policy's own. [flowers102 128]"),
         ("queue", "[default: 4096; mocov2 on imagenet100 65536]"),
         ("method", "[default: simclr]"),
-        ("equivariance", "[default: care, or none where --method is given]"),
+        ("equivariance", "[default: none; chains without --method care]"),
     ],
 )  # fmt: skip
 def test_values_are_said_with_the_names_of_those_that_have_them(shown, option, words):
@@ -48,10 +49,18 @@ def test_values_are_said_with_the_names_of_those_that_have_them(shown, option, w
 
 @pytest.mark.parametrize("data", DEFAULTS)
 def test_values_of_a_data_set_are_those_that_it_is_trained_with(data):
-    trained, stated = recommended_config(data).flat(), {name: dict(pairs) for name, pairs in usual_of_data().items()}
+    trained, stated = default_config(data).flat(), {name: dict(pairs) for name, pairs in usual_of_data().items()}
     shown = {name: owners[data] for name, owners in stated.items() if data in owners and name in trained}
     assert shown == {name: trained[name] for name in shown}
-    assert len(shown) == {"cifar10": 1, "imagenet100": 11}.get(data, len(shown))  # all but the model and the policy
+    assert len(shown) == {"imagenet100": 9, "shapes": 2}.get(data, len(shown))  # but the model, and what CARE has
+
+
+def test_values_with_data_alone_and_with_keep_are_those_that_are_trained_with():
+    stated = {name: dict(pairs) for name, pairs in usual_of_data().items()}
+    alone = configuration({"data": "shapes"}, None, None, None, None).flat()
+    assert {name: owners[ALONE] for name, owners in stated.items() if ALONE in owners}.items() <= alone.items()
+    kept = configuration({"data": "shapes"}, "hue", None, None, None).flat()
+    assert {name: owners[KEEP] for name, owners in stated.items() if KEEP in owners}.items() <= kept.items()
 
 
 @pytest.mark.parametrize("name", REGISTERED["method"])

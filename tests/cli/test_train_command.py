@@ -49,6 +49,13 @@ def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
     before = (out / "log.jsonl").read_bytes()
     assert "already finished: 1 epoch\n" in run("train", "--resume", "--out", out)
     assert (out / "log.jsonl").read_bytes() == before
+    error = run("train", "--resume", "--out", out, "--epochs", 2, code=2)
+    assert "epochs: 2 instead of 1, on which the cosine schedule depends" in error
+
+
+def test_a_run_at_a_constant_rate_goes_on_for_longer(tmp_path):
+    data, out = small_data(tmp_path / "data"), tmp_path / "run"
+    run("train", "--out", out, "--data", data, "--device", "cpu", *SMALL, "--epochs", 1, "--schedule", "constant")
     assert "already finished" not in run("train", "--resume", "--out", out, "--epochs", 2)
     assert "already finished: 2 epochs\n" in run("train", "--resume", "--out", out)
 
@@ -56,6 +63,7 @@ def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
 def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
     data, out = small_data(tmp_path / "data"), tmp_path / "run"
     train = ["train", "--out", out, "--data", data, "--device", "cpu", *SMALL, "--keep", "hue", "--chunks", 2]
+    train += ["--schedule", "constant"]
     run(*train, "--epochs", 1, "--equivariant-weight", 0.3)
     config = Config.read(out / "config.toml")
     part = config.equivariance.settings
@@ -65,15 +73,19 @@ def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
     assert "already finished" in run(*train, "--epochs", 1, "--equivariant-weight", 0.3, "--resume")
     run("train", "--resume", "--out", out, "--keep", "hue", "--equivariant-weight", 0.3, "--epochs", 2)
     assert Config.read(out / "config.toml").embedding_dim == 8 + 16
-    error = run(*train[:-4], "--keep", "pose", code=2)
+    error = run(*train[:-6], "--keep", "pose", code=2)
     assert "what can be kept is hue, photometric or crop, or several as hue,crop, not pose" in error
 
 
 def test_keep_goes_with_recipes():
-    without, settings = recipe("cifar10-simclr"), keeping("photometric", 128)
+    without, settings = recipe("cifar10-sgd-simclr"), keeping("photometric", 128)
     assert without.replace(**settings).equivariant_dim == 16
-    kept = configuration({"epochs": 3}, "photometric", None, "cifar10-simclr", None)
-    assert kept == without.replace(**settings, epochs=3)
+    of_a_quarter = {"chunks": 8, "equivariance_fraction": 0.25}
+    kept = configuration({"epochs": 10}, "photometric", None, "cifar10-sgd-simclr", None)
+    assert kept == without.replace(**settings, **of_a_quarter, epochs=10)  # SGD would not learn by a small κ
+    kept = configuration({"epochs": 10}, "photometric", None, "cifar10-simclr", None)
+    middle = {"equivariant_layer": "middle", "equivariant_weight": 0.003}
+    assert kept == recipe("cifar10-simclr").replace(**settings, **of_a_quarter, **middle, epochs=10)
 
 
 @pytest.fixture

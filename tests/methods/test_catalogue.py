@@ -11,7 +11,7 @@ from care.cli import load_command
 from care.cli.train_setup import configuration
 from care.data import load
 from care.objective.registry import REGISTERED, find
-from care.train import Config, distributed, recommended_config
+from care.train import Config, distributed
 from care.train.state import build_state
 from care.train.step import Step
 from train.small import small_data
@@ -30,9 +30,9 @@ def test_a_row_for_all_that_is_registered():
 
 
 @pytest.mark.parametrize("name", KIND)
-def test_views_and_weights_are_those_of_the_method(name):
-    _, _, views, _, weight, _ = ROWS[name]
-    assert float(views) == pytest.approx(recommended_config("photos", **{KIND[name]: name}).views_a_step, abs=0.01)
+def test_views_and_weights_are_those_of_the_method(name, photos):
+    _, _, views, _, weight, command = ROWS[name]
+    assert float(views) == pytest.approx(configured(command.replace("photos/", photos)).views_a_step, abs=0.01)
     if weight.strip() != "–":
         option, value = re.fullmatch(r" `--([\w-]+)` ([\d.]+) ", weight).groups()
         assert getattr(find(KIND[name], name).Settings(), option.replace("-", "_")) == float(value)

@@ -70,7 +70,7 @@ def test_the_start_is_what_steps_do_not_account_for(trained):
 
 
 def test_lengths_are_told_in_views():
-    for trial, millions in zip(STUDIES["speedrun"].trials(SCALES["small"]), speedrun.VIEWS, strict=True):
-        views = trial.config.epochs * trial.config.views_a_step * 50_000
+    for trial in STUDIES["speedrun"].trials(SCALES["small"]):
+        views, millions = trial.config.epochs * trial.config.views_a_step * 50_000, int(trial.label.split()[0])
         assert views == pytest.approx(millions * 1e6, rel=0.02)
         assert trial.config.views_a_step == 4

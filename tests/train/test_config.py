@@ -2,7 +2,7 @@ import pytest
 
 from care.losses import mean_weight
 from care.objective import policy_for
-from care.train import Config, default_config, recipe, recipes, recommended_config
+from care.train import Config, default_config, recipe, recipes
 
 
 def test_toml_and_back():
@@ -134,13 +134,3 @@ def test_a_data_set_is_enough():
     assert default_config("some/folder").policy == "mocov2"
     assert recipe("flowers102-care-simclr").size == 128
     assert default_config("chains", equivariance="care").flat()["care_weight"] == 30
-
-
-def test_data_alone_is_trained_with_care_and_what_is_named_as_it_is():
-    config = recommended_config("cifar10")
-    assert (config.method.name, config.equivariance.name, config.model) == ("simclr", "care", "resnet18")
-    assert recommended_config("cifar10", method="simclr").equivariance.name == "none"
-    assert recommended_config("cifar10", equivariance="none").equivariance.name == "none"
-    assert recommended_config("cifar10", model="resnet50").model == "resnet50"
-    assert recommended_config("chains").flat()["care_weight"] == 30
-    assert recommended_config("chains").model == "deepset"

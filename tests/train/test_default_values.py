@@ -86,7 +86,7 @@ def test_a_run_from_before_is_read_as_it_was():
     [
         ("adam", 256, 1e-3),
         ("adamw", 1024, 1e-3),
-        ("muon", 64, 1e-3),
+        ("muon", 64, 3e-3),
         ("sgd", 256, 0.06),
         ("sgd", 1024, 0.24),
         ("lars", 256, 0.3),
@@ -117,6 +117,6 @@ def test_another_optimizer_brings_its_rate_and_momentum():
     assert config.replace(learning_rate=0.02).replace(epochs=3, optimizer="adam").learning_rate == 0.02
     assert config.replace(optimizer="sgd", learning_rate=0.02).learning_rate == 0.02
     muon = config.replace(optimizer="muon")
-    assert (muon.learning_rate, muon.sgd_momentum) == (1e-3, 0.95)
+    assert (muon.learning_rate, muon.sgd_momentum) == (3e-3, 0.95)
     assert muon.replace(optimizer="sgd").sgd_momentum == 0.9
     assert default_config("cifar10", optimizer="muon", sgd_momentum=0.9).sgd_momentum == 0.9

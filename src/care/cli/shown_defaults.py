@@ -10,6 +10,7 @@ from care.cli.static_settings import NotPlain, constant
 
 Owned = tuple[str, Any]  # whose value it is, "" for everybody else's, and the value
 SAID = "Default:"  # in a help text that says it in words
+ALONE, KEEP = "with --data alone", "with --keep"
 
 
 def default_in_words(name: str, text: str, values: Iterable[Owned]) -> str:
@@ -37,7 +38,8 @@ def _written(name: str, value: Any) -> str:
 
 @cache
 def usual_of_data() -> dict[str, list[Owned]]:
-    """What data sets, and folders of pictures, are trained with, by the name of the setting."""
+    """What data sets, and folders of pictures, are trained with, by the name of the setting; and where no method is
+    named, and to keep something."""
     recipes = "care.train.recipes"
     found: dict[str, list[Owned]] = {name: [("", value)] for name, value in constant(recipes, "ANY_FOLDER").items()}
     for data, values in constant(recipes, "DEFAULTS").items():
@@ -48,6 +50,9 @@ def usual_of_data() -> dict[str, list[Owned]]:
     for data, values in constant(recipes, "MOCO").items():
         for name, value in values.items():
             found.setdefault(name, []).append((f"mocov2 on {data}", value))
+    for owner, values in ((ALONE, "FOR_IMAGES"), (KEEP, "BESIDE")):
+        for name, value in constant("care.train.recommended", values).items():
+            found.setdefault(name, []).append((owner, value))
     return found
 
 

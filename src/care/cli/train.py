@@ -35,7 +35,8 @@ def train(
         str | None,
         typer.Option(
             help=f"Keep what the method's loss discards, {KEPT}, or several as hue,crop, in an equivariant part of "
-            f"{EQUIVARIANT_DIM} more coordinates: --equivariance split with the --equivariance-policy for it."
+            f"{EQUIVARIANT_DIM} more coordinates, made from the middle of the backbone: --equivariance split with the "
+            "--equivariance-policy for it."
         ),
     ] = None,
     logger: Annotated[
@@ -49,11 +50,12 @@ def train(
 ) -> None:
     """Pretrain an encoder and leave a run folder: config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.
 
-    With --data alone it trains SimCLR with CARE; --method or --equivariance choose otherwise. Every other setting has
-    the paper's value for the data set. What is given here goes before --recipe and --config.
+    With --data alone it trains what did best for classes: SimCLR with four views and Muon, to which --keep adds a part
+    that keeps the hue, colors or the crop. What --method or --equivariance name is trained as it is, at the paper's
+    values for the data set. What is given here goes before --recipe and --config.
 
-    Examples: [bold]care train --data shapes --equivariance care[/bold],
-    [bold]care train --data shapes --keep hue[/bold], or
+    Examples: [bold]care train --data shapes --keep hue[/bold],
+    [bold]care train --data shapes --equivariance care[/bold], or
     [bold]care train --recipe cifar10-care-simclr --model resnet18 --epochs 100[/bold]
 
     A method of your own: [bold]care train --data shapes --method mine.py:Mine[/bold]

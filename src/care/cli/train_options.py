@@ -20,7 +20,7 @@ CHOICES: dict[Any, str] = {
     "method": "What to train with",
     "equivariance": "What is added so that augmentations act on the embedding",
 }
-USUAL: dict[Any, str] = {"method": "simclr", "equivariance": "care, or none where --method is given"}
+USUAL: dict[Any, str] = {"method": "simclr", "equivariance": "none; chains without --method care"}
 WHAT = "What to train"
 PANELS = {"method": "Methods", "equivariance": "Equivariance"}
 

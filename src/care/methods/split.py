@@ -25,8 +25,8 @@ class SplitSettings(CARESettings):
     equivariant_dim: int = setting(16, "How many coordinates, the last ones, are the equivariant part.", at_least=2)
     equivariant_layer: str | None = setting(
         None,
-        "Make the equivariant part from this layer of the backbone, such as layer3, stages.2 or blocks.6, by a head of "
-        "its own. Default: from the last features.",
+        "Make the equivariant part from this layer of the backbone, such as layer3, stages.2 or blocks.6, or from the "
+        "middle one, by a head of its own. Default: from the last features.",
     )
     equivariant_weight: float = setting(0.1, "κ, the weight of all losses of the equivariant part.", above=0)
     orbit_weight: float = setting(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from care.models.backbones import build_backbone
 from care.models.blocks import compile_blocks
 from care.models.heads import projection_head
-from care.models.layers import layer_index, layer_width, read_layer
+from care.models.layers import MIDDLE, layer_index, layer_names, layer_width, read_layer
 from care.models.per_view import batchnorm_parts
 
 
@@ -58,11 +58,11 @@ class Encoder(nn.Module):
         """A new encoder, with weights from torch's global random state.
 
         With an `equivariant_layer`, the last `equivariant_dim` of the `embedding_dim` numbers are made from its
-        features, by a head of two layers.
+        features, by a head of two layers. The middle of a model whose layers cannot be read is its last features.
         """
         backbone, features = build_backbone(model, source, stem)
         kind = (head_depth, head_batchnorm, head_last_batchnorm)
-        if equivariant_layer is None:
+        if equivariant_layer is None or (equivariant_layer == MIDDLE and not layer_names(backbone)):
             return cls(backbone, projection_head(features, head_width, embedding_dim, *kind), mean, std)
         width = layer_width(backbone, source, layer_index(backbone, equivariant_layer))
         head = projection_head(features, head_width, embedding_dim - equivariant_dim, *kind)

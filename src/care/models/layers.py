@@ -19,9 +19,14 @@ def layer_names(backbone: nn.Module) -> tuple[str, ...]:
     return tuple(part["module"] for part in getattr(info, "info", info))
 
 
+MIDDLE = "middle"  # in place of a name
+
+
 def layer_index(backbone: nn.Module, name: str) -> int:
-    """Which of the layers is called `name`; ValueError says which there are."""
+    """Which of the layers is called `name`, or is in the middle; ValueError says which there are."""
     names = layer_names(backbone)
+    if name == MIDDLE and names:
+        return (len(names) - 1) // 2  # layer2 of a ResNet, blocks.5 of a ViT of twelve
     if name in names:
         return names.index(name)
     kind = type(backbone).__name__

@@ -4,7 +4,8 @@ from care.train.config import Config
 from care.train.job import Saving, prepare
 from care.train.loop import Interrupted, train
 from care.train.progress import CallbackProgress, Progress, Several, Terminal
-from care.train.recipes import default_config, keeping, recipe, recipes, recommended_config
+from care.train.recipes import default_config, keeping, recipe, recipes
+from care.train.recommended import kept_beside, recommended_config
 from care.train.runs import Run, load
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Terminal",
     "default_config",
     "keeping",
+    "kept_beside",
     "load",
     "prepare",
     "recipe",

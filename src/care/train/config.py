@@ -157,7 +157,9 @@ class Config(TrainingSettings):
         method = find("method", self.method.name)
         depends = self.schedule != "constant" or bool(getattr(method, "depends_on_length", False))
         free = FREE_ON_RESUME + (("epochs",) if self.epochs > started.epochs and not depends else ())
-        return self.differences(started.replace(**{name: getattr(self, name) for name in free}))
+        found = self.differences(started.replace(**{name: getattr(self, name) for name in free}))
+        why = f", on which the {self.schedule} schedule depends" if self.schedule != "constant" else ""
+        return [line + why if line.startswith("epochs: ") else line for line in found]
 
 
 def _unknown(name: str, chosen: dict[Any, str], general: set[str]) -> str:

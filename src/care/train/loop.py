@@ -20,6 +20,7 @@ from care.train.job import Job
 from care.train.monitor import WITH_GRADIENT, Monitor, Stopped
 from care.train.progress import Progress
 from care.train.runs import Run, view_source
+from care.train.schedule import rate_of
 from care.train.state import State, build_state
 from care.train.step import Step
 from care.train.writer import Writer
@@ -146,7 +147,8 @@ def _means(state: State, job: Job) -> dict[str, float]:
 
 def _record(job: Job, state: State, monitor: Monitor | None) -> dict[str, Any] | None:
     """The log's line for a finished epoch: the mean terms of the loss, and the measures; None if it was stopped."""
-    rate = float(state.optimizer.param_groups[0]["lr"])
+    # Of the last step; where it was made before the run was resumed, the optimizer has another.
+    rate = rate_of(job.config, state.step - 1, job.steps_per_epoch)
     epoch = {"epoch": state.step // job.steps_per_epoch, "step": state.step}
     record = {**epoch, **_means(state, job), "learning_rate": rate}
     try:

@@ -85,16 +85,6 @@ def fitting_chunks(chunks: int, chosen: dict[str, Any]) -> int:
     return possible[0] if possible else chunks
 
 
-def recommended_config(data: str, **chosen: Any) -> Config:
-    """What did best of what this package offers (RESULTS.md), where nothing else is named: SimCLR with CARE.
-
-    A method or an equivariance that is named is trained as it is, at the paper's values.
-    """
-    ours: dict[str, Any] = {} if {"method", "equivariance"} & chosen.keys() else {"equivariance": "care"}
-    small = DEFAULTS.get(data, {}).get("model") == "resnet50" and chosen.get("init") is None
-    return default_config(data, **{**({"model": "resnet18"} if small else {}), **ours, **chosen})
-
-
 def applicable(values: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
     """Those of `values` that the chosen method and equivariance have, and that every run has."""
     choices = {kind: chosen.get(kind, values.get(kind, default)) for kind, default in DEFAULT_CHOICE.items()}

@@ -3,6 +3,8 @@
 import math
 from typing import Literal, get_args
 
+from care.train.config import Config
+
 Kind = Literal["cosine", "constant", "cooldown"]
 
 COOLDOWN = 0.25  # the part of training over which "cooldown" falls
@@ -35,6 +37,12 @@ def learning_rate(
         case "cooldown":
             return base * min(1.0, (total_steps - step) / (COOLDOWN * total_steps))
     raise ValueError(f"the schedule must be one of {', '.join(get_args(Kind))}, got {kind!r}")
+
+
+def rate_of(config: Config, step: int, steps_per_epoch: int) -> float:
+    """The learning rate of a step of a run, from 0."""
+    total, warmup = (epochs * steps_per_epoch for epochs in (config.epochs, config.warmup_epochs))
+    return learning_rate(step, total, config.learning_rate, warmup, config.schedule)
 
 
 def _check(step: int, total_steps: int) -> None:

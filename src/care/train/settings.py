@@ -50,8 +50,8 @@ class TrainingSettings(ObjectiveSettings):
     # steps of more than this do not fit into a float32
     learning_rate: float = setting(
         1e-3,
-        "The learning rate. Default: 0.001 for adam, adamw and muon, 0.06 · batch / 256 for sgd, 0.3 · batch / 256 for "
-        "lars.",
+        "The learning rate. Default: 0.001 for adam and adamw, 0.003 for muon, 0.06 · batch / 256 for sgd, "
+        "0.3 · batch / 256 for lars.",
         above=0,
         at_most=1e37,
     )

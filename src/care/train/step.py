@@ -16,7 +16,7 @@ from care.train.distributed import Processes
 from care.train.finite import FiniteCheck
 from care.train.graph import CALLS_BEFORE_CAPTURE, CALLS_BEFORE_CAPTURE_TOGETHER, Graph
 from care.train.optimizers import set_learning_rate
-from care.train.schedule import learning_rate
+from care.train.schedule import rate_of
 from care.train.state import State, kept_of, precise, precision
 
 # How often a GPU is asked whether the loss is still finite.
@@ -37,7 +37,7 @@ class Step:
 
     def __init__(self, state: State, config: Config, processes: Processes, steps_per_epoch: int) -> None:
         self.state, self.config, self.processes = state, config, processes
-        self.total_steps, self.warmup_steps = config.epochs * steps_per_epoch, config.warmup_epochs * steps_per_epoch
+        self.steps_per_epoch, self.total_steps = steps_per_epoch, config.epochs * steps_per_epoch
         self.compiled = compiles(config, processes, self.total_steps * config.batch_size)
         if self.compiled:
             keep_what_is_compiled()
@@ -58,8 +58,7 @@ class Step:
         """Train on the micro-batches `inputs`; FloatingPointError if the loss is, or lately was, not finite."""
         state, config = self.state, self.config
         state.objective.train()
-        rate = learning_rate(state.step, self.total_steps, config.learning_rate, self.warmup_steps, config.schedule)
-        set_learning_rate(state.optimizer, rate)
+        set_learning_rate(state.optimizer, rate_of(config, state.step, self.steps_per_epoch))
         torch.manual_seed(derive(config.seed, "network", state.step, self.processes.rank))  # of dropout
         for micro, generator in enumerate(self.generators):
             generator.manual_seed(derive(config.seed, "augment", epoch, state.step, micro))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from care.train.config import Config
 from care.train.progress import Progress, Several
-from care.train.schedule import learning_rate
+from care.train.schedule import rate_of
 
 LOG_EVERY = 50
 
@@ -107,9 +107,7 @@ def _record(before: Reading, now: Reading, epoch: int, steps: int, config: Confi
     """The mean terms of the loss between two readings, the learning rate of the last step, and samples per second."""
     count, done = now.step - before.step, epoch * steps + now.step
     sums = ((name, value.item() - float(before.values.get(name, 0.0))) for name, value in now.values.items())
-    rate = learning_rate(
-        done - 1, config.epochs * steps, config.learning_rate, config.warmup_epochs * steps, config.schedule
-    )
+    rate = rate_of(config, done - 1, steps)
     record = {"epoch": epoch + 1, "step": done, **{name: value / count for name, value in sums}, "learning_rate": rate}
     seconds = now.seconds_since(before)
     if now.clocked > before.clocked and seconds > 0:

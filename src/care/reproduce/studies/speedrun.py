@@ -26,8 +26,8 @@ from care.reproduce.trial import Outcome, Trial
 GOAL = 0.9
 IMAGES = 50_000
 LARGER = {"batch_size": 256, "learning_rate": 5e-3}
-# Millions of views that go through the encoder, of which SimCLR's two views for 100 epochs are ten; and what is not as in
-# the recipe that `recipe-sweep` found best for classes.
+# Millions of views that go through the encoder, of which SimCLR's two views for 100 epochs are ten; and what is not as
+# in the recipe that `recipe-sweep` found best for classes.
 RUNS: dict[str, tuple[int, dict[str, Any]]] = {
     "15 million views": (15, {}),
     "20 million views": (20, {}),

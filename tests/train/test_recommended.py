@@ -1,0 +1,75 @@
+"""What is trained where no method is named, and what `--keep` adds to it."""
+
+import pytest
+import torch
+
+from care.cli.train_setup import configuration
+from care.models import Encoder
+from care.models.layers import layer_names
+from care.train import Config, recommended_config
+
+
+def test_pictures_alone_are_trained_with_four_views_and_muon():
+    config = recommended_config("cifar10")
+    assert (config.method.name, config.equivariance.name, config.model) == ("simclr", "none", "resnet18")
+    assert (config.method.settings.views, config.batch_size) == (4, 128)
+    assert (config.optimizer, config.learning_rate, config.schedule) == ("muon", 0.003, "cosine")
+    assert (config.warmup_epochs, recommended_config("cifar10", epochs=1).warmup_epochs) == (2, 0)
+    assert recommended_config("cifar10", optimizer="adam").learning_rate == 0.001
+    assert recommended_config("cifar10", model="resnet50").model == "resnet50"
+    assert recommended_config("cifar10", batch_size=64).batch_size == 64
+
+
+@pytest.mark.parametrize("named", [{"method": "simclr"}, {"method": "byol"}, {"equivariance": "care"}])
+def test_what_is_named_is_trained_at_the_papers_values(named):
+    config = recommended_config("cifar10", **named)
+    assert (config.optimizer, config.schedule, config.batch_size, config.policy) == ("adam", "constant", 256, "cifar10")
+    assert config.flat().get("views", 2) == 2
+
+
+def test_point_clouds_alone_are_trained_with_care():
+    config = recommended_config("chains")
+    assert (config.equivariance.name, config.optimizer, config.model) == ("care", "adam", "deepset")
+    assert config.flat()["care_weight"] == 30
+    assert recommended_config("chains", equivariance="split", embedding_dim=32).optimizer == "adam"
+
+
+def kept(**chosen):
+    return configuration({"data": "cifar10", **chosen}, "hue", None, None, None).flat()
+
+
+@pytest.mark.parametrize(
+    ("batch", "chunks", "found"),
+    [(128, None, (8, 0.25)), (64, None, (4, 0.25)), (16, None, (1, 0.25)), (8, None, (2, 1.0)), (128, 4, (4, 0.25)),
+     (128, 16, (16, 1.0))],
+)  # fmt: skip
+def test_what_is_kept_is_learned_from_a_quarter_of_the_samples_where_chunks_are_large(batch, chunks, found):
+    chosen = {"batch_size": batch} | ({} if chunks is None else {"chunks": chunks})
+    values = kept(**chosen)
+    assert (values["chunks"], values["equivariance_fraction"]) == found
+    assert round(values["equivariance_fraction"] * batch / values["chunks"]) >= 4
+
+
+def test_what_is_kept_is_from_the_middle_unless_that_would_not_learn_or_is_not_kept():
+    assert (kept()["equivariant_layer"], kept()["equivariant_weight"]) == ("middle", 0.003)
+    for chosen in ({"optimizer": "sgd"}, {"activation_checkpointing": True}):
+        assert (kept(**chosen).get("equivariant_layer"), kept(**chosen)["equivariant_weight"]) == (None, 0.1)
+    assert kept(equivariant_layer="layer3", equivariant_weight=0.1)["equivariant_layer"] == "layer3"
+    assert kept(embedding_dim=64)["embedding_dim"] == 64 + 16
+
+
+@pytest.mark.parametrize(("model", "name"), [("test_resnet", "layer2"), ("test_vit", "blocks.2"), ("deepset", None)])
+def test_the_middle_of_a_network(model, name):
+    source = (24,) if model == "deepset" else (32, 32)
+    if model == "test_vit":
+        source = (160, 160)
+    with torch.device("meta"):
+        encoder = Encoder.build(model, source, 24, 16, equivariant_dim=8, equivariant_layer="middle")
+    assert (encoder.equivariant_head is None) == (name is None)
+    if name is not None:
+        assert layer_names(encoder.backbone)[encoder.layer] == name
+
+
+def test_the_middle_is_written_and_read_back():
+    config = configuration({"data": "shapes"}, "hue", None, None, None)
+    assert Config.from_toml(config.to_toml()) == config
