@@ -39,9 +39,6 @@ encoder = care.pretrain(
     temperature=0.2,
     epochs=8,
     batch_size=64,
-    chunks=8,
-    learning_rate=3e-3,
-    schedule="cosine",
     quiet=True,
 )
 

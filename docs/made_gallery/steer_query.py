@@ -21,12 +21,10 @@ from care.evaluate import Embedder
 from care.evaluate.effects.families import Family
 from care.report import Asked, steered_gallery
 from care.steer import augmentation_of, bank_of, fit_rotation, gather, query_bank
-from care.train import keeping
 
 encoder = care.pretrain(
-    "shapes", out=Path(mkdtemp()) / "run", model="small_resnet", size=24, head_width=256, temperature=0.2, limit=2000,
-    epochs=4, batch_size=128, chunks=4, learning_rate=3e-3, schedule="cosine", warmup_epochs=1, quiet=True,
-    **keeping("hue", 64),
+    "shapes", out=Path(mkdtemp()) / "run", keep="hue", model="small_resnet", size=24, embedding_dim=64, head_width=256,
+    temperature=0.2, limit=2000, epochs=4, batch_size=128, quiet=True,
 )  # fmt: skip
 
 # %%

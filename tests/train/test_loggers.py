@@ -230,7 +230,7 @@ def test_a_logger_that_is_not_there(name, message, monkeypatch):
 
 
 def test_the_command_takes_several(calls, data, tmp_path):
-    options = {"model": "test_resnet", "epochs": 1, "batch-size": 16, "chunks": 4, "size": 32, "device": "cpu"}
+    options = {"model": "test_resnet", "epochs": 1, "batch-size": 16, "size": 32, "device": "cpu"}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     words += ["--logger", "mlflow", "--logger", "tensorboard", "--log-every", "2"]
     out = tmp_path / "run"

@@ -46,7 +46,7 @@ class Muon(PerGroup):
         ahead = torch._foreach_add(gradients, momentum, alpha=group["momentum"])
         if group["weight_decay"]:
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
-        for some, directions in _by_rank(weights, ahead):
+        for some, directions in _by_rank(weights, list(ahead)):
             found = orthogonal(_stacked(directions)) * group["lr"]
             steps = [_like(u, X) for u, X in zip(directions, found, strict=True)]
             torch._foreach_mul_(steps, [OF_ADAM * max(_matrix_shape(u)) ** 0.5 for u in directions])

@@ -1,7 +1,7 @@
 """Not in the paper: the methods that keep what augmentations change, at equal compute, measured alike.
 
-Every method is trained with one recipe until as much has gone through the network as with four views a sample for the
-epochs of the scale: SimCLR, with two, for twice as long.
+Every method is trained with one recipe, in steps of as many views, until as much has gone through the network as with
+SimCLR in 50 epochs.
 """
 
 import dataclasses
@@ -24,16 +24,20 @@ from care.reproduce.presentation import (
     values,
 )
 from care.reproduce.scales import Scale
+from care.reproduce.studies.recipe_sweep import ADAM, FASTER, MUON
 from care.reproduce.studies.split_sweep import COLOR_RATIO, MRR
 from care.reproduce.trial import Outcome, Trial
 from care.train import Config, keeping
 from care.train.recipes import applicable
+from care.train.recommended import BESIDE
 
 BASE, VIEWS = "SimCLR", 4
-# What all methods train with in place of the scale's settings: the recipe that is best for SimCLR on validation images.
-# None is chosen yet: it is the scale's. Its epochs, too, are those of a method with four views; with a policy, it names
-# the measure_policy that all are measured under.
-RECIPE: dict[str, Any] = {}
+# What all methods train with in place of the scale's settings: the best for SimCLR with two views on validation images
+# (`recipe-sweep`), and the policy that all are measured under. The batch and the epochs are those of SimCLR.
+RECIPE: dict[str, Any] = {
+    **ADAM, **MUON, **FASTER, "warmup_epochs": 1, "epochs": 50, "evaluate_every": 100, "measure_policy": "cifar10",
+}  # fmt: skip
+SIMCLR_VIEWS, BATCHES = 2, 32  # batches are a multiple of this
 # The weight of every method that has one, by the name of its setting, and what `peers-weights` chose for it by its
 # rule. None is chosen yet: a method that is not there has its paper's weight, or our default.
 WEIGHTS = {
@@ -50,6 +54,7 @@ WEIGHTS = {
     "CARE, all views compared": "care_weight",
     "CARE, split: hue": "equivariant_weight",
     "CARE, split: photometric": "equivariant_weight",
+    "CARE, split: hue, from the middle": "equivariant_weight",
 }
 CHOSEN: dict[str, float] = {}
 
@@ -75,6 +80,7 @@ COLUMNS: dict[str, Quantity] = {
 def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     """What each label trains with, at the weights of the papers."""
     d, care = scale.config("cifar10").embedding_dim, scale.care("cifar10")
+    quarter = {} if scale.instead else {"chunks": 8, "equivariance_fraction": 0.25}
     peers = {
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
         "LooC": "looc", "STL": "stl", "CASSLE": "cassle",
@@ -91,13 +97,15 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "CARE, all views compared": {**care, "contrast": "all"},
         "CARE, split: hue": keeping("hue", d),
         "CARE, split: photometric": keeping("photometric", d),
+        "CARE, split: hue, from the middle": {**keeping("hue", d), **BESIDE, **quarter},
     }
 
 
 def trials(scale: Scale) -> list[Trial]:
     """Every method with all seeds, at the weights that were chosen."""
     transfer = () if scale.instead else tuple(TRANSFERRED.values())
-    measures = dataclasses.replace(scale.measures, probe="none")  # the tuned probe is in its place
+    # The tuned probe is in the place of the paper's.
+    measures = dataclasses.replace(scale.measures, probe="none", augmentations=min(6, scale.measures.augmentations))
     found = []
     for label, own in settings(scale).items():
         chosen = {**own, **({WEIGHTS[label]: CHOSEN[label]} if label in CHOSEN else {})}
@@ -107,13 +115,15 @@ def trials(scale: Scale) -> list[Trial]:
 
 
 def peer_config(scale: Scale, seed: int, chosen: dict[str, Any], **shared: Any) -> Config:
-    """A method with the recipe, and with as many epochs as make as much go through the network as four views do.
+    """A method with the recipe, in steps of as many views as SimCLR's, until as much has gone through the network.
 
     `shared` goes before the recipe, for all methods alike.
     """
     recipe = {**({} if scale.instead else RECIPE), **shared}
     config = scale.config("cifar10", seed, **{**applicable(recipe, chosen), **chosen})
-    return config.replace(epochs=max(1, round(VIEWS * config.epochs / config.views_a_step)))
+    share = SIMCLR_VIEWS / config.views_a_step
+    batch = max(1, round(share * config.batch_size / BATCHES)) * BATCHES
+    return config.replace(epochs=max(1, round(share * config.epochs)), batch_size=batch)
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:

@@ -17,7 +17,7 @@ from care.reproduce.studies.peers import BASE, HUE_BY_NETWORK, WEIGHTS, peer_con
 from care.reproduce.trial import Outcome, Trial
 
 FACTORS = (1 / 3, 1.0, 3.0)
-# Ten epochs of four views, a tenth of the scale small, whatever the recipe has in mind for longer ones.
+# SimCLR's 50 epochs in ten, whatever the recipe has in mind for longer ones.
 SHORT: dict[str, Any] = {"epochs": 10, "schedule": "cosine", "warmup_epochs": 1, "evaluate_every": 20}
 AUGMENTATIONS = 2  # nothing is chosen by what they tell
 COLUMNS: dict[str, Quantity] = {
