@@ -9,6 +9,8 @@ from care.bench import default_settings
 from care.bench.methods import _slow, along, around, chosen_methods
 from care.cli import app
 from care.objective.registry import REGISTERED
+from care.train import default_config
+from care.train.default_values import HEAD
 
 TINY = ["--device", "cpu", "--model", "small_resnet", "--batch-size", "8", "--size", "16", "--seconds", "0.001"]
 
@@ -33,6 +35,16 @@ def test_views_are_those_that_a_step_costs():
     costs = {"simclr": 2, "care": 4, "essl": 3, "looc": 3, "augself": 2, "mocov2": 1 + 1 / 3, "byol": 2 + 2 / 3}
     for name, cost in costs.items():
         assert settings.config(**chosen_methods((name,))[name]).views_a_step == pytest.approx(cost)
+
+
+def test_a_method_is_timed_with_its_own_head():
+    """VICReg's is three layers of 2,048, which take longer than SimCLR's."""
+    settings = default_settings("cpu", model="resnet18")
+    for name, found in chosen_methods(()).items():
+        trained = default_config("cifar10", model="resnet18", **found)
+        ours = settings.config(**found)
+        assert [getattr(ours, part) for part in HEAD] == [getattr(trained, part) for part in HEAD], name
+    assert settings.config(method="vicreg").head_width == 2048
 
 
 @pytest.mark.parametrize(
