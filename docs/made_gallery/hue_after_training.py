@@ -28,7 +28,7 @@ from care.pretrained import load_pretrained
 from care.train import keeping
 
 settings = {
-    "model": "small_resnet", "size": 24, "head_width": 256, "temperature": 0.2, "limit": 2500, "epochs": 4,
+    "model": "small_resnet", "size": 24, "head_width": 256, "temperature": 0.2, "limit": 2000, "epochs": 4,
     "batch_size": 128, "learning_rate": 3e-3, "schedule": "cosine", "warmup_epochs": 1, "quiet": True,
 }  # fmt: skip
 work = Path(mkdtemp())

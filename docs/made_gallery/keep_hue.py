@@ -20,15 +20,14 @@ from care.evaluate import retrieval_measures
 from care.evaluate.retrieval.hue import mean_hue
 from care.pretrained import load_pretrained
 from care.report import neighbors_figure
-from care.train import keeping
 
 settings = {
-    "model": "small_resnet", "size": 24, "head_width": 256, "temperature": 0.2, "limit": 2500, "epochs": 4,
-    "batch_size": 128, "learning_rate": 3e-3, "schedule": "cosine", "warmup_epochs": 1, "quiet": True,
+    "model": "small_resnet", "size": 24, "embedding_dim": 64, "head_width": 256, "temperature": 0.2, "limit": 2500,
+    "views": 2, "epochs": 4, "batch_size": 128, "quiet": True,
 }  # fmt: skip
 work = Path(mkdtemp())
-care.pretrain("shapes", out=work / "SimCLR", method="simclr", embedding_dim=64, **settings)
-care.pretrain("shapes", out=work / "keep hue", chunks=4, **keeping("hue", 64), **settings)
+care.pretrain("shapes", out=work / "SimCLR", **settings)
+care.pretrain("shapes", out=work / "keep hue", keep="hue", **settings)
 
 # %%
 # The queries are pictures with their hue shifted by a third of the circle. The hue distance of the five neighbors to

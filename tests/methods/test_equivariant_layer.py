@@ -15,6 +15,7 @@ from objective.small import build, drawn, noise
 from train.small import small_config, small_data
 
 LAYER = {"model": "test_resnet", "equivariance": "split", "equivariant_layer": "layer2"}
+APART = {**LAYER, "stop_gradient": True}
 LATER = ("encoder.backbone.layer3", "encoder.backbone.layer4", "encoder.head.")
 
 
@@ -44,6 +45,42 @@ def test_the_methods_loss_trains_all_but_the_head_of_the_equivariant_part():
     }
 
 
+@pytest.mark.parametrize("chosen", [APART, {**APART, "model": "small_resnet", "equivariant_layer": "blocks.0"}])
+def test_with_stop_gradient_its_losses_train_its_head_alone(chosen):
+    objective = build(**chosen)
+    reached = gradients(objective, objective(drawn(objective, noise())), ("equivariance", "slice", "orbit"))
+    assert {name.rpartition(".")[0].rpartition(".")[0] for name in reached} == {"encoder.equivariant_head"}
+
+
+def test_with_stop_gradient_its_part_is_that_of_evaluation_but_for_its_own_batchnorm():
+    objective = build(**APART, head_batchnorm=False)
+    views = [noise(seed=seed) for seed in range(2)]
+    objective.encoder.encode_views(views)  # so that running statistics are not those of the start
+    before = {name: value.clone() for name, value in objective.state_dict().items()}
+    parts = objective.encoder.equivariant_parts(views)
+    torch.testing.assert_close(objective.state_dict(), before, rtol=0, atol=0)
+    objective.eval()
+    torch.testing.assert_close(parts, [objective.encoder(view)[:, 5:] for view in views])
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+@pytest.mark.parametrize(
+    ("method", "layer"), [("simclr", "layer2"), ("simclr", None), ("byol", None), ("mocov2", "act1")]
+)
+def test_with_stop_gradient_a_run_is_bit_for_bit_that_of_its_method_alone(method, layer, optimizer, tmp_path):
+    """Muon steps matrices of one rank together: were the head of the equivariant part among them, others would round
+    otherwise."""
+    alone = {"model": "test_resnet", "method": method, "epochs": 2, "embedding_dim": 8, "optimizer": optimizer}
+    alone |= {"head_width": 512}
+    kept = {"equivariance": "split", "embedding_dim": 24, "equivariant_dim": 16, "stop_gradient": True}
+    data = small_data(tmp_path / "data")
+    for name, chosen in (("alone", alone), ("kept", {**alone, **kept, "equivariant_layer": layer})):
+        train(prepare(small_config(data, **chosen), tmp_path / name))
+    ours, theirs = (care.load(tmp_path / name).state_dict() for name in ("kept", "alone"))
+    assert [name for name, value in theirs.items() if not torch.equal(value, ours[name])] == []
+    assert {name.partition(".")[0] for name in ours.keys() - theirs.keys()} == {"equivariant_head"}
+
+
 def test_views_of_one_pass_are_those_of_separate_passes():
     """BatchNorm of the new head, too, sees each view for itself, and its running statistics follow in order."""
     together, apart = build(**LAYER), build(**LAYER)
@@ -57,6 +94,7 @@ def test_views_of_one_pass_are_those_of_separate_passes():
 def test_activations_cannot_be_checkpointed_around_it(tmp_path):
     with pytest.raises(ValueError, match="activation_checkpointing keeps the activations of an equivariant_layer"):
         small_config("shapes", **LAYER, activation_checkpointing=True)
+    small_config("shapes", **APART, activation_checkpointing=True)
 
 
 def test_a_name_that_is_none_is_refused_before_anything_is_made(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from care.models import Encoder, build_backbone, projection_head
-from care.models.layers import layer_index, layer_names, layer_width, read_layer
+from care.models.layers import layer_index, layer_names, layer_width, read_layer, read_up_to
 from models.zoo import MODELS, REFUSED
 
 
@@ -37,6 +37,7 @@ def test_a_layer_is_what_its_module_gives(model, name, generator):
     found = read_layer(backbone, x, index)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(read_up_to(backbone, x, index), expected[1])
     assert layer_width(backbone, (32, 32), index) == found[1].shape[1]
 
 
@@ -107,3 +108,4 @@ def test_layers_of_every_family(name):
             features, inner = read_layer(backbone, x, index)
             torch.testing.assert_close(features, expected, rtol=1e-4, atol=1e-5)
             assert inner.shape == (2, layer_width(backbone, (96, 96), index))
+            torch.testing.assert_close(read_up_to(backbone, x, index), inner)

@@ -43,6 +43,12 @@ REGISTERED_ONCE = {
     **{name: {"method": name, "equivariance": "care"} for name in METHODS},
     **{name: {"equivariance": name, **narrow(name)} for name in EQUIVARIANCES if name != "care"},
     "split at a layer": {"model": "test_resnet", "equivariance": "split", "equivariant_layer": "layer2"},
+    "split, its head alone": {
+        "model": "test_resnet",
+        "equivariance": "split",
+        "equivariant_layer": "layer2",
+        "stop_gradient": True,
+    },
 }
 
 

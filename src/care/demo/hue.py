@@ -20,8 +20,9 @@ from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.ridge import ridge_predictions
 from care.evaluate.decoding.targets import factor_targets
 from care.evaluate.effects.families import Watch
-from care.evaluate.embedder import BACKBONE, EMBEDDING, Embeddings, frozen
+from care.evaluate.embedder import BACKBONE, EMBEDDING, Embeddings
 from care.evaluate.retrieval.color_jitter import evaluate_retrieval
+from care.frozen import frozen
 from care.pretrained import run_setup
 from care.train import CallbackProgress, Config, train
 from care.train.job import Job

@@ -2,8 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -120,19 +119,6 @@ def device_of(model: object, samples: Samples) -> torch.device:
     """Where a model is; of one without weights, where the samples are."""
     weights = next(model.parameters(), None) if isinstance(model, nn.Module) else None
     return samples.device if weights is None else weights.device
-
-
-@contextmanager
-def frozen(model: object) -> Iterator[None]:
-    """A module in evaluation mode, so that an embedding does not depend on the batch; as it was, afterwards."""
-    modules = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
-    for module in modules:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module in modules:
-            module.training = True
 
 
 def _checked(z: Tensor, name: str) -> Float[Tensor, "n d"]:

@@ -13,12 +13,13 @@ from care.data import Samples
 from care.evaluate.decoding.decode import evaluate_decoding
 from care.evaluate.effects.families import Watch
 from care.evaluate.effects.rotations import evaluate_effects
-from care.evaluate.embedder import EMBEDDING, Embed, Embedder, Policy, frozen
+from care.evaluate.embedder import EMBEDDING, Embed, Embedder, Policy
 from care.evaluate.evaluation import ESTIMATORS, Evaluation
 from care.evaluate.features.classification import Classifiers, ProbeOn, evaluate_classification
 from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol
 from care.evaluate.retrieval.color_jitter import evaluate_retrieval
+from care.frozen import frozen
 from care.geometry import BilinearForm
 
 PROTOCOLS = {"paper": PAPER, "imagenet100": IMAGENET100}

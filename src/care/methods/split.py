@@ -28,6 +28,9 @@ class SplitSettings(CARESettings):
         "Make the equivariant part from this layer of the backbone, such as layer3, stages.2 or blocks.6, or from the "
         "middle one, by a head of its own. Default: from the last features.",
     )
+    stop_gradient: bool = setting(
+        False, "Train the head of the equivariant part alone: the backbone is left to the method, and becomes its own."
+    )
     equivariant_weight: float = setting(0.1, "κ, the weight of all losses of the equivariant part.", above=0)
     orbit_weight: float = setting(
         1.0, "ω, how strongly views of one image are kept apart in the equivariant part.", at_least=0
@@ -39,7 +42,8 @@ class Split(CARE):
 
     Two kinds of r have an L_equi of 0 and are of no use. L_slice keeps r from being one point for each augmentation,
     L_orbit from being one point for each image. With an `equivariant_layer`, r = head_r(mean of that layer's places):
-    its losses train the backbone up to there, and leave what follows to the method.
+    its losses train the backbone up to there, and leave what follows to the method. With `stop_gradient`,
+    r = head_r(sg(features)): the backbone is, bit for bit, the one that the method trains alone.
     """
 
     Settings: ClassVar[type[CARESettings]] = SplitSettings

@@ -6,18 +6,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from care.frozen import frozen
 from care.models.backbones import build_backbone
 from care.models.blocks import compile_blocks
 from care.models.heads import projection_head
-from care.models.layers import MIDDLE, layer_index, layer_names, layer_width, read_layer
-from care.models.per_view import batchnorm_parts
+from care.models.layers import MIDDLE, layer_index, layer_names, layer_width, read_layer, read_up_to
+from care.models.per_view import batchnorm_parts, forward_views
 
 
 class Encoder(nn.Module):
     """x ↦ head(backbone((x − mean) / std)) for images in [0, 1], or point clouds.
 
     The losses, and the paper's measures, live on the output; the features of the backbone are for use downstream.
-    With an `equivariant_head`, x ↦ (head(features), equivariant_head(those of an intermediate `layer`)).
+    With an `equivariant_head`, x ↦ (head(features), equivariant_head(those of an intermediate `layer`, or the last)).
     """
 
     mean: Tensor
@@ -54,20 +55,24 @@ class Encoder(nn.Module):
         stem: str = "auto",
         equivariant_dim: int = 0,
         equivariant_layer: str | None = None,
+        stop_gradient: bool = False,
     ) -> "Encoder":
         """A new encoder, with weights from torch's global random state.
 
         With an `equivariant_layer`, the last `equivariant_dim` of the `embedding_dim` numbers are made from its
         features, by a head of two layers. The middle of a model whose layers cannot be read is its last features.
+        A head of its own for these, too, is made with `stop_gradient`.
         """
         backbone, features = build_backbone(model, source, stem)
         kind = (head_depth, head_batchnorm, head_last_batchnorm)
-        if equivariant_layer is None or (equivariant_layer == MIDDLE and not layer_names(backbone)):
+        layer = None if equivariant_layer == MIDDLE and not layer_names(backbone) else equivariant_layer
+        if layer is None and not stop_gradient:
             return cls(backbone, projection_head(features, head_width, embedding_dim, *kind), mean, std)
-        width = layer_width(backbone, source, layer_index(backbone, equivariant_layer))
+        width = features if layer is None else layer_width(backbone, source, layer_index(backbone, layer))
         head = projection_head(features, head_width, embedding_dim - equivariant_dim, *kind)
-        equivariant_head = projection_head(width, head_width, equivariant_dim, 2, head_batchnorm)
-        return cls(backbone, head, mean, std, layer=equivariant_layer, equivariant_head=equivariant_head)
+        with torch.random.fork_rng(devices=()):  # what is drawn after it, such as a predictor, is as without it
+            equivariant_head = projection_head(width, head_width, equivariant_dim, 2, head_batchnorm)
+        return cls(backbone, head, mean, std, layer=layer, equivariant_head=equivariant_head)
 
     @property
     def feature_dim(self) -> int:
@@ -109,6 +114,17 @@ class Encoder(nn.Module):
         with batchnorm_parts(self, (1,) if joint else sizes):
             features, embeddings = self.encode(torch.cat(list(views)))
         return list(zip(features.split(sizes), embeddings.split(sizes), strict=True))
+
+    def equivariant_parts(
+        self, views: Sequence[Float[Tensor, "_ ..."]], joint: bool = False
+    ) -> list[Float[Tensor, "_ t"]]:
+        """The equivariant part of each view, by a pass that ends at its layer and that the backbone does not notice:
+        it gets no gradient, and is as in evaluation, so its BatchNorm does not follow these views."""
+        x = self._normalized(torch.cat(list(views)))
+        with torch.no_grad(), frozen(self.backbone):
+            read = self.backbone(x) if self.layer is None else read_up_to(self.backbone, x, self.layer)
+        assert self.equivariant_head is not None
+        return forward_views(self.equivariant_head, read.split([len(view) for view in views]), joint)
 
     def features_of_views(
         self, views: Sequence[Float[Tensor, "_ ..."]], joint: bool = False

@@ -65,6 +65,14 @@ def read_layer(
     return backbone.forward_head(last), maps[0].mean(dim=(2, 3))  # type: ignore[operator]
 
 
+def read_up_to(backbone: nn.Module, x: Float[Tensor, "n 3 h w"], index: int) -> Float[Tensor, "n width"]:
+    """The mean over all places, or tokens, of a layer, of a pass that ends there."""
+    only = {"stop_early": True, "intermediates_only": True}
+    maps = backbone.forward_intermediates(x, indices=[index], **only)  # type: ignore[operator]
+    found: Tensor = maps[0].mean(dim=(2, 3))
+    return found
+
+
 def _shapes(last: Tensor | Sequence[Tensor]) -> list[torch.Size]:
     """Of what is handed to the head: a map, tokens, or several of these."""
     return [tensor.shape for tensor in ((last,) if isinstance(last, Tensor) else last)]

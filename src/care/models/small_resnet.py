@@ -29,13 +29,18 @@ class SmallResNet(nn.Module):
         return self.blocks(relu(self.stem(images)))
 
     def forward_intermediates(
-        self, images: Float[Tensor, "n 3 h w"], indices: list[int], stop_early: bool = False
-    ) -> tuple[Tensor, list[Tensor]]:
-        """(the last map, those of some blocks), as models of timm give them; it never stops early."""
+        self,
+        images: Float[Tensor, "n 3 h w"],
+        indices: list[int],
+        stop_early: bool = False,
+        intermediates_only: bool = False,
+    ) -> tuple[Tensor, list[Tensor]] | list[Tensor]:
+        """(the last map, those of some blocks), or these only, as models of timm give them."""
         maps = [relu(self.stem(images))]
-        for block in self.blocks:
+        for block in self.blocks[: max(indices) + 1 if stop_early else None]:
             maps.append(block(maps[-1]))
-        return maps[-1], [maps[1:][i] for i in indices]
+        found = [maps[1:][i] for i in indices]
+        return found if intermediates_only else (maps[-1], found)
 
     def forward_head(self, last: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c"]:
         """The mean over all places."""

@@ -87,6 +87,11 @@ class ObjectiveSettings(Settings):
         return getattr(self.equivariance.settings, "equivariant_layer", None)
 
     @property
+    def stop_gradient(self) -> bool:
+        """Whether the equivariant part of a split embedding leaves the backbone to the method."""
+        return bool(getattr(self.equivariance.settings, "stop_gradient", False))
+
+    @property
     def equivariance_policy(self) -> str:
         """The augmentations of the equivariance, which are the method's unless others were chosen."""
         return getattr(self.equivariance.settings, "equivariance_policy", None) or self.policy
@@ -151,7 +156,7 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
     if equivariance is None:
         return ViewPlan(views, method=tuple(range(len(views))))
     plan = equivariance.plan(settings.equivariance.settings, views, _policy_of_equivariance(settings), batch)
-    return dataclasses.replace(plan, theta=equivariance.uses_theta)
+    return dataclasses.replace(plan, theta=equivariance.uses_theta, stop_gradient=settings.stop_gradient)
 
 
 def _policy_of_equivariance(settings: ObjectiveSettings) -> Policy:
@@ -204,6 +209,7 @@ def build_encoder(settings: ObjectiveSettings, source: tuple[int, ...], **normal
         stem=settings.stem,
         equivariant_dim=settings.equivariant_dim,
         equivariant_layer=settings.equivariant_layer,
+        stop_gradient=settings.stop_gradient,
         **normalization,
     )
 

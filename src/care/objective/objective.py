@@ -42,7 +42,7 @@ class Objective(nn.Module):
         if self.method is not None:
             terms |= self.method.terms(*self._for_method([encoded[i] for i in self.plan.method]))
         if self.equivariance is not None:
-            terms |= self.equivariance.terms(*(self._for_equivariance(encoded[i]) for i in self.plan.equivariance))
+            terms |= self.equivariance.terms(*self._equivariant(encoded))
         return terms
 
     def after_step(self, progress: Tensor) -> None:
@@ -94,11 +94,22 @@ class Objective(nn.Module):
             encoded |= self._pass({i: encoded[i] for i in positions})
         return encoded
 
+    def _equivariant(self, encoded: Mapping[int, EncodedView]) -> list[EncodedView]:
+        """The views of the equivariance, with the equivariant part of the embedding, or all where it is not split."""
+        views = [encoded[i] for i in self.plan.equivariance]
+        if self.plan.stop_gradient:
+            # After the method's pass: within one autocast, weights that were cast without a gradient would be taken.
+            parts = self.encoder.equivariant_parts([view.inputs for view in views], self.joint)
+            return [with_embedding(view, r) for view, r in zip(views, parts, strict=True)]
+        if not self.equivariant_dim or (self.equivariance is not None and self.equivariance.whole):
+            return views
+        return [with_embedding(view, view.z[:, view.z.shape[1] - self.equivariant_dim :]) for view in views]
+
     def _pass(self, views: dict[int, EncodedView]) -> dict[int, EncodedView]:
         """Views by position, with what the backbone makes of them and, where they pass it, the head."""
         inputs, heads = [view.inputs for view in views.values()], [i for i in views if i in self.embedded]
         conditioning = self.equivariance if self.equivariance is not None and self.equivariance.conditions else None
-        if conditioning is None and len(heads) == len(views):
+        if conditioning is None and len(heads) == len(views) and not self.plan.stop_gradient:
             both = zip(views.items(), self.encoder.encode_views(inputs, self.joint), strict=True)
             return {i: replace(view, features=f, embedding=z) for (i, view), (f, z) in both}
         found = zip(views.items(), self.encoder.features_of_views(inputs, self.joint), strict=True)
@@ -115,16 +126,11 @@ class Objective(nn.Module):
     def _for_method(self, views: list[EncodedView]) -> list[EncodedView]:
         """With the invariant part of the embedding, of all processes if the method compares images."""
         embedded = [i for i, view in enumerate(views) if view.embedding is not None]
-        parts = {i: views[i].z[:, : views[i].z.shape[1] - self.equivariant_dim] for i in embedded}
+        rest = 0 if self.plan.stop_gradient else self.equivariant_dim
+        parts = {i: views[i].z[:, : views[i].z.shape[1] - rest] for i in embedded}
         if self.method is not None and self.method.gathered and self.method.gather is not on_one_process:
             parts = gather_together(parts, self.method.gather)
         return [with_embedding(view, parts[i]) if i in parts else view for i, view in enumerate(views)]
-
-    def _for_equivariance(self, view: EncodedView) -> EncodedView:
-        """With the equivariant part of the embedding, or all of it where it is not split."""
-        if not self.equivariant_dim or (self.equivariance is not None and self.equivariance.whole):
-            return view
-        return with_embedding(view, view.z[:, view.z.shape[1] - self.equivariant_dim :])
 
 
 def gather_together(parts: Mapping[int, Tensor], gather: Gather) -> dict[int, Tensor]:
@@ -143,12 +149,17 @@ def gather_together(parts: Mapping[int, Tensor], gather: Gather) -> dict[int, Te
 def positions_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> list[int]:
     """The positions of the views that the encoder sees: the method may leave out some that are for a teacher."""
     encoded = () if method is None else method.encoder_views(settings, len(plan.method))
-    return sorted({*(plan.method[i] for i in encoded), *plan.equivariance})
+    return sorted({*(plan.method[i] for i in encoded), *(() if plan.stop_gradient else plan.equivariance)})
 
 
 def views_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
     """As many whole views of a sample, of the first one's size, cost as much as those that the encoder sees."""
-    return sum(plan.views[i].pixels for i in positions_seen(plan, method, settings)) / plan.views[0].pixels
+    return whole_views(plan, positions_seen(plan, method, settings))
+
+
+def whole_views(plan: ViewPlan, positions: Sequence[int]) -> float:
+    """How many views of a sample, of the first one's size, have as many pixels as those at these positions."""
+    return sum(plan.views[i].pixels for i in positions) / plan.views[0].pixels
 
 
 def teacher_views_count(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> int:
@@ -157,6 +168,7 @@ def teacher_views_count(plan: ViewPlan, method: Method | type[Method] | None, se
 
 
 def views_cost(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
-    """As many views cost as much as a step: those that the encoder sees, and a third of those that a teacher sees,
-    which go forward only, where the backward pass is twice the work."""
-    return views_seen(plan, method, settings) + teacher_views_count(plan, method, settings) / 3
+    """As many views cost as much as a step: those that the encoder sees, and a third of those that a teacher sees, or
+    an equivariance with `stop_gradient`, which go forward only, where the backward pass is twice the work."""
+    forward = whole_views(plan, plan.equivariance) if plan.stop_gradient else 0.0
+    return views_seen(plan, method, settings) + (teacher_views_count(plan, method, settings) + forward) / 3

@@ -1,9 +1,7 @@
 """What is measured after an epoch: does it learn, do augmentations act as rotations, has it collapsed?"""
 
 import math
-import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +13,8 @@ from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples
 from care.evaluate import Embedder, knn_predict
 from care.evaluate.effects.effect import rotation_group
-from care.evaluate.embedder import BACKBONE, EMBEDDING, EUCLIDEAN, Embed, Embeddings, frozen
+from care.evaluate.embedder import BACKBONE, EMBEDDING, EUCLIDEAN, Embed, Embeddings
+from care.frozen import frozen
 from care.models import Encoder
 from care.randomness import generator_for
 
@@ -57,7 +56,7 @@ class Monitor:
     @torch.no_grad()
     def measure(self, encoder: Encoder, device: torch.device) -> dict[str, float | None]:
         """The measures by name; None where there is nothing to measure (no labels, an invariant encoder)."""
-        with frozen(encoder), _as_it_is():
+        with frozen(encoder):
             clean, F, views = self._views(encoder, device)
             knn = self._knn(encoder, clean[BACKBONE], device)
         group = rotation_group(self.form)
@@ -127,12 +126,6 @@ class Monitor:
             return embed(x)
 
         return Embedder(or_stop, samples, self.policy, "", device)
-
-
-def _as_it_is() -> AbstractContextManager[object]:
-    """Inside, what is compiled runs uncompiled: for other batches and other modes it would be compiled again."""
-    has_compiler = "torch._dynamo" in sys.modules  # which takes seconds to load
-    return torch.compiler.set_stance("force_eager") if has_compiler else nullcontext()
 
 
 def _number(value: Tensor | None) -> float | None:

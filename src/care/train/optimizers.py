@@ -1,6 +1,6 @@
 """Optimizers by name, LARS and Muon among them, with a learning rate that can live on the GPU."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -20,18 +20,21 @@ def build_optimizer(
     weight_decay: float,
     sgd_momentum: float = 0.9,
     norm_bias_decay: bool = True,
+    apart: nn.Module | None = None,
 ) -> Optimizer:
     """The optimizer called `name` for the parameters, of a module or named, that want a gradient.
 
     `sgd_momentum` is that of "sgd", "lars" and "muon"; "adam" and "adamw" have torch's β₁ = 0.9 and β₂ = 0.999. Without
     `norm_bias_decay`, parameters of one dimension have no weight decay; LARS frees them from adaptation, too, always,
-    and Muon gives them the steps of Adam.
+    and Muon gives them the steps of Adam. The parameters of what is `apart` are in groups of their own: how the steps
+    of all others are rounded does not depend on whether it is there.
 
     A learning rate given as a tensor stays that tensor: a captured CUDA graph follows `set_learning_rate`.
     """
     _check(learning_rate, weight_decay, sgd_momentum)
     named = _trainable(parameters)
-    groups = _groups(named, weight_decay, exclude=name in ("lars", "muon") or not norm_bias_decay)
+    own = set() if apart is None else {id(parameter) for parameter in apart.parameters()}
+    groups = _groups(named, weight_decay, name in ("lars", "muon") or not norm_bias_decay, own)
     # None, unlike False, lets torch choose the next best form.
     fused = all(parameter.is_cuda for _, parameter in named) or None
     captured = isinstance(learning_rate, Tensor) and learning_rate.is_cuda
@@ -115,11 +118,14 @@ def _trainable(parameters: nn.Module | Iterable[tuple[str, nn.Parameter]]) -> li
     return list(once.values())
 
 
-def _groups(named: list[tuple[str, nn.Parameter]], weight_decay: float, exclude: bool) -> list[dict[str, Any]]:
-    """One group, or two if parameters of one dimension are excluded; `adapt` is of use to LARS and Muon only."""
-    groups: dict[bool, dict[str, Any]] = {}
+def _groups(
+    named: list[tuple[str, nn.Parameter]], weight_decay: float, exclude: bool, apart: Container[int]
+) -> list[dict[str, Any]]:
+    """One group, or two if parameters of one dimension are excluded, and as many of parameters that are `apart`, by id;
+    `adapt` is of use to LARS and Muon only."""
+    groups: dict[tuple[bool, bool], dict[str, Any]] = {}
     for name, parameter in named:
         excluded = exclude and parameter.ndim <= 1
         settings = {"params": [], "weight_decay": 0.0 if excluded else weight_decay, "adapt": not excluded}
-        groups.setdefault(excluded, settings)["params"].append((name, parameter))
-    return [groups[excluded] for excluded in sorted(groups)]
+        groups.setdefault((id(parameter) in apart, excluded), settings)["params"].append((name, parameter))
+    return [groups[kind] for kind in sorted(groups)]

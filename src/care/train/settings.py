@@ -115,8 +115,8 @@ class TrainingSettings(ObjectiveSettings):
             "activation_checkpointing cannot be compiled: leave out --compile",
         )
         require(
-            not (self.activation_checkpointing and self.equivariant_layer),
-            "activation_checkpointing keeps the activations of an equivariant_layer: leave out one of them",
+            not (self.activation_checkpointing and self.equivariant_layer) or self.stop_gradient,
+            "activation_checkpointing keeps the activations of an equivariant_layer: leave out one, or stop_gradient",
         )
         if self.measure_policy is not None:
             policy_for(self.measure_policy)  # says whether there is one

@@ -136,7 +136,13 @@ def build_state(config: Config, samples: Samples, processes: Processes, begins: 
     on_gpu = processes.device.type == "cuda"
     rate = torch.tensor(config.learning_rate, device=processes.device) if on_gpu else config.learning_rate
     optimizer = build_optimizer(
-        objective, config.optimizer, rate, config.weight_decay, config.sgd_momentum, config.norm_bias_decay
+        objective,
+        config.optimizer,
+        rate,
+        config.weight_decay,
+        config.sgd_momentum,
+        config.norm_bias_decay,
+        apart=encoder.equivariant_head if config.stop_gradient else None,
     )
     scaler = torch.amp.GradScaler(processes.device.type, enabled=precision(config, processes) == torch.float16)
     ema = copy.deepcopy(kept_of(objective)).requires_grad_(False) if config.ema else None

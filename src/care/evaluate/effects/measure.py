@@ -14,7 +14,8 @@ from care.evaluate.decoding.decode import RECORDED, evaluate_decoding
 from care.evaluate.effects.effect import Response
 from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families
 from care.evaluate.effects.measurement import Measurement
-from care.evaluate.embedder import EUCLIDEAN, Embedder, Embeddings, Policy, device_of, frozen
+from care.evaluate.embedder import EUCLIDEAN, Embedder, Embeddings, Policy, device_of
+from care.frozen import frozen
 from care.geometry import BilinearForm, Euclidean, Source, Symplectic, symplectic_strength
 
 

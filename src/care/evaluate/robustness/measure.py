@@ -13,11 +13,12 @@ from torch import Tensor
 
 from care.augment import ImagePolicy, policy_named
 from care.evaluate.effects.families import Watch
-from care.evaluate.embedder import device_of, frozen
+from care.evaluate.embedder import device_of
 from care.evaluate.robustness.corruptions import CORRUPTIONS, corrupted, noisy
 from care.evaluate.transfer.classifier import fit_classifier
 from care.evaluate.transfer.downstream import Downstream, load_downstream
 from care.evaluate.transfer.embedded import Model, embed_downstream, observed
+from care.frozen import frozen
 from care.tables import text_table
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from care.augment import policy_named
 from care.evaluate.effects.families import Watch
-from care.evaluate.embedder import Policy, device_of, frozen
+from care.evaluate.embedder import Policy, device_of
 from care.evaluate.features.tuned_logistic import PENALTIES
 from care.evaluate.transfer.classifier import fit_classifier
 from care.evaluate.transfer.downstream import Downstream, check_names, load_downstream
@@ -21,6 +21,7 @@ from care.evaluate.transfer.embedded import VALIDATION, Embedded, Model, embed_d
 from care.evaluate.transfer.few_shot import QUERIES, SHOTS, TASKS, WAYS, few_shot, too_few_images
 from care.evaluate.transfer.labels import accuracies, stratified
 from care.evaluate.transfer.result import Transfer
+from care.frozen import frozen
 
 SHARES = {"1 %": 0.01, "10 %": 0.1}
 SEEDS = (0, 1, 2)

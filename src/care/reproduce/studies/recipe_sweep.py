@@ -52,7 +52,8 @@ FOUR = {"views": 4, "batch_size": 128}  # as many views a step as two of 256 sam
 def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
     """What each label trains with."""
     hue = {**ADAM, **FOUR, **keeping("hue", embedding_dim), "chunks": 4, "equivariance_fraction": 0.25}
-    four, beside = {**ADAM, **FOUR}, {**hue, **MUON, **FASTER, **BESIDE}
+    four, faster = {**ADAM, **FOUR}, {**hue, **MUON, **FASTER}
+    apart = {**faster, "chunks": 8, "equivariance_fraction": 1.0, "stop_gradient": True}  # views that cost little
     return {
         f"{BASE}, SGD": SGD,
         f"{BASE}, SGD, four views": {**SGD, "views": 4},
@@ -67,8 +68,10 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
         "split: hue": hue,
         "split: hue, composed": {**hue, "equivariance_views": "composed"},
         "split: hue, from layer3, Muon": {**hue, **MUON, "equivariant_layer": "layer3"},
-        "split: hue, from layer3, κ = 0.003, Muon, 0.003": {**beside, "equivariant_layer": "layer3"},
-        "split: hue, from layer2, κ = 0.003, Muon, 0.003": {**beside, "equivariant_layer": "layer2"},
+        "split: hue, from layer2, κ = 0.003, Muon, 0.003": {**faster, **BESIDE, "equivariant_layer": "layer2"},
+        "split: hue, from layer3, stop-gradient, Muon, 0.003": {**apart, "equivariant_layer": "layer3"},
+        "split: hue, from layer2, stop-gradient, Muon, 0.003": {**apart, "equivariant_layer": "layer2"},
+        "split: hue, from layer1, stop-gradient, Muon, 0.003": {**apart, "equivariant_layer": "layer1"},
     }
 
 
