@@ -94,7 +94,11 @@ def test_views_of_one_pass_are_those_of_separate_passes():
 def test_activations_cannot_be_checkpointed_around_it(tmp_path):
     with pytest.raises(ValueError, match="activation_checkpointing keeps the activations of an equivariant_layer"):
         small_config("shapes", **LAYER, activation_checkpointing=True)
-    small_config("shapes", **APART, activation_checkpointing=True)
+    config = small_config(small_data(tmp_path / "data"), **APART, activation_checkpointing=True, epochs=1)
+    train(prepare(config, tmp_path / "checkpointed"))
+    train(prepare(config.replace(activation_checkpointing=False), tmp_path / "kept"))
+    found = [care.load(tmp_path / name).state_dict() for name in ("checkpointed", "kept")]
+    torch.testing.assert_close(*found)
 
 
 def test_a_name_that_is_none_is_refused_before_anything_is_made(tmp_path):

@@ -54,6 +54,10 @@ def test_what_is_kept_is_from_the_middle_unless_that_would_not_learn_or_is_not_k
     assert (kept()["equivariant_layer"], kept()["equivariant_weight"]) == ("middle", 0.003)
     for chosen in ({"optimizer": "sgd"}, {"activation_checkpointing": True}):
         assert (kept(**chosen).get("equivariant_layer"), kept(**chosen)["equivariant_weight"]) == (None, 0.1)
+    for chosen in ({}, {"optimizer": "sgd"}, {"activation_checkpointing": True}):
+        values = kept(stop_gradient=True, **chosen)
+        assert (values["equivariant_layer"], values["equivariant_weight"]) == ("middle", 0.1)
+        assert (values["chunks"], values["equivariance_fraction"]) == (8, 1)
     assert kept(equivariant_layer="layer3", equivariant_weight=0.1)["equivariant_layer"] == "layer3"
     assert kept(embedding_dim=64)["embedding_dim"] == 64 + 16
 
@@ -63,9 +67,12 @@ def test_the_middle_of_a_network(model, name):
     source = (24,) if model == "deepset" else (32, 32)
     if model == "test_vit":
         source = (160, 160)
+    sizes = {"embedding_dim": 24, "head_width": 16, "equivariant_dim": 8, "equivariant_layer": "middle"}
     with torch.device("meta"):
-        encoder = Encoder.build(model, source, 24, 16, equivariant_dim=8, equivariant_layer="middle")
+        encoder = Encoder.build(model, source, **sizes)
+        apart = Encoder.build(model, source, **sizes, stop_gradient=True)
     assert (encoder.equivariant_head is None) == (name is None)
+    assert (apart.equivariant_head is not None, apart.layer) == (True, encoder.layer)
     if name is not None:
         assert layer_names(encoder.backbone)[encoder.layer] == name
 

@@ -55,14 +55,20 @@ def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str
     The embedding is the method's, to which coordinates are added; not once more, where a run that has them is resumed.
     """
     kept = keeping(what, chosen.get("embedding_dim", there.embedding_dim - there.equivariant_dim))
-    beside = {} if there.equivariant_dim else _beside(there, chosen.get("chunks"))
+    beside = {} if there.equivariant_dim else _beside(there, chosen.get("chunks"), chosen.get("stop_gradient", False))
     return {**beside, **kept, **chosen, "embedding_dim": kept["embedding_dim"]}
 
 
-def _beside(there: Config, chunks: int | None) -> dict[str, Any]:
-    """From the middle where it can be, and of a quarter of the samples where that leaves four images of a chunk."""
-    batch, least = there.batch_size // there.accumulate, round(KEPT_OF_A_CHUNK / FRACTION)
-    middle = there.optimizer in SCALE_FREE and not there.activation_checkpointing
+def _beside(there: Config, chunks: int | None, stop_gradient: bool) -> dict[str, Any]:
+    """From the middle where it can be, and of a quarter of the samples where that leaves four images of a chunk.
+
+    With `stop_gradient` it can always be from there, without a κ, and all samples cost little.
+    """
+    fraction = 1.0 if stop_gradient else FRACTION
+    batch, least = there.batch_size // there.accumulate, round(KEPT_OF_A_CHUNK / fraction)
     possible = [c for c in (chunks or MOST_CHUNKS, 4, 2, 1) if batch % (least * c) == 0 and chunks in (None, c)]
-    fewer = {"chunks": possible[0], "equivariance_fraction": FRACTION} if possible else {}
+    fewer = {"chunks": possible[0], "equivariance_fraction": fraction} if possible else {}
+    if stop_gradient:
+        return {"equivariant_layer": BESIDE["equivariant_layer"], **fewer}
+    middle = there.optimizer in SCALE_FREE and not there.activation_checkpointing
     return {**(BESIDE if middle else {}), **fewer}

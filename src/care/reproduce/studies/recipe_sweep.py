@@ -25,6 +25,7 @@ from care.reproduce.studies.lambda_sweep import PER_CLASS
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 from care.train.recipes import SMALL_IMAGES
+from care.train.recommended import BESIDE
 
 BASE, COMPUTE = "SimCLR", 200  # views of a sample, over all epochs
 AT_LAYER: Quantity = ("intermediate", HUE[1])  # of the layer that the equivariant part is made from
@@ -43,9 +44,6 @@ ADAM = {
     "schedule": "cosine", "warmup_epochs": 2,
 }  # fmt: skip
 MUON, FASTER = {"optimizer": "muon"}, {"learning_rate": 3e-3}
-# A small κ leaves the backbone to the method's loss. The head of the equivariant part learns as fast with it: the steps
-# of Adam and Muon do not depend on the size of the gradient.
-BESIDE = {"equivariant_weight": 3e-3}
 FOUR = {"views": 4, "batch_size": 128}  # as many views a step as two of 256 samples
 
 
