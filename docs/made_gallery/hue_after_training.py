@@ -36,7 +36,7 @@ torch.manual_seed(0)
 encoders = {
     "random weights": Encoder.build("small_resnet", (24, 24), embedding_dim=64, head_width=256).eval(),
     "SimCLR": care.pretrain("shapes", out=work / "simclr", method="simclr", embedding_dim=64, **settings),
-    "SimCLR, keep hue": care.pretrain("shapes", out=work / "keep", chunks=4, **keeping("hue", 64), **settings),
+    "SimCLR, split: hue": care.pretrain("shapes", out=work / "keep", chunks=4, **keeping("hue", 64), **settings),
 }
 if named := os.environ.get("CARE_MODEL"):
     encoders[named.partition("@")[0]] = load_pretrained(named).encoder
@@ -62,7 +62,8 @@ def decoded(encoder: Encoder, pixels: int) -> tuple[Tensor, float]:
 
 # %%
 # On the diagonal, the hue is decoded. SimCLR, whose views differ in color, has less of it than random weights: it is
-# trained to forget it, and has begun to. With ``--keep hue`` training adds to it.
+# trained to forget it, and has begun to. An equivariant part for hue shifts that is made from these features adds to
+# it; ``--keep hue`` makes that part from an earlier layer, and leaves the features to SimCLR.
 
 figure = Figure(figsize=(3 * len(encoders), 3.3), layout="constrained")
 for place, (name, encoder) in enumerate(encoders.items(), start=1):

@@ -58,6 +58,8 @@ def test_the_fastest_that_reaches_the_goal_counts(trained):
         "kNN, k = 200: 90.00 % in 8.3 minutes (45 million views, a GPU).",
     )
     assert [row[1] for row in presented.rows] == ["4.17", "6.10", "8.33", "11.67"]
+    (ax,) = presented.figures["speedrun"].axes
+    assert {text.get_text() for text in ax.texts} >= {"20 million views: kNN", "60 million views: tuned probe"}
 
 
 def test_the_start_is_what_steps_do_not_account_for(trained):
