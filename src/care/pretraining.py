@@ -21,7 +21,7 @@ from care.train.step_means import LOG_EVERY
 
 SMALLEST_VIEW = 8  # pixels
 # Settings that decide how something is kept.
-DECIDING = ("data", "method", "model", "init", "optimizer", "batch_size", "accumulate", "activation_checkpointing")
+DECIDING = ("data", "method", "model", "init", "batch_size", "accumulate")
 
 
 def pretrain(

@@ -40,25 +40,22 @@ def kept(**chosen):
 
 @pytest.mark.parametrize(
     ("batch", "chunks", "found"),
-    [(128, None, (8, 0.25)), (64, None, (4, 0.25)), (16, None, (1, 0.25)), (8, None, (2, 1.0)), (128, 4, (4, 0.25)),
-     (128, 16, (16, 1.0))],
-)  # fmt: skip
-def test_what_is_kept_is_learned_from_a_quarter_of_the_samples_where_chunks_are_large(batch, chunks, found):
-    chosen = {"batch_size": batch} | ({} if chunks is None else {"chunks": chunks})
+    [(128, None, 8), (64, None, 8), (16, None, 4), (8, None, 2), (30, None, 6), (128, 16, 16)],
+)
+def test_what_is_kept_is_learned_from_all_samples_in_chunks_that_fit_the_batch(batch, chunks, found):
+    values = kept(batch_size=batch, **({} if chunks is None else {"chunks": chunks}))
+    assert (values["chunks"], values["equivariance_fraction"]) == (found, 1)
+
+
+@pytest.mark.parametrize("chosen", [{}, {"optimizer": "sgd"}, {"activation_checkpointing": True}, {"method": "byol"}])
+def test_what_is_kept_is_from_the_middle_which_is_left_to_the_method(chosen):
     values = kept(**chosen)
-    assert (values["chunks"], values["equivariance_fraction"]) == found
-    assert round(values["equivariance_fraction"] * batch / values["chunks"]) >= 4
+    assert (values["equivariant_layer"], values["stop_gradient"], values["equivariant_weight"]) == ("middle", True, 0.1)
 
 
-def test_what_is_kept_is_from_the_middle_unless_that_would_not_learn_or_is_not_kept():
-    assert (kept()["equivariant_layer"], kept()["equivariant_weight"]) == ("middle", 0.003)
-    for chosen in ({"optimizer": "sgd"}, {"activation_checkpointing": True}):
-        assert (kept(**chosen).get("equivariant_layer"), kept(**chosen)["equivariant_weight"]) == (None, 0.1)
-    for chosen in ({}, {"optimizer": "sgd"}, {"activation_checkpointing": True}):
-        values = kept(stop_gradient=True, **chosen)
-        assert (values["equivariant_layer"], values["equivariant_weight"]) == ("middle", 0.1)
-        assert (values["chunks"], values["equivariance_fraction"]) == (8, 1)
-    assert kept(equivariant_layer="layer3", equivariant_weight=0.1)["equivariant_layer"] == "layer3"
+def test_what_is_kept_can_train_the_backbone_and_be_from_elsewhere():
+    assert kept(stop_gradient=False).get("equivariant_layer") is None
+    assert kept(equivariant_layer="layer3")["equivariant_layer"] == "layer3"
     assert kept(embedding_dim=64)["embedding_dim"] == 64 + 16
 
 

@@ -29,7 +29,7 @@ from care.reproduce.studies.split_sweep import COLOR_RATIO, MRR
 from care.reproduce.trial import Outcome, Trial
 from care.train import Config, keeping
 from care.train.recipes import applicable
-from care.train.recommended import BESIDE
+from care.train.recommended import BESIDE, CHUNKS
 
 BASE, VIEWS = "SimCLR", 4
 # What all methods train with in place of the scale's settings: the best for SimCLR with two views on validation images
@@ -80,7 +80,7 @@ COLUMNS: dict[str, Quantity] = {
 def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     """What each label trains with, at the weights of the papers."""
     d, care = scale.config("cifar10").embedding_dim, scale.care("cifar10")
-    quarter = {} if scale.instead else {"chunks": 8, "equivariance_fraction": 0.25}
+    beside = {**BESIDE, **({} if scale.instead else {"chunks": CHUNKS})}
     peers = {
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
         "LooC": "looc", "STL": "stl", "CASSLE": "cassle",
@@ -97,7 +97,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "CARE, all views compared": {**care, "contrast": "all"},
         "CARE, split: hue": keeping("hue", d),
         "CARE, split: photometric": keeping("photometric", d),
-        "CARE, split: hue, from the middle": {**keeping("hue", d), **BESIDE, **quarter},
+        "CARE, split: hue, from the middle": {**keeping("hue", d), **beside},
     }
 
 

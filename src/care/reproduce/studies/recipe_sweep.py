@@ -1,5 +1,5 @@
-"""Not in the paper: which recipe, how many views, and how the hue is kept at the least cost, chosen on images cut from
-the training split. All put as many views through the encoder as SimCLR does in 100 epochs."""
+"""Not in the paper: which recipe, how many views, and how hue and colors are kept at the least cost, chosen on
+images cut from the training split. All put as many views through the encoder as SimCLR does in 100 epochs."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -25,7 +25,6 @@ from care.reproduce.studies.lambda_sweep import PER_CLASS
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 from care.train.recipes import SMALL_IMAGES
-from care.train.recommended import BESIDE
 
 BASE, COMPUTE = "SimCLR", 200  # views of a sample, over all epochs
 AT_LAYER: Quantity = ("intermediate", HUE[1])  # of the layer that the equivariant part is made from
@@ -34,6 +33,8 @@ COLUMNS: dict[str, Quantity] = {
     "kNN-200 %": KNN,
     "held-out ratio, hue": (ACTED_ON, "held-out ratio, hue"),
     "composition error, hue": (ACTED_ON, "composition error, hue"),
+    "held-out ratio, color": (ACTED_ON, "held-out ratio, color"),
+    "composition error, color": (ACTED_ON, "composition error, color"),
     "R² of hue": HUE,
     "R² of hue, its layer": AT_LAYER,
     "hue distance": HUE_DISTANCE,
@@ -51,6 +52,7 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
     """What each label trains with."""
     hue = {**ADAM, **FOUR, **keeping("hue", embedding_dim), "chunks": 4, "equivariance_fraction": 0.25}
     four, faster = {**ADAM, **FOUR}, {**hue, **MUON, **FASTER}
+    small = {"equivariant_weight": 3e-3}
     apart = {**faster, "chunks": 8, "equivariance_fraction": 1.0, "stop_gradient": True}  # views that cost little
     return {
         f"{BASE}, SGD": SGD,
@@ -66,10 +68,15 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
         "split: hue": hue,
         "split: hue, composed": {**hue, "equivariance_views": "composed"},
         "split: hue, from layer3, Muon": {**hue, **MUON, "equivariant_layer": "layer3"},
-        "split: hue, from layer2, κ = 0.003, Muon, 0.003": {**faster, **BESIDE, "equivariant_layer": "layer2"},
+        "split: hue, from layer2, κ = 0.003, Muon, 0.003": {**faster, **small, "equivariant_layer": "layer2"},
         "split: hue, from layer3, stop-gradient, Muon, 0.003": {**apart, "equivariant_layer": "layer3"},
         "split: hue, from layer2, stop-gradient, Muon, 0.003": {**apart, "equivariant_layer": "layer2"},
         "split: hue, from layer1, stop-gradient, Muon, 0.003": {**apart, "equivariant_layer": "layer1"},
+        "split: photometric, from layer2, stop-gradient, Muon, 0.003": {
+            **apart,
+            **keeping("photometric", embedding_dim),
+            "equivariant_layer": "layer2",
+        },
     }
 
 
