@@ -49,6 +49,7 @@ REGISTERED_ONCE = {
         "equivariant_layer": "layer2",
         "stop_gradient": True,
     },
+    "split, with features that keep": {"equivariance": "split", "augself_weight": 0.05, "prediction_width": 16},
 }
 
 

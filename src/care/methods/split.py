@@ -5,16 +5,20 @@ cannot hold for long; of two parts they can. The words are those of SIE (Garrido
 predictor in place of these losses.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from care.losses import orbit_uniformity, slice_uniformity
+from care.methods.augself import AugSelf, AugSelfSettings
 from care.methods.care import CARE, CARESettings
-from care.objective import Context, EncodedView, Method, Term, Terms, setting
+from care.models import Encoder
+from care.objective import Context, EncodedView, Method, Term, Terms, ViewPlan, ViewSpec, setting
+from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitSettings(CARESettings):
+class SplitSettings(CARESettings, AugSelfSettings):
     """Settings of a split embedding. λ and κ were chosen on CIFAR-10 (`care reproduce split-sweep`).
 
     Few coordinates: in many dimensions all embeddings are nearly orthogonal, and L_equi is small without a rotation.
@@ -35,29 +39,54 @@ class SplitSettings(CARESettings):
     orbit_weight: float = setting(
         1.0, "ω, how strongly views of one image are kept apart in the equivariant part.", at_least=0
     )
+    augself_weight: float = setting(
+        0.0, "w, the weight of predicting the method's augmentations from the features, which then keep them.",
+        at_least=0,
+    )  # fmt: skip
 
 
 class Split(CARE):
-    """L = L_method(c) + κ (L_slice(r) + ω L_orbit(r) + λ L_equi(r)) of an embedding z = (c, r).
+    """L = L_method(c) + κ (L_slice(r) + ω L_orbit(r) + λ L_equi(r)) + w L_AugSelf(f) of an embedding z = (c, r).
 
     Two kinds of r have an L_equi of 0 and are of no use. L_slice keeps r from being one point for each augmentation,
     L_orbit from being one point for each image. With an `equivariant_layer`, r = head_r(mean of that layer's places):
     its losses train the backbone up to there, and leave what follows to the method. With `stop_gradient`,
-    r = head_r(sg(features)): the backbone is, bit for bit, the one that the method trains alone.
+    r = head_r(sg(features)): the backbone is, bit for bit, the one that the method trains alone. With w > 0, its
+    features f keep what AugSelf predicts from them.
     """
 
     Settings: ClassVar[type[CARESettings]] = SplitSettings
 
+    def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
+        super().__init__(settings, encoder, context)
+        self.augself = AugSelf(settings, encoder, of_method(context)) if settings.augself_weight else None
+
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """Something is left for the method, and there is one."""
+        """Something is left for the method, and there is one; what is predicted is drawn for its views."""
         super().check(settings, context, method)
         check_parts(context, method)
+        if settings.augself_weight:
+            if settings.equivariance_views not in ("own", "composed"):
+                raise ValueError("augself_weight needs views of the method's own: equivariance_views own or composed")
+            AugSelf.check(settings, of_method(context), method)
+
+    @classmethod
+    def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
+        """CARE's views, behind those that AugSelf compares."""
+        plan, w = super().plan(settings, views, policy, batch), settings.augself_weight
+        stopped = plan.equivariance if settings.stop_gradient else ()
+        compared = AugSelf.plan(settings, views, policy, batch).equivariance if w else ()
+        return dataclasses.replace(plan, equivariance=(*compared, *plan.equivariance), theta=bool(w), stopped=stopped)
 
     def terms(self, *views: EncodedView) -> Terms:
-        """The losses of the equivariant part."""
-        s, (a, b) = self.settings, views
-        kappa, (l_equi, _) = s.equivariant_weight, super().terms(*views)["equivariance"]
+        """The losses of the equivariant part, and of what is predicted from the features."""
+        *compared, a, b = views
+        return self._of_part(a, b) | ({} if self.augself is None else self.augself.terms(*compared))
+
+    def _of_part(self, a: EncodedView, b: EncodedView) -> Terms:
+        s = self.settings
+        kappa, (l_equi, _) = s.equivariant_weight, super().terms(a, b)["equivariance"]
         found = {
             "equivariance": Term(l_equi, kappa * s.care_weight),
             "slice": Term(slice_uniformity(a.z, b.z, self.chunks), kappa),
@@ -65,6 +94,11 @@ class Split(CARE):
         if s.orbit_weight:
             found["orbit"] = Term(orbit_uniformity(a.z, b.z, self.chunks), kappa * s.orbit_weight)
         return found
+
+
+def of_method(context: Context) -> Context:
+    """For what compares the method's views: with their augmentations."""
+    return dataclasses.replace(context, policy=context.method_policy)
 
 
 def check_parts(context: Context, method: type[Method] | None) -> None:

@@ -113,6 +113,7 @@ class ObjectiveSettings(Settings):
             joint=self.batchnorm == "joint",
             clouds=self.policy == ROTATIONS,
             policy=_policy_of_equivariance(self),
+            method_policy=policy_for(self.policy, self.size),
             second_policy=_second_policy(self),
         )
 
@@ -156,7 +157,7 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
     if equivariance is None:
         return ViewPlan(views, method=tuple(range(len(views))))
     plan = equivariance.plan(settings.equivariance.settings, views, _policy_of_equivariance(settings), batch)
-    return dataclasses.replace(plan, theta=equivariance.uses_theta, stop_gradient=settings.stop_gradient)
+    return dataclasses.replace(plan, theta=plan.theta or equivariance.uses_theta)
 
 
 def _policy_of_equivariance(settings: ObjectiveSettings) -> Policy:

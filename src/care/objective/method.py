@@ -53,8 +53,8 @@ class Context:
     points, and embeddings of which the last `equivariant_dim` coordinates are the equivariant part, if any are.
 
     `head_width` and `head_last_batchnorm` are those of the projection head, `policy` has the augmentations of the
-    equivariance's views, and `second_policy` those of the method's second view, where they are others. With `joint`,
-    BatchNorm sees all views as one batch.
+    equivariance's views, `method_policy` those of the method's, and `second_policy` those of its second view, where
+    they are others. With `joint`, BatchNorm sees all views as one batch.
     """
 
     batch: int
@@ -66,6 +66,7 @@ class Context:
     joint: bool = False
     clouds: bool = False
     policy: Policy | None = None
+    method_policy: Policy | None = None
     second_policy: Policy | None = None
 
     @property

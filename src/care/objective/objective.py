@@ -97,10 +97,11 @@ class Objective(nn.Module):
     def _equivariant(self, encoded: Mapping[int, EncodedView]) -> list[EncodedView]:
         """The views of the equivariance, with the equivariant part of the embedding, or all where it is not split."""
         views = [encoded[i] for i in self.plan.equivariance]
-        if self.plan.stop_gradient:
+        if self.plan.stopped:
             # After the method's pass: within one autocast, weights that were cast without a gradient would be taken.
-            parts = self.encoder.equivariant_parts([view.inputs for view in views], self.joint)
-            return [with_embedding(view, r) for view, r in zip(views, parts, strict=True)]
+            seen, rest = views[: -len(self.plan.stopped)], views[-len(self.plan.stopped) :]
+            parts = self.encoder.equivariant_parts([view.inputs for view in rest], self.joint)
+            return [*seen, *(with_embedding(view, r) for view, r in zip(rest, parts, strict=True))]
         if not self.equivariant_dim or (self.equivariance is not None and self.equivariance.whole):
             return views
         return [with_embedding(view, view.z[:, view.z.shape[1] - self.equivariant_dim :]) for view in views]
@@ -109,7 +110,7 @@ class Objective(nn.Module):
         """Views by position, with what the backbone makes of them and, where they pass it, the head."""
         inputs, heads = [view.inputs for view in views.values()], [i for i in views if i in self.embedded]
         conditioning = self.equivariance if self.equivariance is not None and self.equivariance.conditions else None
-        if conditioning is None and len(heads) == len(views) and not self.plan.stop_gradient:
+        if conditioning is None and len(heads) == len(views) and not self.plan.stopped:
             both = zip(views.items(), self.encoder.encode_views(inputs, self.joint), strict=True)
             return {i: replace(view, features=f, embedding=z) for (i, view), (f, z) in both}
         found = zip(views.items(), self.encoder.features_of_views(inputs, self.joint), strict=True)
@@ -126,7 +127,7 @@ class Objective(nn.Module):
     def _for_method(self, views: list[EncodedView]) -> list[EncodedView]:
         """With the invariant part of the embedding, of all processes if the method compares images."""
         embedded = [i for i, view in enumerate(views) if view.embedding is not None]
-        rest = 0 if self.plan.stop_gradient else self.equivariant_dim
+        rest = 0 if self.plan.stopped else self.equivariant_dim
         parts = {i: views[i].z[:, : views[i].z.shape[1] - rest] for i in embedded}
         if self.method is not None and self.method.gathered and self.method.gather is not on_one_process:
             parts = gather_together(parts, self.method.gather)
@@ -149,7 +150,8 @@ def gather_together(parts: Mapping[int, Tensor], gather: Gather) -> dict[int, Te
 def positions_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> list[int]:
     """The positions of the views that the encoder sees: the method may leave out some that are for a teacher."""
     encoded = () if method is None else method.encoder_views(settings, len(plan.method))
-    return sorted({*(plan.method[i] for i in encoded), *(() if plan.stop_gradient else plan.equivariance)})
+    passing = plan.equivariance[: len(plan.equivariance) - len(plan.stopped)]
+    return sorted({*(plan.method[i] for i in encoded), *passing})
 
 
 def views_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
@@ -169,6 +171,6 @@ def teacher_views_count(plan: ViewPlan, method: Method | type[Method] | None, se
 
 def views_cost(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
     """As many views cost as much as a step: those that the encoder sees, and a third of those that a teacher sees, or
-    an equivariance with `stop_gradient`, which go forward only, where the backward pass is twice the work."""
-    forward = whole_views(plan, plan.equivariance) if plan.stop_gradient else 0.0
+    that are stopped, which go forward only, where the backward pass is twice the work."""
+    forward = whole_views(plan, plan.stopped)
     return views_seen(plan, method, settings) + (teacher_views_count(plan, method, settings) + forward) / 3

@@ -103,7 +103,8 @@ class ViewPlan:
     """The views of a step. `method` and `equivariance` are the positions of the views that each of them receives.
 
     With `theta`, the coordinates of the augmentations of the equivariance's views are drawn along, and of those that
-    are `conditioned`, whose head sees them. With `stop_gradient`, the equivariance's views go forward only.
+    are `conditioned`, whose head sees them. The last of the equivariance's views may be `stopped`: they go forward
+    only, to the equivariant part.
     """
 
     views: tuple[ViewSpec, ...]
@@ -111,7 +112,7 @@ class ViewPlan:
     equivariance: tuple[int, ...] = ()
     theta: bool = False
     conditioned: tuple[int, ...] = ()
-    stop_gradient: bool = False
+    stopped: tuple[int, ...] = ()
 
     def draw(
         self, inputs: Tensor, batch: int, rows: slice, generator: torch.Generator, make: "Make | None" = None

@@ -54,7 +54,6 @@ WEIGHTS = {
     "CARE, all views compared": "care_weight",
     "CARE, split: hue": "equivariant_weight",
     "CARE, split: photometric": "equivariant_weight",
-    "CARE, split: hue, from the middle": "equivariant_weight",
 }
 CHOSEN: dict[str, float] = {}
 
@@ -80,7 +79,8 @@ COLUMNS: dict[str, Quantity] = {
 def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     """What each label trains with, at the weights of the papers."""
     d, care = scale.config("cifar10").embedding_dim, scale.care("cifar10")
-    beside = {**BESIDE, **({} if scale.instead else {"chunks": CHUNKS})}
+    chunks = {} if scale.instead else {"chunks": CHUNKS}
+    middle, kept = {**keeping("hue", d), **BESIDE, "augself_weight": 0.0}, {**keeping("hue", d), **BESIDE}
     peers = {
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
         "LooC": "looc", "STL": "stl", "CASSLE": "cassle",
@@ -97,7 +97,9 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "CARE, all views compared": {**care, "contrast": "all"},
         "CARE, split: hue": keeping("hue", d),
         "CARE, split: photometric": keeping("photometric", d),
-        "CARE, split: hue, from the middle": {**keeping("hue", d), **beside},
+        "CARE, split: hue, from the middle": {**middle, **chunks},
+        "CARE, split: hue, AugSelf": {**kept, **chunks},
+        "CARE, split: hue, AugSelf, four views": {**kept, **chunks, "views": VIEWS},
     }
 
 

@@ -25,6 +25,7 @@ from care.reproduce.studies.lambda_sweep import PER_CLASS
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 from care.train.recipes import SMALL_IMAGES
+from care.train.recommended import BESIDE
 
 BASE, COMPUTE = "SimCLR", 200  # views of a sample, over all epochs
 AT_LAYER: Quantity = ("intermediate", HUE[1])  # of the layer that the equivariant part is made from
@@ -52,7 +53,7 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
     """What each label trains with."""
     hue = {**ADAM, **FOUR, **keeping("hue", embedding_dim), "chunks": 4, "equivariance_fraction": 0.25}
     four, faster = {**ADAM, **FOUR}, {**hue, **MUON, **FASTER}
-    small = {"equivariant_weight": 3e-3}
+    small, predicted = {"equivariant_weight": 3e-3}, {"augself_weight": BESIDE["augself_weight"]}
     apart = {**faster, "chunks": 8, "equivariance_fraction": 1.0, "stop_gradient": True}  # views that cost little
     return {
         f"{BASE}, SGD": SGD,
@@ -72,6 +73,8 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
         "split: hue, from layer3, stop-gradient, Muon, 0.003": {**apart, "equivariant_layer": "layer3"},
         "split: hue, from layer2, stop-gradient, Muon, 0.003": {**apart, "equivariant_layer": "layer2"},
         "split: hue, from layer1, stop-gradient, Muon, 0.003": {**apart, "equivariant_layer": "layer1"},
+        "split: hue, AugSelf, from layer2, Muon, 0.003": {**apart, **predicted, "equivariant_layer": "layer2"},
+        "split: hue, AugSelf, from layer3, Muon, 0.003": {**apart, **predicted, "equivariant_layer": "layer3"},
         "split: photometric, from layer2, stop-gradient, Muon, 0.003": {
             **apart,
             **keeping("photometric", embedding_dim),

@@ -1,0 +1,53 @@
+"""A split embedding whose features keep what AugSelf predicts from them: both at once, each as it is alone."""
+
+import pytest
+import torch
+
+import care
+from care.objective import total
+from care.train import prepare, train
+from objective.small import build, drawn, noise, small
+from train.small import small_config, small_data
+
+PREDICTED = {"predicted": "color", "prediction_width": 16, "augself_weight": 0.05}
+SPLIT = {"equivariance": "split", "equivariance_policy": "hue_only", "stop_gradient": True}
+OF_PART = {"equivariance", "slice", "orbit"}
+
+
+def reached(objective, terms, names):
+    total({name: terms[name] for name in names}).backward(retain_graph=True)
+    found = {name for name, p in objective.named_parameters() if p.grad is not None and p.grad.any()}
+    objective.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("views", ["own", "composed"])
+def test_prediction_trains_the_backbone_and_the_rest_its_head_alone(views):
+    objective = build(**SPLIT, **PREDICTED, equivariance_views=views)
+    terms = objective(drawn(objective, noise()))
+    assert terms.keys() == {"info_nce", "augself_color", *OF_PART}
+    assert terms["augself_color"].weight == 0.05
+    by_prediction = reached(objective, terms, ["augself_color"])
+    assert any(name.startswith("encoder.backbone") for name in by_prediction)
+    assert not any(name.startswith(("encoder.head", "encoder.equivariant_head")) for name in by_prediction)
+    assert all(name.startswith("encoder.equivariant_head") for name in reached(objective, terms, OF_PART))
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_a_run_is_bit_for_bit_that_of_augself_alone(optimizer, tmp_path):
+    """Its parameters are scaled by the method's policy, and not by that of the equivariant part."""
+    alone = {"model": "test_resnet", "epochs": 2, "embedding_dim": 8, "optimizer": optimizer, "head_width": 512}
+    kept = {**alone, **SPLIT, **PREDICTED, "embedding_dim": 24, "equivariant_dim": 16, "equivariant_layer": "layer2"}
+    data = small_data(tmp_path / "data")
+    for name, chosen in (("alone", {**alone, "equivariance": "augself", **PREDICTED}), ("kept", kept)):
+        train(prepare(small_config(data, **chosen), tmp_path / name))
+    ours, theirs = (care.load(tmp_path / name).state_dict() for name in ("kept", "alone"))
+    assert [name for name, value in theirs.items() if not torch.equal(value, ours[name])] == []
+
+
+def test_what_is_predicted_must_be_drawn_for_views_of_the_method():
+    with pytest.raises(ValueError, match="the policy draws crop, and not color"):
+        small(**SPLIT, **PREDICTED, policy="crop_only")
+    with pytest.raises(ValueError, match="augself_weight needs views of the method's own"):
+        small(equivariance="split", **PREDICTED, equivariance_views="shared")
+    assert small(**{**SPLIT, **PREDICTED, "augself_weight": 0.0}, policy="crop_only").flat()["predicted"] == "color"
