@@ -9,8 +9,9 @@ from scipy.stats import ks_2samp
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional
 
-from care.augment import ImagePolicy, apply
+from care.augment import ImagePolicy, apply, relative
 from care.augment.boxes import central_box
+from care.augment.coordinates import IMAGE_NAMES
 from care.data.readers.decoding import decode, decode_whole
 from care.objective.views import ViewPlan, ViewSpec, make_view
 from care.whole_pictures import row_bytes, side_of, squares_and_aspects, write_row
@@ -78,6 +79,29 @@ def test_where_no_try_fits_the_box_is_torchvisions(width, height, generator):
     ours = boxes_in_pictures(policy, width, height, 20, generator)
     for name, values in torchvisions_boxes(policy, width, height, 20).items():
         assert torch.allclose(ours[name], values, atol=0.02), name
+
+
+def test_differences_of_coordinates_are_those_of_the_boxes_in_the_pictures(generator):
+    """As AugSelf predicts them: the logarithms of the sides of two boxes of a picture, in its own pixels."""
+    policy, side, n = ImagePolicy(size=16), 64, 50
+    pictures = [(300, 200), (200, 300), (900, 100)]
+    shapes = torch.tensor([pictures[i % 3] for i in range(n)], dtype=torch.float32)
+    black = np.zeros((3, side, side), np.uint8)
+    batch = batch_of(*((black, width / height) for width, height in shapes.tolist()))
+    drawn = [policy.random_numbers(n, (side, side), generator) for _ in range(2)]
+    theta = [make_view(policy, batch, numbers, 1)[1] for numbers in drawn]
+    boxes = [policy.from_numbers(numbers, (side, side), shapes[:, 0] / shapes[:, 1]) for numbers in drawn]
+    tall, wide = (torch.stack([getattr(p, name) / side for p in boxes]) for name in ("height", "width"))
+    pixels = {"wide": wide * shapes[:, 0], "tall": tall * shapes[:, 1]}
+    found = relative(*theta)
+    expected = {
+        "scale": (pixels["wide"] * pixels["tall"]).log() / 2,
+        "aspect": (pixels["wide"] / pixels["tall"]).log(),
+        "x": torch.stack([p.left / side for p in boxes]) + wide / 2,
+        "y": torch.stack([p.top / side for p in boxes]) + tall / 2,
+    }
+    for name, (one, two) in expected.items():
+        torch.testing.assert_close(found[:, IMAGE_NAMES.index(name)], two - one, rtol=1e-4, atol=1e-3)
 
 
 def test_crops_of_a_file_reach_its_borders_and_those_of_its_center_square_do_not(tmp_path, generator):

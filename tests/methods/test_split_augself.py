@@ -5,6 +5,7 @@ import torch
 
 import care
 from care.objective import total
+from care.objective.build import view_plan
 from care.train import prepare, train
 from objective.small import build, drawn, noise, small
 from train.small import small_config, small_data
@@ -43,6 +44,14 @@ def test_a_run_is_bit_for_bit_that_of_augself_alone(optimizer, tmp_path):
         train(prepare(small_config(data, **chosen), tmp_path / name))
     ours, theirs = (care.load(tmp_path / name).state_dict() for name in ("kept", "alone"))
     assert [name for name, value in theirs.items() if not torch.equal(value, ours[name])] == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "squares"),
+    [({"equivariance": "equimod"}, True), ({"equivariance": "augself"}, False), (SPLIT | PREDICTED, False)],
+)
+def test_differences_of_parameters_can_be_those_of_whole_pictures(chosen, squares):
+    assert view_plan(small(**chosen), 32).squares == squares
 
 
 def test_what_is_predicted_must_be_drawn_for_views_of_the_method():

@@ -60,6 +60,7 @@ class AugSelf(Equivariance):
 
     Settings: ClassVar[type[AugSelfSettings]] = AugSelfSettings
     uses_theta = True
+    uses_differences = True
     on_features = True
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:

@@ -157,7 +157,8 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
     if equivariance is None:
         return ViewPlan(views, method=tuple(range(len(views))))
     plan = equivariance.plan(settings.equivariance.settings, views, _policy_of_equivariance(settings), batch)
-    return dataclasses.replace(plan, theta=plan.theta or equivariance.uses_theta)
+    squares = equivariance.uses_theta and not equivariance.uses_differences
+    return dataclasses.replace(plan, theta=plan.theta or equivariance.uses_theta, squares=squares)
 
 
 def _policy_of_equivariance(settings: ObjectiveSettings) -> Policy:

@@ -137,6 +137,8 @@ class Equivariance(nn.Module):
     """What is added to a method so that augmentations act on the embedding.
 
     `uses_theta`: whether its views come with the coordinates θ of their augmentations.
+    `uses_differences`: of these it takes differences between views of an image alone, which are as true of a whole
+    picture of any shape as of its central square.
     `on_features`: its loss is of the features of the backbone, so views that are not the method's pass no head.
     `conditions`: the head sees the augmentation as well, by `embed`.
     `whole`: of a split embedding it receives all coordinates, and not the equivariant part alone.
@@ -150,6 +152,7 @@ class Equivariance(nn.Module):
 
     Settings: ClassVar[type[Settings]] = Settings
     uses_theta: ClassVar[bool] = False
+    uses_differences: ClassVar[bool] = False
     on_features: ClassVar[bool] = False
     conditions: ClassVar[bool] = False
     whole: ClassVar[bool] = False

@@ -103,7 +103,8 @@ class ViewPlan:
     """The views of a step. `method` and `equivariance` are the positions of the views that each of them receives.
 
     With `theta`, the coordinates of the augmentations of the equivariance's views are drawn along, and of those that
-    are `conditioned`, whose head sees them. The last of the equivariance's views may be `stopped`: they go forward
+    are `conditioned`, whose head sees them. With `squares`, they are those of the central square of a picture, and
+    whole pictures of any shape will not do. The last of the equivariance's views may be `stopped`: they go forward
     only, to the equivariant part.
     """
 
@@ -111,6 +112,7 @@ class ViewPlan:
     method: tuple[int, ...]
     equivariance: tuple[int, ...] = ()
     theta: bool = False
+    squares: bool = False
     conditioned: tuple[int, ...] = ()
     stopped: tuple[int, ...] = ()
 

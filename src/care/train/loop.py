@@ -73,7 +73,7 @@ def _train(job: Job, progress: Progress) -> None:
         for epoch in range(len(state.log), config.epochs):
             started, first_step, end = time.perf_counter(), state.step, (epoch + 1) * steps
             order, seconds, wanted = _indices(job, epoch, state.step), 0.0, SAVE
-            inputs = batches(samples, order, processes.device, whole=not state.objective.plan.theta)
+            inputs = batches(samples, order, processes.device, whole=not state.objective.plan.squares)
             while state.step < end:
                 step([next(inputs) for _ in range(config.accumulate)], epoch)
                 progress.step(epoch, state.step - epoch * steps, steps, config, state.sums)
