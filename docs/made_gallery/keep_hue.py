@@ -2,9 +2,9 @@
 Keep the hue, and retrieve by it
 ================================
 
-A contrastive loss forgets what its views differ in. ``--keep hue`` adds an equivariant part to the embedding on which
-hue shifts act as rotations, and which the contrastive loss does not see. Two encoders, with it and without; then
-pictures are recolored, and each encoder is asked for their neighbors.
+A contrastive loss forgets what its views differ in. ``--keep hue`` has color predicted from the features, which
+therefore hold it, and adds an equivariant part to the embedding on which hue shifts act as rotations. Two encoders, with
+it and without; then pictures are recolored, and each encoder is asked for their neighbors.
 """
 
 from pathlib import Path

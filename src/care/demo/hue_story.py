@@ -123,8 +123,6 @@ def _caveats(demo: HueDemo) -> list[str]:
     return [
         "Intervals are over test pictures, for these two encoders: others, of another --seed, differ by more. "
         "docs/demo.md has several seeds.",
-        "The class is the same because --keep hue reads the hue off a block in the middle of SimCLR's network, and "
-        "trains nothing but a small head for it.",
         "What is kept must show in distances, too: neighbors are of the same hue, and therefore of the same class less "
         "often. A classifier that is fitted to the features does not mind.",
     ]
@@ -147,16 +145,12 @@ def _change(demo: HueDemo, name: str) -> Difference:
 
 
 def _cost(gain: Difference) -> str:
-    if gain.low == gain.high == 0:
-        return "at the same accuracy"
     if gain.high < 0:
         return f"for {-100 * gain.difference:.1f} points of accuracy"
     return "at no cost that this run shows" if gain.low > -UNDECIDED else "and accuracy is undecided"
 
 
 def _price(gain: Difference) -> str:
-    if gain.low == gain.high == 0:
-        return "the very same pictures"
     if gain.low <= 0 <= gain.high:
         return f"no difference that these can show ({100 * gain.low:+.1f} to {100 * gain.high:+.1f} points)"
     nearer, further = sorted(100 * abs(end) for end in (gain.low, gain.high))
