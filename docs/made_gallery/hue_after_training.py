@@ -63,7 +63,7 @@ def decoded(encoder: Encoder, pixels: int) -> tuple[Tensor, float]:
 # %%
 # On the diagonal, the hue is decoded. SimCLR, whose views differ in color, has less of it than random weights: it is
 # trained to forget it, and has begun to. An equivariant part for hue shifts that is made from these features adds to
-# it; ``--keep hue`` makes that part from an earlier layer, and leaves the features to SimCLR.
+# it; ``--keep hue`` reads that part off an earlier layer, and has color predicted from the features, which costs less.
 
 figure = Figure(figsize=(3 * len(encoders), 3.3), layout="constrained")
 for place, (name, encoder) in enumerate(encoders.items(), start=1):

@@ -29,7 +29,7 @@ encoder = care.pretrain(
 
 # %%
 # Fit the generators on 400 pictures under 30 hue shifts, in the 24 directions in which embeddings vary most. A split
-# embedding has two parts, 64 coordinates for the contrastive loss and 16 for the hue, each on a sphere of its own.
+# embedding has two parts, 64 coordinates of the contrastive loss and 16 of the hue, each on a sphere of its own.
 
 policy = hue_only().resized(24)
 

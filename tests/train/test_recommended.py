@@ -53,6 +53,15 @@ def test_what_is_kept_is_from_the_middle_which_is_left_to_the_method(chosen):
     assert (values["equivariant_layer"], values["stop_gradient"], values["equivariant_weight"]) == ("middle", True, 0.1)
 
 
+def test_what_is_kept_is_in_a_split_embedding():
+    for other in ("augself", "care", "none"):
+        with pytest.raises(
+            ValueError, match=f"a split embedding, with AugSelf's loss: leave out the equivariance {other}"
+        ):
+            kept(equivariance=other)
+    assert kept(equivariance="split") == kept()
+
+
 def test_what_is_kept_can_train_the_backbone_and_be_from_elsewhere():
     assert kept(stop_gradient=False).get("equivariant_layer") is None
     assert kept(equivariant_layer="layer3")["equivariant_layer"] == "layer3"

@@ -34,9 +34,9 @@ def train(
     keep: Annotated[
         str | None,
         typer.Option(
-            help=f"Keep what the method's loss discards, {KEPT}, or several as hue,crop, in an equivariant part of "
-            f"{EQUIVARIANT_DIM} more coordinates, made from the middle of the backbone: --equivariance split with the "
-            "--equivariance-policy for it."
+            help=f"Keep what the method's loss discards, {KEPT}, or several as hue,crop: in the features, from which "
+            f"it is predicted (--augself-weight), and as rotations in an equivariant part of {EQUIVARIANT_DIM} more "
+            "coordinates (--equivariance split with the --equivariance-policy for it)."
         ),
     ] = None,
     logger: Annotated[
@@ -50,8 +50,8 @@ def train(
 ) -> None:
     """Pretrain an encoder and leave a run folder: config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.
 
-    With --data alone it trains what did best for classes: SimCLR with four views and Muon, to which --keep adds a part
-    that keeps the hue, colors or the crop. What --method or --equivariance name is trained as it is, at the paper's
+    With --data alone it trains what did best for classes: SimCLR with four views and Muon, to which --keep adds
+    what keeps the hue, colors or the crop. What --method or --equivariance name is trained as it is, at the paper's
     values for the data set. What is given here goes before --recipe and --config.
 
     Examples: [bold]care train --data shapes --keep hue[/bold],

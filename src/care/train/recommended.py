@@ -52,6 +52,8 @@ def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str
 
     The embedding is the method's, to which coordinates are added; not once more, where a run that has them is resumed.
     """
+    if (named := chosen.get("equivariance", "split")) != "split":
+        raise ValueError(f"keep makes a split embedding, with AugSelf's loss: leave out the equivariance {named}")
     kept = keeping(what, chosen.get("embedding_dim", there.embedding_dim - there.equivariant_dim))
     beside = {} if there.equivariant_dim else _beside(there, chosen)
     return {**beside, **kept, **chosen, "embedding_dim": kept["embedding_dim"]}
