@@ -14,6 +14,10 @@ CHOSEN = {
         "--equivariance", "split", "--equivariant-dim", 4, "--equivariant-layer", "layer2",
         "--equivariance-policy", "hue_only,crop_only", "--equivariance-fraction", 0.5,
     ),
+    "what --keep adds": (
+        "--equivariance", "split", "--equivariant-dim", 4, "--equivariant-layer", "layer2", "--stop-gradient",
+        "--equivariance-policy", "hue_only", "--augself-weight", 0.05,
+    ),
 }  # fmt: skip
 
 
