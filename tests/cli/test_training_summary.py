@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import timm
 
+from care.cli.train_setup import configuration
 from care.cli.training_summary import Facts, beginning, summary
 from care.train import default_config, prepare, recipe, recipes
 from train.small import small_config, small_data
@@ -40,6 +41,17 @@ def test_what_was_chosen_and_what_follows_from_it():
         "also": "ema 0.99",
         "written to": "runs/mine; its config.toml has every setting",
     }
+
+
+def test_what_keep_adds_has_views_of_the_method_and_of_its_own():
+    config = configuration({"data": "cifar10"}, "hue", None, None, None)
+    facts = Facts(50_000, (32, 32), 10, 11_000_000, "test", 390, 1, "cuda:0", "bfloat16", True, "x")
+    found = summary(config, facts)
+    assert found["equivariance"].startswith("split: ")
+    assert {"λ 10", "κ 0.1", "w 0.05", "chunks 8", "stop_gradient True"} <= set(found["equivariance"][7:].split(", "))
+    assert found["views"].endswith(
+        ": 2 of small_images for simclr, 2 of small_images for simclr and split, 2 of hue_only for split"
+    )
 
 
 def test_a_split_embedding_of_clouds_on_two_processes():

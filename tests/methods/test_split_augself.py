@@ -59,4 +59,5 @@ def test_what_is_predicted_must_be_drawn_for_views_of_the_method():
         small(**SPLIT, **PREDICTED, policy="crop_only")
     with pytest.raises(ValueError, match="augself_weight needs views of the method's own"):
         small(equivariance="split", **PREDICTED, equivariance_views="shared")
-    assert small(**{**SPLIT, **PREDICTED, "augself_weight": 0.0}, policy="crop_only").flat()["predicted"] == "color"
+    with pytest.raises(ValueError, match="predicted is of use with an augself_weight above 0 only"):
+        small(**{**SPLIT, **PREDICTED, "augself_weight": 0.0})

@@ -58,10 +58,11 @@ def settings_of(where: str) -> tuple[Setting, ...]:
 
 
 def fields_of(where: str) -> tuple[Setting, ...]:
-    """The fields of a class of settings, `module:Class`: those of its bases first, in place where it says them anew."""
+    """The fields of a class of settings, `module:Class`: those of its bases, the last first, in place where it
+    says them anew."""
     module, _, name = where.partition(":")
     module, node = _class(module, name)
-    found = {field.name: field for base in _names(node.bases) for field in fields_of(f"{module}:{base}")}
+    found = {field.name: field for base in reversed(_names(node.bases)) for field in fields_of(f"{module}:{base}")}
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             call = statement.value

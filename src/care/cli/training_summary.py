@@ -25,7 +25,9 @@ SAID = {
     "epochs", "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay",
     "device", "precision", "compile", "graph", "seed", "validation",
 }  # fmt: skip
-WEIGHTS = {"care_weight": "λ", "equivariant_weight": "κ", "orbit_weight": "ω", "steering_weight": "μ"}
+WEIGHTS = {
+    "care_weight": "λ", "equivariant_weight": "κ", "orbit_weight": "ω", "steering_weight": "μ", "augself_weight": "w",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def _choice(kind: Kind, choice: Choice) -> str:
     if kind == "equivariance" and found is not None:
         usual = {field.name: field.default for field in dataclasses.fields(found.Settings)}
         said = {"chunks", *WEIGHTS, *(name for name in values if name.endswith("_weight"))}
-        values = {name: value for name, value in values.items() if name in said or value != usual[name]}
+        values = {name: value for name, value in values.items() if (value and name in said) or value != usual[name]}
     return f"{choice.name}: {_settings(values)}" if values else choice.name
 
 
@@ -135,7 +137,11 @@ def _views(config: Config, plan: ViewPlan) -> str:
     own, theirs = " and ".join(filter(None, (config.policy, config.second_policy))), config.equivariance_policy
     kinds = (
         (method - equivariance, own, config.method.name),
-        (method & equivariance, theirs, f"{config.method.name} and {config.equivariance.name}"),
+        (
+            method & equivariance,
+            own if 0 in equivariance else theirs,
+            f"{config.method.name} and {config.equivariance.name}",
+        ),
         (equivariance - method, theirs, config.equivariance.name),
     )
     parts = [f"{len(positions)} of {policy} for {whose}" for positions, policy, whose in kinds if positions]

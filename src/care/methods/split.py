@@ -18,7 +18,7 @@ from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitSettings(CARESettings, AugSelfSettings):
+class SplitSettings(AugSelfSettings, CARESettings):
     """Settings of a split embedding. λ and κ were chosen on CIFAR-10 (`care reproduce split-sweep`).
 
     Few coordinates: in many dimensions all embeddings are nearly orthogonal, and L_equi is small without a rotation.
@@ -70,6 +70,8 @@ class Split(CARE):
             if settings.equivariance_views not in ("own", "composed"):
                 raise ValueError("augself_weight needs views of the method's own: equivariance_views own or composed")
             AugSelf.check(settings, of_method(context), method)
+        elif settings.predicted is not None:
+            raise ValueError("predicted is of use with an augself_weight above 0 only: leave it out")
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
