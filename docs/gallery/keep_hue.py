@@ -3,8 +3,8 @@ Keep the hue, and retrieve by it
 ================================
 
 A contrastive loss forgets what its views differ in. ``--keep hue`` has color predicted from the features, which
-therefore hold it, and adds an equivariant part to the embedding on which hue shifts act as rotations. Two encoders, with
-it and without; then pictures are recolored, and each encoder is asked for their neighbors.
+therefore hold it, and adds an equivariant part to the embedding on which hue shifts act as rotations. Two encoders,
+with it and without; then pictures are recolored, and each encoder is asked for their neighbors.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ from care.pretrained import load_pretrained
 from care.report import neighbors_figure
 
 settings = {
-    "model": "small_resnet", "size": 24, "embedding_dim": 64, "head_width": 256, "temperature": 0.2, "limit": 2500,
+    "model": "small_resnet", "size": 24, "embedding_dim": 64, "head_width": 256, "temperature": 0.2, "limit": 1800,
     "views": 2, "epochs": 4, "batch_size": 128, "quiet": True,
 }  # fmt: skip
 work = Path(mkdtemp())
