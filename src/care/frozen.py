@@ -12,12 +12,18 @@ from torch import nn
 def frozen(model: object) -> Iterator[None]:
     """A module in evaluation mode, so that an embedding does not depend on the batch, and uncompiled; as it was,
     afterwards."""
+    with in_evaluation(model), _uncompiled():
+        yield
+
+
+@contextmanager
+def in_evaluation(model: object) -> Iterator[None]:
+    """A module in evaluation mode, compiled or not; as it was, afterwards."""
     modules = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
     for module in modules:
         module.training = False
     try:
-        with _uncompiled():
-            yield
+        yield
     finally:
         for module in modules:
             module.training = True

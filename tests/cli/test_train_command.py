@@ -80,7 +80,10 @@ def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
 def test_keep_goes_with_recipes():
     without, settings = recipe("cifar10-sgd-simclr"), keeping("photometric", 128)
     assert without.replace(**settings).equivariant_dim == 16
-    middle = {"chunks": 8, "equivariant_layer": "middle", "stop_gradient": True, "augself_weight": 0.05}
+    middle = {
+        "chunks": 8, "equivariant_layer": "middle", "equivariant_depth": 3, "stop_gradient": True,
+        "augself_weight": 0.05,
+    }  # fmt: skip
     kept = configuration({"epochs": 10}, "photometric", None, "cifar10-sgd-simclr", None)
     assert kept == without.replace(**settings, **middle, epochs=10)
     kept = configuration({"stop_gradient": False, "chunks": 16}, "photometric", None, "cifar10-sgd-simclr", None)

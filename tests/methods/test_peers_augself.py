@@ -17,6 +17,22 @@ from objective.small import BATCH, build, drawn, noise, small
 COLUMNS = {"crop": slice(0, 4), "color": slice(5, 9), "flip": slice(4, 5)}
 
 
+def test_of_four_views_each_is_compared_with_the_next():
+    objective = build(equivariance="augself", predicted="color,flip", views=4)
+    views, peer = drawn(objective, noise()), objective.equivariance
+    f, theta = features_of(objective, views), [view.theta.double() for view in views]
+    terms, order = objective(views), [(0, 1), (1, 2), (2, 3), (3, 0)]
+    for name in ("color", "flip"):
+        guesses = passed(peer.predictors[name], [torch.cat([f[i], f[j]], 1) for i, j in order])
+        changes = [(theta[i] - theta[j])[:, COLUMNS[name]] for i, j in order]
+        if name == "flip":
+            expected = [literal.differ(guess, change != 0) for guess, change in zip(guesses, changes, strict=True)]
+        else:
+            scaled = [change / drawn_coordinates(simclr()).std(0)[COLUMNS[name]] for change in changes]
+            expected = [literal.parameter_difference(g, change) for g, change in zip(guesses, scaled, strict=True)]
+        assert terms[f"augself_{name}"].value.item() == pytest.approx(literal.mean(expected), rel=1e-6)
+
+
 def test_it_is_its_formula():
     objective = build(equivariance="augself", predicted="crop, color,flip", augself_weight=0.7)
     views, peer = drawn(objective, noise()), objective.equivariance

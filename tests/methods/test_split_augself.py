@@ -54,6 +54,12 @@ def test_differences_of_parameters_can_be_those_of_whole_pictures(chosen, square
     assert view_plan(small(**chosen), 32).squares == squares
 
 
+def test_a_depth_is_that_of_a_head_of_its_own():
+    with pytest.raises(ValueError, match="equivariant_depth is of a head of its own"):
+        small(**{**SPLIT, "stop_gradient": False, "equivariant_depth": 3})
+    assert len(build(**SPLIT, equivariant_depth=3).encoder.equivariant_head) == 7
+
+
 def test_what_is_predicted_must_be_drawn_for_views_of_the_method():
     with pytest.raises(ValueError, match="the policy draws crop, and not color"):
         small(**SPLIT, **PREDICTED, policy="crop_only")

@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 import pytest
 import torch
+from torch import nn
 
 from care.models import Encoder, build_backbone, projection_head
 from care.models.layers import layer_index, layer_names, layer_width, read_layer, read_up_to
@@ -74,6 +75,13 @@ def test_the_last_coordinates_are_those_of_the_layer(encoder, generator):
     torch.testing.assert_close(encoder.features(x), last)
     assert z.shape == (4, 8)
     assert [type(layer) for layer in encoder.equivariant_head] == [type(layer) for layer in projection_head(8, 8, 3)]
+
+
+def test_its_head_may_have_more_layers_than_that_of_the_method():
+    sizes = {"embedding_dim": 8, "head_width": 16, "equivariant_dim": 3, "stop_gradient": True}
+    encoder = Encoder.build("test_resnet", (32, 32), **sizes, equivariant_depth=3)
+    depths = [sum(isinstance(layer, nn.Linear) for layer in head) for head in (encoder.head, encoder.equivariant_head)]
+    assert depths == [2, 3]
 
 
 def test_without_a_layer_an_encoder_has_the_weights_it_had():

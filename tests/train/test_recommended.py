@@ -51,6 +51,7 @@ def test_what_is_kept_is_learned_from_all_samples_in_chunks_that_fit_the_batch(b
 def test_what_is_kept_is_from_the_middle_which_is_left_to_the_method(chosen):
     values = kept(**chosen)
     assert (values["equivariant_layer"], values["stop_gradient"], values["equivariant_weight"]) == ("middle", True, 0.1)
+    assert values["equivariant_depth"] == 3
 
 
 def test_what_is_kept_is_in_a_split_embedding():

@@ -1,5 +1,6 @@
 """AugSelf (Lee, Lee, Lee, Lee and Shin, 2021): predict by which parameters the augmentations of two views differ."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -52,10 +53,11 @@ class AugSelfSettings(Settings):
 
 
 class AugSelf(Equivariance):
-    """L = L_method + w Σ_k E (φ_k([f(x1); f(x2)]) − (ω1 − ω2)_k)², both orders of the views, f the features.
+    """L = L_method + w Σ_k E_i (φ_k([f(x_i); f(x_{i+1})]) − (ω_i − ω_{i+1})_k)², f the features.
 
-    ω are the coordinates of an augmentation, standardized. Whether one view is flipped and the other is not is
-    predicted by the cross-entropy: two views do not show which of them it is.
+    Every view x_i of a sample is compared with the next, and the last with the first: two of them in both orders. ω are
+    the coordinates of an augmentation, standardized. Whether one view is flipped and the other is not is predicted by
+    the cross-entropy: two views do not show which of them it is.
     """
 
     Settings: ClassVar[type[AugSelfSettings]] = AugSelfSettings
@@ -86,27 +88,27 @@ class AugSelf(Equivariance):
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """The method's two views."""
-        return beside(views, policy, batch)
+        """All views of the method, or two."""
+        plan = beside(views, policy, batch)
+        return dataclasses.replace(plan, equivariance=tuple(range(len(plan.views))))
 
     def terms(self, *views: EncodedView) -> Terms:
         """A term for each of the parameters."""
-        a, b = views
-        both = [torch.cat([a.f, b.f], 1), torch.cat([b.f, a.f], 1)]
+        pairs = list(zip(views, (*views[1:], views[0]), strict=True))
+        both = [torch.cat([a.f, b.f], 1) for a, b in pairs]
         found = {}
         for name, predictor in self.predictors.items():
-            orders = zip(self.forward_views(predictor, both), self._differences(a, b, name), strict=True)
-            losses = [parameter_difference(guess, truth, binary=name == "flip") for guess, truth in orders]
+            guesses, truths = self.forward_views(predictor, both), [self._difference(a, b, name) for a, b in pairs]
+            compared = zip(guesses, truths, strict=True)
+            losses = [parameter_difference(guess, truth, binary=name == "flip") for guess, truth in compared]
             found[f"augself_{name}"] = Term(torch.stack(losses).mean(), self.settings.augself_weight)
         return found
 
-    def _differences(self, a: EncodedView, b: EncodedView, name: str) -> list[torch.Tensor]:
-        """ω1 − ω2 and ω2 − ω1 of some parameters; whether they are flipped is not standardized: it is 0 or 1."""
+    def _difference(self, a: EncodedView, b: EncodedView, name: str) -> torch.Tensor:
+        """ω_a − ω_b of some parameters; whether they are flipped is not standardized: it is 0 or 1."""
         if name == "flip":
-            change = (a.parameters - b.parameters)[:, self.columns[name]]
-            return 2 * [change.to(self.standardized.std)]
-        pairs = ((b.parameters, a.parameters), (a.parameters, b.parameters))
-        return [self.standardized.between(*pair)[:, self.columns[name]] for pair in pairs]
+            return (a.parameters - b.parameters)[:, self.columns[name]].to(self.standardized.std)
+        return self.standardized.between(b.parameters, a.parameters)[:, self.columns[name]]
 
 
 def predicted(settings: Any, context: Context) -> dict[str, tuple[str, ...]]:

@@ -32,6 +32,9 @@ class SplitSettings(AugSelfSettings, CARESettings):
         "Make the equivariant part from this layer of the backbone, such as layer3, stages.2 or blocks.6, or from the "
         "middle one, by a head of its own. Default: from the last features.",
     )
+    equivariant_depth: int = setting(
+        2, "Layers of the head of the equivariant part, where it has one of its own.", at_least=1, at_most=64
+    )
     stop_gradient: bool = setting(
         False, "Train the head of the equivariant part alone: the backbone is left to the method, and becomes its own."
     )
@@ -66,6 +69,8 @@ class Split(CARE):
         """Something is left for the method, and there is one; what is predicted is drawn for its views."""
         super().check(settings, context, method)
         check_parts(context, method)
+        if settings.equivariant_depth != 2 and not (settings.equivariant_layer or settings.stop_gradient):
+            raise ValueError("equivariant_depth is of a head of its own: choose an equivariant_layer, or stop_gradient")
         if settings.augself_weight:
             if settings.equivariance_views not in ("own", "composed"):
                 raise ValueError("augself_weight needs views of the method's own: equivariance_views own or composed")

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from care.frozen import frozen
+from care.frozen import in_evaluation
 from care.models.backbones import build_backbone
 from care.models.blocks import compile_blocks
 from care.models.heads import projection_head
@@ -55,13 +55,14 @@ class Encoder(nn.Module):
         stem: str = "auto",
         equivariant_dim: int = 0,
         equivariant_layer: str | None = None,
+        equivariant_depth: int = 2,
         stop_gradient: bool = False,
     ) -> "Encoder":
         """A new encoder, with weights from torch's global random state.
 
         With an `equivariant_layer`, the last `equivariant_dim` of the `embedding_dim` numbers are made from its
-        features, by a head of two layers. The middle of a model whose layers cannot be read is its last features.
-        A head of its own for these, too, is made with `stop_gradient`.
+        features, by a head of `equivariant_depth` layers. The middle of a model whose layers cannot be read is its
+        last features. A head of its own for these, too, is made with `stop_gradient`.
         """
         backbone, features = build_backbone(model, source, stem)
         kind = (head_depth, head_batchnorm, head_last_batchnorm)
@@ -71,7 +72,7 @@ class Encoder(nn.Module):
         width = features if layer is None else layer_width(backbone, source, layer_index(backbone, layer))
         head = projection_head(features, head_width, embedding_dim - equivariant_dim, *kind)
         with torch.random.fork_rng(devices=()):  # what is drawn after it, such as a predictor, is as without it
-            equivariant_head = projection_head(width, head_width, equivariant_dim, 2, head_batchnorm)
+            equivariant_head = projection_head(width, head_width, equivariant_dim, equivariant_depth, head_batchnorm)
         return cls(backbone, head, mean, std, layer=layer, equivariant_head=equivariant_head)
 
     @property
@@ -121,7 +122,7 @@ class Encoder(nn.Module):
         """The equivariant part of each view, by a pass that ends at its layer and that the backbone does not notice:
         it gets no gradient, and is as in evaluation, so its BatchNorm does not follow these views."""
         x = self._normalized(torch.cat(list(views)))
-        with torch.no_grad(), frozen(self.backbone):
+        with torch.no_grad(), in_evaluation(self.backbone):
             read = self.backbone(x) if self.layer is None else read_up_to(self.backbone, x, self.layer)
         assert self.equivariant_head is not None
         return forward_views(self.equivariant_head, read.split([len(view) for view in views]), joint)

@@ -87,6 +87,11 @@ class ObjectiveSettings(Settings):
         return getattr(self.equivariance.settings, "equivariant_layer", None)
 
     @property
+    def equivariant_depth(self) -> int:
+        """How many layers a head of the equivariant part has."""
+        return int(getattr(self.equivariance.settings, "equivariant_depth", 2))
+
+    @property
     def stop_gradient(self) -> bool:
         """Whether the equivariant part of a split embedding leaves the backbone to the method."""
         return bool(getattr(self.equivariance.settings, "stop_gradient", False))
@@ -211,6 +216,7 @@ def build_encoder(settings: ObjectiveSettings, source: tuple[int, ...], **normal
         stem=settings.stem,
         equivariant_dim=settings.equivariant_dim,
         equivariant_layer=settings.equivariant_layer,
+        equivariant_depth=settings.equivariant_depth,
         stop_gradient=settings.stop_gradient,
         **normalization,
     )

@@ -144,10 +144,11 @@ class Equivariance(nn.Module):
     `whole`: of a split embedding it receives all coordinates, and not the equivariant part alone.
     Embeddings and features are those of the samples of a process, which hold whole chunks; `gather` has those of all.
 
-    Five settings mean the same wherever they occur: `equivariant_dim`, the number of coordinates, the last ones, that
+    Six settings mean the same wherever they occur: `equivariant_dim`, the number of coordinates, the last ones, that
     are the equivariant part of a split embedding; `equivariant_layer`, the layer that it is made from, if not the last;
-    `stop_gradient`, with which its losses train its head alone; `equivariance_policy`, the augmentations that it draws,
-    if not those of the method; and `form`, the bilinear form that augmentations should preserve.
+    `equivariant_depth`, how many layers the head has that makes it; `stop_gradient`, with which its losses train this
+    head alone; `equivariance_policy`, the augmentations that it draws, if not those of the method; and `form`, the
+    bilinear form that augmentations should preserve.
     """
 
     Settings: ClassVar[type[Settings]] = Settings

@@ -17,7 +17,9 @@ WARMUP, LONG = 2, 20  # epochs of warm-up, of a run of so many or more
 
 # What is kept: the features keep it because AugSelf predicts it from them, and a head on the middle of the backbone,
 # which trains nothing else, makes rotations of it.
-BESIDE: dict[str, Any] = {"equivariant_layer": "middle", "stop_gradient": True, "augself_weight": 0.05}
+BESIDE: dict[str, Any] = {
+    "equivariant_layer": "middle", "equivariant_depth": 3, "stop_gradient": True, "augself_weight": 0.05,
+}  # fmt: skip
 CHUNKS = 8
 
 

@@ -80,7 +80,8 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     """What each label trains with, at the weights of the papers."""
     d, care = scale.config("cifar10").embedding_dim, scale.care("cifar10")
     chunks = {} if scale.instead else {"chunks": CHUNKS}
-    middle, kept = {**keeping("hue", d), **BESIDE, "augself_weight": 0.0}, {**keeping("hue", d), **BESIDE}
+    kept = {**keeping("hue", d), **BESIDE}
+    middle = {**kept, "equivariant_depth": 2, "augself_weight": 0.0}
     peers = {
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
         "LooC": "looc", "STL": "stl", "CASSLE": "cassle",

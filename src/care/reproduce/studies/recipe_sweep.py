@@ -53,7 +53,8 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
     """What each label trains with."""
     hue = {**ADAM, **FOUR, **keeping("hue", embedding_dim), "chunks": 4, "equivariance_fraction": 0.25}
     four, faster = {**ADAM, **FOUR}, {**hue, **MUON, **FASTER}
-    small, predicted = {"equivariant_weight": 3e-3}, {"augself_weight": BESIDE["augself_weight"]}
+    small = {"equivariant_weight": 3e-3}
+    predicted = {name: BESIDE[name] for name in ("augself_weight", "equivariant_depth")}
     apart = {**faster, "chunks": 8, "equivariance_fraction": 1.0, "stop_gradient": True}  # views that cost little
     return {
         f"{BASE}, SGD": SGD,
