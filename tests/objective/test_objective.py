@@ -4,10 +4,11 @@ import copy
 
 import pytest
 import torch
+from torch import nn
 
 from care.losses import equivariance, info_nce
 from care.objective import Term, total
-from objective.small import BATCH, build, drawn, noise, small
+from objective.small import BATCH, REGISTERED_ONCE, build, drawn, noise, small
 
 
 def test_the_total_is_the_weighted_sum():
@@ -141,3 +142,16 @@ def test_the_networks_that_are_compiled_are_the_encoder_and_its_teacher():
     alone, taught = build(), build(method="byol", equivariance="care")
     assert alone.encoders == [alone.encoder]
     assert taught.encoders == [taught.encoder, taught.method.teacher]
+
+
+@pytest.mark.parametrize("chosen", REGISTERED_ONCE.values(), ids=REGISTERED_ONCE)
+def test_every_linear_layer_between_norms_is_compiled_once(chosen):
+    """Whoever has it: encoders, teachers, and what methods and equivariances have of their own."""
+    objective = build(**chosen)
+    objective.compile_networks()
+    compiled = {name for name, module in objective.named_modules() if module._compiled_call_impl is not None}
+    for name, module in objective.named_modules():
+        if isinstance(module, nn.BatchNorm1d):
+            parents = name.split(".")
+            above = {".".join(parents[:i]) for i in range(1, len(parents) + 1)}
+            assert len(above & compiled) == 1, name

@@ -94,21 +94,18 @@ class AugSelf(Equivariance):
 
     def terms(self, *views: EncodedView) -> Terms:
         """A term for each of the parameters."""
-        pairs = list(zip(views, (*views[1:], views[0]), strict=True))
-        both = [torch.cat([a.f, b.f], 1) for a, b in pairs]
+        following = (*views[1:], views[0])
+        both = [torch.cat([a.f, b.f], 1) for a, b in zip(views, following, strict=True)]
+        first, second = (torch.cat([view.parameters for view in some]) for some in (views, following))
+        change = self.standardized.between(second, first)
         found = {}
         for name, predictor in self.predictors.items():
-            guesses, truths = self.forward_views(predictor, both), [self._difference(a, b, name) for a, b in pairs]
-            compared = zip(guesses, truths, strict=True)
-            losses = [parameter_difference(guess, truth, binary=name == "flip") for guess, truth in compared]
-            found[f"augself_{name}"] = Term(torch.stack(losses).mean(), self.settings.augself_weight)
+            guess, columns, flip = torch.cat(self.forward_views(predictor, both)), self.columns[name], name == "flip"
+            # Whether views are flipped is not standardized: it is 0 or 1.
+            truth = (first - second)[:, columns].to(change) if flip else change[:, columns]
+            loss = parameter_difference(guess, truth, binary=flip)
+            found[f"augself_{name}"] = Term(loss, self.settings.augself_weight)
         return found
-
-    def _difference(self, a: EncodedView, b: EncodedView, name: str) -> torch.Tensor:
-        """ω_a − ω_b of some parameters; whether they are flipped is not standardized: it is 0 or 1."""
-        if name == "flip":
-            return (a.parameters - b.parameters)[:, self.columns[name]].to(self.standardized.std)
-        return self.standardized.between(b.parameters, a.parameters)[:, self.columns[name]]
 
 
 def predicted(settings: Any, context: Context) -> dict[str, tuple[str, ...]]:

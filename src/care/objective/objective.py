@@ -1,7 +1,7 @@
 """The objective of a run: an encoder, a method, and an equivariance, from views to the terms of the loss."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,14 @@ class Objective(nn.Module):
         for part in (self.method, self.equivariance):
             if part is not None:
                 part.gather, part.rows = gather, rows
+
+    def compile_networks(self) -> None:
+        """Compile the encoders, and the heads and predictors that the method and the equivariance have of their own."""
+        for encoder in self.encoders:
+            encoder.compile_encode()
+        for part in filter(None, (self.method, self.equivariance)):
+            for network in _heads(part):
+                network.compile(dynamic=False)
 
     def exported(self) -> dict[str, Tensor]:
         """What a finished run keeps beside the encoder."""
@@ -132,6 +140,15 @@ class Objective(nn.Module):
         if self.method is not None and self.method.gathered and self.method.gather is not on_one_process:
             parts = gather_together(parts, self.method.gather)
         return [with_embedding(view, parts[i]) if i in parts else view for i, view in enumerate(views)]
+
+
+def _heads(module: nn.Module) -> Iterator[nn.Module]:
+    """The networks of several layers in `module`, but for encoders."""
+    for child in module.children():
+        if isinstance(child, nn.Sequential):
+            yield child
+        elif not isinstance(child, Encoder):
+            yield from _heads(child)
 
 
 def gather_together(parts: Mapping[int, Tensor], gather: Gather) -> dict[int, Tensor]:

@@ -41,8 +41,7 @@ class Step:
         self.compiled = compiles(config, processes, self.total_steps * config.batch_size)
         if self.compiled:
             keep_what_is_compiled()
-            for encoder in state.objective.encoders:
-                encoder.compile_encode()
+            state.objective.compile_networks()
         self.make = torch.compile(make_view, dynamic=False) if self.compiled else make_view
         self.generators = [torch.Generator(processes.device) for _ in range(config.accumulate)]
         few = CALLS_BEFORE_CAPTURE_TOGETHER if processes.together else CALLS_BEFORE_CAPTURE
