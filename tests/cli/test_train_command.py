@@ -82,7 +82,7 @@ def test_keep_goes_with_recipes():
     assert without.replace(**settings).equivariant_dim == 16
     middle = {
         "chunks": 8, "equivariant_layer": "middle", "equivariant_depth": 3, "stop_gradient": True,
-        "augself_weight": 0.05,
+        "augself_weight": 0.05, "equivariance_fraction": 0.5,
     }  # fmt: skip
     kept = configuration({"epochs": 10}, "photometric", None, "cifar10-sgd-simclr", None)
     assert kept == without.replace(**settings, **middle, epochs=10)

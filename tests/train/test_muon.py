@@ -63,6 +63,21 @@ def test_matrices_of_several_shapes_step_together_as_each_by_itself(generator):
         assert w.abs().min() > 0
 
 
+def test_what_is_apart_takes_the_steps_of_adam_and_leaves_all_others_as_they_are(generator):
+    ours, alone = (nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3)).double() for _ in range(2))
+    alone.load_state_dict(ours.state_dict())
+    mine = build_optimizer(ours, "muon", 0.01, weight_decay=0.1, apart=ours[1])
+    others = build_optimizer(alone[0], "muon", 0.01, weight_decay=0.1), Adam(alone[1].parameters(), 0.01, (0.9, 0.999))
+    for _ in range(4):
+        for w, v in zip(ours.parameters(), alone.parameters(), strict=True):
+            w.grad = torch.randn(w.shape, generator=generator, dtype=torch.float64)
+            v.grad = w.grad.clone()
+        for optimizer in (mine, *others):
+            optimizer.step()
+    for w, v in zip(ours.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(w, v, rtol=1e-9, atol=1e-12)
+
+
 def test_norms_and_biases_take_the_steps_of_adam(generator):
     torch.manual_seed(0)
     ours, theirs = (nn.BatchNorm1d(5).double() for _ in range(2))

@@ -27,14 +27,15 @@ def build_optimizer(
     `sgd_momentum` is that of "sgd", "lars" and "muon"; "adam" and "adamw" have torch's β₁ = 0.9 and β₂ = 0.999. Without
     `norm_bias_decay`, parameters of one dimension have no weight decay; LARS frees them from adaptation, too, always,
     and Muon gives them the steps of Adam. The parameters of what is `apart` are in groups of their own: how the steps
-    of all others are rounded does not depend on whether it is there.
+    of all others are rounded does not depend on whether it is there. Muon gives all of it the steps of Adam, with which
+    a head that trains nothing else learns better.
 
     A learning rate given as a tensor stays that tensor: a captured CUDA graph follows `set_learning_rate`.
     """
     _check(learning_rate, weight_decay, sgd_momentum)
     named = _trainable(parameters)
     own = set() if apart is None else {id(parameter) for parameter in apart.parameters()}
-    groups = _groups(named, weight_decay, name in ("lars", "muon") or not norm_bias_decay, own)
+    groups = _groups(named, weight_decay, name in ("lars", "muon") or not norm_bias_decay, own, name == "muon")
     # None, unlike False, lets torch choose the next best form.
     fused = all(parameter.is_cuda for _, parameter in named) or None
     captured = isinstance(learning_rate, Tensor) and learning_rate.is_cuda
@@ -119,13 +120,17 @@ def _trainable(parameters: nn.Module | Iterable[tuple[str, nn.Parameter]]) -> li
 
 
 def _groups(
-    named: list[tuple[str, nn.Parameter]], weight_decay: float, exclude: bool, apart: Container[int]
+    named: list[tuple[str, nn.Parameter]],
+    weight_decay: float,
+    exclude: bool,
+    apart: Container[int],
+    exclude_apart: bool,
 ) -> list[dict[str, Any]]:
-    """One group, or two if parameters of one dimension are excluded, and as many of parameters that are `apart`, by id;
-    `adapt` is of use to LARS and Muon only."""
+    """One group, or two if parameters of one dimension are excluded, and as many of parameters that are `apart`, by id,
+    or one if all of these are excluded; `adapt` is of use to LARS and Muon only."""
     groups: dict[tuple[bool, bool], dict[str, Any]] = {}
     for name, parameter in named:
-        excluded = exclude and parameter.ndim <= 1
+        excluded = exclude and (parameter.ndim <= 1 or (exclude_apart and id(parameter) in apart))
         settings = {"params": [], "weight_decay": 0.0 if excluded else weight_decay, "adapt": not excluded}
         groups.setdefault((id(parameter) in apart, excluded), settings)["params"].append((name, parameter))
     return [groups[kind] for kind in sorted(groups)]

@@ -20,7 +20,7 @@ WARMUP, LONG = 2, 20  # epochs of warm-up, of a run of so many or more
 BESIDE: dict[str, Any] = {
     "equivariant_layer": "middle", "equivariant_depth": 3, "stop_gradient": True, "augself_weight": 0.05,
 }  # fmt: skip
-CHUNKS = 8
+CHUNKS, FRACTION = 8, 0.5  # half of each chunk: to that head the others are worth nothing
 
 
 def recommended_config(data: str, **chosen: Any) -> Config:
@@ -64,4 +64,8 @@ def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str
 def _beside(there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """From the middle, unless it is to train the backbone; in fewer chunks where a batch is small."""
     sizes = {"batch_size": there.batch_size, "accumulate": there.accumulate}
-    return {"chunks": fitting_chunks(CHUNKS, sizes), **(BESIDE if chosen.get("stop_gradient", True) else {})}
+    chunks = chosen.get("chunks", fitting_chunks(CHUNKS, sizes))
+    if not chosen.get("stop_gradient", True):
+        return {"chunks": chunks}
+    halves = chosen.get("contrast") != "all" and there.batch_size // there.accumulate % (4 * max(1, chunks)) == 0
+    return {"chunks": chunks, **BESIDE, **({"equivariance_fraction": FRACTION} if halves else {})}

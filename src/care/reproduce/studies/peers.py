@@ -29,7 +29,7 @@ from care.reproduce.studies.split_sweep import COLOR_RATIO, MRR
 from care.reproduce.trial import Outcome, Trial
 from care.train import Config, keeping
 from care.train.recipes import applicable
-from care.train.recommended import BESIDE, CHUNKS
+from care.train.recommended import BESIDE, CHUNKS, FRACTION
 
 BASE, VIEWS = "SimCLR", 4
 # What all methods train with in place of the scale's settings: the best for SimCLR with two views on validation images
@@ -69,6 +69,7 @@ COLUMNS: dict[str, Quantity] = {
        for name in ("hue", "brightness", "crop area") for decoder in ("network", "linear")},
     "hue distance": HUE_DISTANCE,
     "held-out ratio": RATIO,
+    **{f"{measure}, hue": (ACTED_ON, f"{measure}, hue") for measure in ("held-out ratio", "composition error")},
     "held-out ratio, color": COLOR_RATIO,
     "composition error, color": (ACTED_ON, "composition error, color"),
     "MRR, color": MRR,
@@ -80,6 +81,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     """What each label trains with, at the weights of the papers."""
     d, care = scale.config("cifar10").embedding_dim, scale.care("cifar10")
     chunks = {} if scale.instead else {"chunks": CHUNKS}
+    half = {} if scale.instead else {"equivariance_fraction": FRACTION}
     kept = {**keeping("hue", d), **BESIDE}
     middle = {**kept, "equivariant_depth": 2, "augself_weight": 0.0}
     peers = {
@@ -99,8 +101,8 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "CARE, split: hue": keeping("hue", d),
         "CARE, split: photometric": keeping("photometric", d),
         "CARE, split: hue, from the middle": {**middle, **chunks},
-        "CARE, split: hue, AugSelf": {**kept, **chunks},
-        "CARE, split: hue, AugSelf, four views": {**kept, **chunks, "views": VIEWS},
+        "CARE, split: hue, AugSelf": {**kept, **chunks, **half},
+        "CARE, split: hue, AugSelf, four views": {**kept, **chunks, **half, "views": VIEWS},
     }
 
 
