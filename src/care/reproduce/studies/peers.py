@@ -101,8 +101,8 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "CARE, split: hue": keeping("hue", d),
         "CARE, split: photometric": keeping("photometric", d),
         "CARE, split: hue, from the middle": {**middle, **chunks},
-        "CARE, split: hue, AugSelf": {**kept, **chunks, **half},
-        "CARE, split: hue, AugSelf, four views": {**kept, **chunks, **half, "views": VIEWS},
+        "keep hue, two views": {**kept, **chunks, **half},  # with four, what `care train --keep hue` trains
+        "keep hue": {**kept, **chunks, **half, "views": VIEWS},
     }
 
 
