@@ -63,9 +63,9 @@ def test_with_stop_gradient_its_part_is_that_of_evaluation_but_for_its_own_batch
     torch.testing.assert_close(parts, [objective.encoder(view)[:, 5:] for view in views])
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
 @pytest.mark.parametrize(
-    ("method", "layer"), [("simclr", "layer2"), ("simclr", None), ("byol", None), ("mocov2", "act1")]
+    ("method", "layer", "optimizer"),
+    [("simclr", "layer2", "muon"), ("simclr", None, "adam"), ("byol", None, "muon"), ("mocov2", "act1", "adam")],
 )
 def test_with_stop_gradient_a_run_is_bit_for_bit_that_of_its_method_alone(method, layer, optimizer, tmp_path):
     """Muon steps matrices of one rank together: were the head of the equivariant part among them, others would round
