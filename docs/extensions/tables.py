@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from care.reproduce.scales import SCALES
 from care.reproduce.studies import STUDIES
 
 CLAIMS = re.compile(r"(?<=\| )\*\*([^*|]+)\*\*")
@@ -14,17 +15,24 @@ CLAIMS_HEADER = "| the paper says of CARE |"
 
 
 def tables_page(results: Path) -> str:
-    """A section for every table, by scale and study."""
-    records = sorted(results.glob("*/*/*.json"))
-    kept = [record for record in records if record.stem == record.parent.name]
-    return "\n".join([INTRODUCTION, *map(_section, kept)])
+    """A section for every table, by scale and study, as `care reproduce` lists them."""
+    kept = [record for record in results.glob("*/*/*.json") if record.stem == record.parent.name]
+    return "\n".join([INTRODUCTION, *map(_section, sorted(kept, key=_place))])
+
+
+def _place(record: Path) -> tuple[int, int, str]:
+    scale, name = record.parent.parent.name, record.stem
+    places = [
+        list(known).index(one) if one in known else len(known) for one, known in ((scale, SCALES), (name, STUDIES))
+    ]
+    return places[0], places[1], name
 
 
 INTRODUCTION = """# All tables
 
 Everything that `care reproduce` has kept in `results/`, study by study. Click on the head of a column to sort by it.
 The command of a row trains and measures what the row shows; `--done` makes the table of what is there. What it means is
-in [results](results.md).
+in [results](results.md). To choose a method by what it keeps and what it costs: [peers](#peers-small).
 """
 
 
