@@ -12,7 +12,7 @@ from typing import Any
 from care.evaluate import Settings
 from care.train import Config, default_config
 from care.train.recipes import applicable, keeping
-from care.train.recommended import BESIDE, CHUNKS
+from care.train.recommended import BESIDE, CHUNKS, FRACTION
 
 SIMCLR, CARE, SPLIT, KEEP_HUE = "SimCLR", "CARE", "CARE, split embedding", "with --keep hue"
 
@@ -47,8 +47,8 @@ PICTURES = {
 # The short demo: the second encoder is what `care train --keep hue` makes of the first.
 HUE = Lesson(
     "shapes",
-    {**PICTURES, "limit": 5_000, "evaluate_every": 4},
-    {SIMCLR: {}, KEEP_HUE: {**keeping("hue", 64), **BESIDE, "chunks": CHUNKS}},
+    {**PICTURES, "limit": 4_500, "evaluate_every": 4},
+    {SIMCLR: {}, KEEP_HUE: {**keeping("hue", 64), **BESIDE, "chunks": CHUNKS, "equivariance_fraction": FRACTION}},
 )
 
 SHAPES = Lesson(

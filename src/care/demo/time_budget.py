@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from statistics import median
+from statistics import fmean
 
 import torch
 
@@ -17,6 +17,7 @@ PATIENCE = 150.0  # seconds for everything: quiet cores need half of that
 REST = 0.4  # what is not training (data, measuring, drawing) takes of the time of training on all pictures
 SHARES = (1.0, 0.75, 0.5, 0.25)  # of the pictures: with less, there is no class to speak of
 TIMED_STEPS = 5
+WORTH_THREADS = 1.25  # how much faster, for several threads to be used; on idle cores two are 1.5 times as fast
 
 
 @contextmanager
@@ -32,7 +33,8 @@ def threads_restored() -> Iterator[None]:
 def least_seconds(jobs: Sequence[Job]) -> float:
     """How long training will take, with one thread or with all: torch is left with what is faster.
 
-    Threads wait for each other after every layer. Where other programs use the cores, one of them is always late.
+    Threads wait for each other after every layer. Where other programs use the cores, one of them is always late, and
+    what was a little faster for a few steps need not stay so.
     """
     every = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -41,12 +43,15 @@ def least_seconds(jobs: Sequence[Job]) -> float:
         return sum(alone)
     torch.set_num_threads(every)
     speedup = alone[0] / seconds_of(jobs[0], most=alone[0] * TIMED_STEPS / jobs[0].total_steps)
-    torch.set_num_threads(every if speedup > 1 else 1)
-    return sum(alone) / max(speedup, 1.0)
+    if speedup < WORTH_THREADS:
+        torch.set_num_threads(1)
+        return sum(alone)
+    return sum(alone) / speedup
 
 
 def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter, most: float = math.inf) -> float:
-    """How long training will take, by the median of some steps of a network that is thrown away.
+    """How long training will take, by the mean of some steps of a network that is thrown away: where other programs use
+    the cores, a few steps take most of the time.
 
     No further step is timed when `most` seconds are over.
     """
@@ -57,7 +62,7 @@ def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter, most: f
         step([batch], epoch=0)
         at.append(clock())
     steps = [after - before for before, after in itertools.pairwise(at)]
-    return job.total_steps * median(steps[1:] or steps)  # the first one also loads and plans, once
+    return job.total_steps * fmean(steps[1:] or steps)  # the first one also loads and plans, once
 
 
 def affordable(seconds: float, shares: Iterable[float] = SHARES) -> float:
