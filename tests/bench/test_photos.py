@@ -73,10 +73,10 @@ def test_a_network_begins_with_the_weights_in_the_file(tmp_path):
 
 
 def test_sizes_are_those_of_photos_unless_they_are_chosen():
-    alone, others = default_settings("cpu", photos=True), default_settings("cpu")
+    alone, others = default_settings("cpu", of_photos=True), default_settings("cpu")
     assert (alone.size, alone.batch_size, alone.model, alone.networks) == (64, 16, "test_resnet", NETWORKS_ON_CPU)
     assert (others.size, others.batch_size, others.networks) == (32, 64, NETWORKS_ON_CPU)
-    chosen = default_settings("cpu", photos=True, model="resnet18", size=96, batch_size=None)
+    chosen = default_settings("cpu", of_photos=True, model="resnet18", size=96, batch_size=None)
     assert (chosen.size, chosen.batch_size, chosen.networks) == (96, 16, ("resnet18",))
 
 
@@ -108,3 +108,23 @@ def test_networks_that_are_none_are_told_before_anything_is_measured(tmp_path, m
         "timm has no model 'vit_tiny_19'" in run("photos", "--device", "cpu", "--model", "vit_tiny_19", code=2).output
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_photos_of_a_folder_are_measured_in_place_of_made_up_ones(tmp_path):
+    """All networks are fed from it; too few of them, or none, are told before anything is measured."""
+    folder, out = tmp_path / "cats", tmp_path / "bench.json"
+    streaming._write_files(folder, streaming.photos_of(16)[:9])
+    small = ("--size", 16, "--seconds", 0.01, "--device", "cpu", "--out", out, "--data", folder)
+    assert (
+        "cats has 9 pictures, which do not fill one batch of 10"
+        in run("photos", *small, "--batch-size", 10, code=2).output
+    )
+    assert "care bench photos --data" in run("train", *small, code=2).output
+    assert not out.exists()
+    result = run("photos", *small, "--batch-size", 8)
+    rows = json.loads(out.read_text())["tables"]["photos"]["rows"]
+    sources = ("a batch that is there", "cats")
+    assert [row["name"] for row in rows] == [
+        f"{network}, {source}" for network in NETWORKS_ON_CPU for source in sources
+    ]
+    assert f"9picturesof{folder}," in "".join(result.stdout.split())

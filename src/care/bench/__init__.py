@@ -6,7 +6,7 @@ from care.bench.augmenting import measure_augmenting
 from care.bench.loader import measure_loader
 from care.bench.messages import Say, silent, under
 from care.bench.methods import check_methods, measure_methods
-from care.bench.photos import check_networks, measure_photos
+from care.bench.photos import check_photos, measure_photos
 from care.bench.results import Report, Table, headline
 from care.bench.scaling import measure_scaling, measure_start
 from care.bench.settings import Settings, default_settings
@@ -29,7 +29,7 @@ __all__ = [
     "PARTS",
     "Table",
     "check_methods",
-    "check_networks",
+    "check_photos",
     "chosen_parts",
     "default_settings",
     "measure_speed",

@@ -18,9 +18,10 @@ from care.bench.phases import phase_seconds
 from care.bench.results import Row, Table
 from care.bench.roofline import peak_flops
 from care.bench.settings import CARE_SETTINGS, Settings
-from care.bench.streaming import FILES, WRITERS, endless, note, photo_sources, rate
+from care.bench.streaming import FILES, WRITERS, endless, given_photos, note, photo_sources, rate
 from care.bench.training import peak_memory, step_row
 from care.data import Samples
+from care.data.streamed.opening import open_pictures, opened_once
 from care.objective import build_encoder
 from care.train import distributed
 from care.train.arithmetic import cudnn_benchmark
@@ -41,8 +42,10 @@ class PhotoSource:
     rate: float
 
 
-def check_networks(settings: Settings) -> None:
-    """ValueError if one of the networks is none, or does not take photos of this size."""
+def check_photos(settings: Settings) -> None:
+    """ValueError if one of the networks is none, or does not take photos of this size, or there are too few of them."""
+    if settings.photos is not None and (n := len(open_pictures(Path(settings.photos)))) < settings.batch_size:
+        raise ValueError(f"{settings.photos} has {n} pictures, which do not fill one batch of {settings.batch_size}")
     for network in settings.networks:
         with torch.device("meta"):
             build_encoder(dataclasses.replace(settings, model=network).config(), (settings.size, settings.size))
@@ -52,20 +55,24 @@ def measure_photos(settings: Settings, say: Say) -> Table:
     """Of every network, a step on a batch that is there, and on batches from files; of the first, from all sources."""
     device, rows = distributed.start(settings.device).device, list[Row]()
     short = dataclasses.replace(settings, seconds=settings.seconds / 2)
-    with tempfile.TemporaryDirectory(prefix="care-bench-") as folder, cudnn_benchmark():
+    with tempfile.TemporaryDirectory(prefix="care-bench-") as folder, cudnn_benchmark(), opened_once():
         say("a large matrix product")
         peak = peak_flops(device, min(settings.seconds, 1.0))
         sources = [_timed(name, samples, short, say) for name, samples in _chosen_sources(settings, Path(folder), say)]
         for network in settings.networks:
-            fed_from = [source for source in sources if not rows or source.name.startswith(FILES)]
+            fed_from = [source for source in sources if not rows or settings.photos or source.name.startswith(FILES)]
             chosen = dataclasses.replace(settings, model=network)
             rows += measure_network(chosen, Path(folder), fed_from, peak, under(say, network))
+        said = (*NOTES, note(settings), WAITING)
     title = f"Photos at {settings.size} px, batch {settings.batch_size}, limit {peak / 1e12:.2f} TFLOP/s"
-    return Table("photos", title, tuple(rows), (*NOTES, note(settings), WAITING))
+    return Table("photos", title, tuple(rows), said)
 
 
 def _chosen_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[str, Samples]]:
     """Every kind of source; the GPU decodes the files alone, since it finds the same bytes in the others."""
+    if settings.photos is not None:
+        yield from given_photos(settings, say)
+        return
     for name, samples in photo_sources(settings, folder, say):
         if name in WRITERS or name.startswith(FILES):
             yield name, samples

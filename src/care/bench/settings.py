@@ -39,7 +39,8 @@ METHODS: dict[str, dict[str, Any]] = {
 class Settings:
     """The sizes of a measurement. `seconds` is for each row, `batch_size` for each process, `images` for the store.
 
-    `methods` are those that are compared with SimCLR, by name; none means all. `networks` are measured on photos.
+    `methods` are those that are compared with SimCLR, by name; none means all. `networks` are measured on photos, those
+    of the folder `photos` or else made up.
     """
 
     device: str
@@ -52,6 +53,7 @@ class Settings:
     images: int
     methods: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
+    photos: str | None = None
 
     def __post_init__(self) -> None:
         if self.device != "cpu" and not self.on_gpu:
@@ -114,16 +116,16 @@ class Settings:
         return Samples(self.random_images(n), torch.zeros(n, dtype=torch.int64), ("noise",), name="random")
 
 
-def default_settings(device: str = "auto", photos: bool = False, **chosen: Any) -> Settings:
+def default_settings(device: str = "auto", of_photos: bool = False, **chosen: Any) -> Settings:
     """The paper's sizes on a GPU, and on a CPU sizes with which everything ends in about two minutes.
 
-    What is None in `chosen` is left at its default. Of `photos` alone, the default sizes are those of ImageNet.
+    What is None in `chosen` is left at its default. `of_photos` alone, the default sizes are those of ImageNet.
     """
     device = resolve_device(device)
     chosen = {name: value for name, value in chosen.items() if value is not None}
     networks = NETWORKS_ON_GPU if device.startswith("cuda") else NETWORKS_ON_CPU
     chosen = {"networks": (chosen["model"],) if "model" in chosen else networks, **chosen}
-    if photos:
+    if of_photos:
         sizes = PHOTOS_ON_GPU if device.startswith("cuda") else PHOTOS_ON_CPU
         chosen = {"model": networks[0], **sizes, **chosen}
     size = chosen.get("size", 32)

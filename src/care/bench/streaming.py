@@ -34,6 +34,10 @@ NOTE = (
     " decoded by {workers} processes, or by the GPU, to whole pictures of {side} px in random order; the first batch is"
     " not timed."
 )
+NOTE_OF_GIVEN = (
+    "{n:,} pictures of {photos}, decoded by {workers} processes, or by the GPU, to whole pictures of {side} px in"
+    " random order; the first batch is not timed."
+)
 
 
 def measure_streaming(settings: Settings, folder: Path, say: Say) -> tuple[list[Row], str]:
@@ -60,6 +64,14 @@ def photo_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[
             yield f"{name}{words}", open_pictures(folder / name, "train", side, decoder=decoder)
 
 
+def given_photos(settings: Settings, say: Say) -> Iterator[tuple[str, Samples]]:
+    """The pictures of a folder, or of shards in it; on a GPU once for either decoder."""
+    assert settings.photos is not None
+    folder, side = Path(settings.photos), decoded_side(settings)
+    for decoder, words in _decoders(settings, say):
+        yield f"{folder.name}{words}", open_pictures(folder, "train", side, decoder=decoder)
+
+
 def _decoders(settings: Settings, say: Say) -> tuple[tuple[Decoder, str], ...]:
     """Who can decode here: the CPU, and a GPU that does."""
     if not settings.on_gpu:
@@ -79,10 +91,14 @@ def decoded_side(settings: Settings) -> int:
 
 def note(settings: Settings) -> str:
     """What the photos are, and who decodes them."""
-    photos, workers = photos_of(settings.size), cores_of_this_process()
+    workers, side = cores_of_this_process(), decoded_side(settings)
+    if settings.photos is not None:
+        n = len(open_pictures(Path(settings.photos)))
+        return NOTE_OF_GIVEN.format(n=n, photos=settings.photos, workers=workers, side=side)
+    photos = photos_of(settings.size)
     width, height = Image.open(io.BytesIO(photos[0])).size
     kilobytes = sum(map(len, photos)) / len(photos) / 1e3
-    return NOTE.format(width=width, height=height, kilobytes=kilobytes, workers=workers, side=decoded_side(settings))
+    return NOTE.format(width=width, height=height, kilobytes=kilobytes, workers=workers, side=side)
 
 
 @cache

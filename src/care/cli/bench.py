@@ -44,6 +44,10 @@ def bench(
         list[str] | None,
         typer.Option(help="With methods: one by the name of its --method or --equivariance. May be given again."),
     ] = None,
+    photos: Annotated[
+        Path | None,
+        typer.Option("--data", help="With photos: a folder of yours, as care train --data takes it. Default: made up."),
+    ] = None,
     simulate: Annotated[
         int | None,
         typer.Option(help="With scaling: measure one process, simulate 8, 64 … up to so many GPUs.", min=2, max=65536),
@@ -68,15 +72,16 @@ def bench(
 
     Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold],
     [bold]care bench methods --only augself --only equimod[/bold], [bold]care bench scaling --simulate 512[/bold],
-    [bold]care bench photos[/bold] (ResNet-50 and ViT-S/16 at 224 pixels, from JPEGs to the step)
+    [bold]care bench photos[/bold] (ResNet-50 and ViT-S/16 at 224 pixels, from JPEGs to the step),
+    [bold]care bench photos --data photos/[/bold] (does the GPU wait for yours?)
     """
     with users_input():
-        from care.bench import check_methods, check_networks, chosen_parts, default_settings, measure_speed
+        from care.bench import check_methods, check_photos, chosen_parts, default_settings, measure_speed
 
         names = chosen_parts(parts or [])
         settings = default_settings(
             device,
-            photos=names == ["photos"],
+            of_photos=names == ["photos"],
             model=model,
             batch_size=batch_size,
             size=size,
@@ -85,14 +90,17 @@ def bench(
             images=images,
             compile=compile,
             methods=tuple(only or ()),
+            photos=None if photos is None else str(photos),
         )
+        if photos is not None and "photos" not in names:
+            raise ValueError("--data is for one part: care bench photos --data FOLDER")
         if (simulate or measured) and (names != ["scaling"] or simulate is None):
             raise ValueError("--simulate and --measured are for one part: care bench scaling --simulate 512")
         settings.check()
         if "methods" in names:
             check_methods(settings)
         if "photos" in names:
-            check_networks(settings)
+            check_photos(settings)
         imagined = simulation(simulate, measured, node, inside, between) if simulate else None
         make_folder(out.absolute().parent)
         claim_file(out)

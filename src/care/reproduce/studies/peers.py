@@ -52,8 +52,6 @@ WEIGHTS = {
     "SIE": "sie_weight",
     "CARE": "care_weight",
     "CARE, all views compared": "care_weight",
-    "CARE, split: hue": "equivariant_weight",
-    "CARE, split: photometric": "equivariant_weight",
 }
 CHOSEN: dict[str, float] = {}
 
@@ -82,8 +80,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     d, care = scale.config("cifar10").embedding_dim, scale.care("cifar10")
     chunks = {} if scale.instead else {"chunks": CHUNKS}
     half = {} if scale.instead else {"equivariance_fraction": FRACTION}
-    kept = {**keeping("hue", d), **BESIDE}
-    middle = {**kept, "equivariant_depth": 2, "augself_weight": 0.0}
+    middle = {**keeping("hue", d), **BESIDE, "equivariant_depth": 2, "augself_weight": 0.0}
     peers = {
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
         "LooC": "looc", "STL": "stl", "CASSLE": "cassle",
@@ -98,11 +95,11 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "SIE": {"equivariance": "sie", "equivariant_dim": d // 2},
         "CARE": care,
         "CARE, all views compared": {**care, "contrast": "all"},
-        "CARE, split: hue": keeping("hue", d),
-        "CARE, split: photometric": keeping("photometric", d),
         "CARE, split: hue, from the middle": {**middle, **chunks},
-        "keep hue, two views": {**kept, **chunks, **half},  # with four, what `care train --keep hue` trains
-        "keep hue": {**kept, **chunks, **half, "views": VIEWS},
+        **{
+            f"keep {what}": {**keeping(what, d), **BESIDE, **chunks, **half, "views": VIEWS}  # care train --keep
+            for what in ("hue", "photometric")
+        },
     }
 
 
