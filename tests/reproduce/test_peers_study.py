@@ -126,3 +126,16 @@ def test_the_table_shows_transfer_where_it_was_measured():
     ]  # fmt: skip
     assert trials["SimCLR"].transfer == ("flowers102", "cifar100")
     assert trials["SimCLR"].measures.probe == "none"
+
+
+def test_differences_are_of_what_has_several_seeds():
+    """Every quantity of a method with three of them, paired by seed; one seed decides nothing, and is named once."""
+    alone = ("DCL", "CARE, split: hue, from the middle")
+    three = {label: [t for t in peers.trials(SMALL) if t.label == label] for label in ("SimCLR", "AugSelf")}
+    done = [outcome(t, 0.80 + 0.01 * k, 0.1, 0.5) for k, t in enumerate(three["SimCLR"])]
+    done += [outcome(t, 0.82 + 0.015 * k, 0.7, 0.6) for k, t in enumerate(three["AugSelf"])]
+    done += [outcome(first_trials(peers)[label], 0.9, 0.1, 0.5) for label in alone]
+    said = peers.present(done).remarks
+    assert said[0].startswith("Tuned probe: AugSelf +2.5 points against SimCLR (95 %: +1.26 to +3.74, Student")
+    assert [remark.partition(":")[0] for remark in said[1:5]] == list(peers.COMPARED)[1:]
+    assert said[5] == "One seed, which decides nothing: DCL; CARE, split: hue, from the middle."

@@ -58,6 +58,12 @@ CHOSEN: dict[str, float] = {}
 TRANSFERRED = {"Flowers-102": "flowers102", "CIFAR-100": "cifar100"}
 FITTED_TO = {"": "all labels", " 5-shot": "5-way 5-shot", " 1-shot": "5-way 1-shot"}
 HUE_BY_NETWORK: Quantity = ("backbone", "R² of hue, network")
+COMPARED: dict[str, Quantity] = {
+    "Tuned probe": TUNED,
+    "kNN-200": KNN,
+    **{name: (f"{TRANSFER_TO}{data}", "all labels") for name, data in TRANSFERRED.items()},
+    "R² of hue by a network": HUE_BY_NETWORK,
+}
 COLUMNS: dict[str, Quantity] = {
     "tuned probe %": TUNED,
     "kNN-200 %": KNN,
@@ -80,6 +86,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     d, care = scale.config("cifar10").embedding_dim, scale.care("cifar10")
     chunks = {} if scale.instead else {"chunks": CHUNKS}
     half = {} if scale.instead else {"equivariance_fraction": FRACTION}
+    kept = {what: {**keeping(what, d), **BESIDE, **chunks, **half, "views": VIEWS} for what in ("hue", "photometric")}
     middle = {**keeping("hue", d), **BESIDE, "equivariant_depth": 2, "augself_weight": 0.0}
     peers = {
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
@@ -88,6 +95,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     return {
         BASE: {},
         "SimCLR, four views": {"views": VIEWS},
+        **{f"keep {what}": own for what, own in kept.items()},  # as `care train --keep`
         "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
         "DCL": {"method": "dcl", "temperature": 0.1},
         "Hard negatives": {"method": "hard_negatives"},
@@ -96,10 +104,6 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "CARE": care,
         "CARE, all views compared": {**care, "contrast": "all"},
         "CARE, split: hue, from the middle": {**middle, **chunks},
-        **{
-            f"keep {what}": {**keeping(what, d), **BESIDE, **chunks, **half, "views": VIEWS}  # care train --keep
-            for what in ("hue", "photometric")
-        },
     }
 
 
@@ -139,13 +143,16 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
             f"{first.trial.config.views_a_step:.3g}",
             f"{first.made['samples_per_second']:,.0f}",
         ]
-    remarks = [
-        compared(outcomes, BASE, label, quantity, words)
-        for label in groups
-        if label != BASE
-        for quantity, words in ((TUNED, "Tuned probe"), (HUE_BY_NETWORK, "R² of hue by a network"))
-    ]
-    return Presentation(header, rows, _figures(groups), [*remarks, *_not_measured(outcomes)])
+    return Presentation(header, rows, _figures(groups), [*_against_base(outcomes), *_not_measured(outcomes)])
+
+
+def _against_base(outcomes: Sequence[Outcome]) -> list[str]:
+    """Differences from SimCLR, of the methods that have several seeds."""
+    seeds = {label: len(group) for label, group in by_label(outcomes).items() if label != BASE}
+    several = [label for label in seeds if seeds[label] > 1]
+    said = [compared(outcomes, BASE, label, COMPARED[words], words) for label in several for words in COMPARED]
+    alone = [label for label in seeds if seeds[label] == 1]
+    return [*said, f"One seed, which decides nothing: {'; '.join(alone)}."] if alone else said
 
 
 def _figures(groups: dict[str, list[Outcome]]) -> dict[str, Any]:
