@@ -77,6 +77,8 @@ def test_views_that_serve_both_are_counted_once():
     assert summary(byol, FACTS)["views"] == "2 of each sample, 32 × 32 pixels: 2 of byol and byol_second for byol"
     alone = summary(recipe("cifar10-ablation-equivariance"), FACTS)
     assert alone["views"] == "2 of each sample, 32 × 32 pixels: 2 of cifar10 for care"
+    turned = summary(default_config("shapes", method="simclr", equivariance="essl"), FACTS)["views"]
+    assert turned == "3 of each sample, 32 × 32 pixels: 2 of shapes for simclr, 1 of shapes in four turns for essl"
 
 
 def test_no_experiment_takes_more_than_fifteen_lines_or_a_long_one():

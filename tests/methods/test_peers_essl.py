@@ -13,6 +13,8 @@ from losses import literal
 from methods.peers import CLOUDS, peer_of, planted
 from objective.small import BATCH, build, drawn, noise, small
 
+SIZES = ("resnet18", "test_resnet")  # of 512 and of 96 features
+
 
 def test_it_is_its_formula():
     objective = build(equivariance="essl", essl_weight=0.3)
@@ -71,3 +73,8 @@ def test_a_network_for_one_size_says_which():
     with pytest.raises(ValueError, match="pictures of 32 pixels and none of 16: choose --turned-size 32"):
         peer_of(equivariance="essl", model="vit_tiny_patch16_224")
     peer_of(equivariance="essl", model="test_vit")
+
+
+def test_the_network_that_predicts_turns_is_as_wide_as_the_authors_or_in_proportion():
+    widths = {model: peer_of(equivariance="essl", model=model).head[0].out_features for model in SIZES}
+    assert widths == {"resnet18": 2048, "test_resnet": 384}

@@ -1,18 +1,21 @@
-"""A split embedding whose features keep what AugSelf predicts from them: both at once, each as it is alone."""
+"""A split embedding whose features keep what AugSelf and E-SSL predict from them: all at once, each as it is alone."""
 
 import pytest
 import torch
 
 import care
+from care.losses import quarter_turns
 from care.objective import total
 from care.objective.build import view_plan
 from care.train import prepare, train
+from methods.peers import CLOUDS
 from objective.small import build, drawn, noise, small
 from train.small import small_config, small_data
 
 PREDICTED = {"predicted": "color", "prediction_width": 16, "augself_weight": 0.05}
 SPLIT = {"equivariance": "split", "equivariance_policy": "hue_only", "stop_gradient": True}
 OF_PART = {"equivariance", "slice", "orbit"}
+TURNED = {"essl_weight": 0.3, "turn_width": 16}
 
 
 def reached(objective, terms, names):
@@ -67,3 +70,41 @@ def test_what_is_predicted_must_be_drawn_for_views_of_the_method():
         small(equivariance="split", **PREDICTED, equivariance_views="shared")
     with pytest.raises(ValueError, match="predicted is of use with an augself_weight above 0 only"):
         small(**{**SPLIT, **PREDICTED, "augself_weight": 0.0})
+
+
+@pytest.mark.parametrize("chosen", [{}, PREDICTED, {"stop_gradient": False}], ids=["alone", "AugSelf", "last features"])
+def test_quarter_turns_are_told_apart_as_by_essl(chosen):
+    """By the turned crops of half the size, the method's views and CARE's being what they are without them."""
+    objective, without = (build(**{**SPLIT, **chosen, **more}) for more in (TURNED, {}))
+    views = drawn(objective, noise())
+    turned = [view for view in views if view.inputs.shape[-1] == 16]
+    whole = [view for view in views if view.inputs.shape[-1] == 32]
+    expected = without(whole)
+    terms = objective(views)
+    assert len(turned) == 1
+    logits = objective.equivariance.essl.head(objective.encoder.features(turned[0].inputs))
+    assert terms["essl"].weight == 0.3
+    torch.testing.assert_close(terms["essl"].value, quarter_turns(logits))
+    assert terms.keys() == {*expected, "essl"}
+    # A stopped view passes the backbone as in evaluation, with running statistics, which follow the turned crops, too.
+    stopped = OF_PART if chosen.get("stop_gradient", True) else set()
+    for name in expected.keys() - stopped:
+        torch.testing.assert_close(terms[name].value, expected[name].value)
+
+
+def test_turns_train_the_backbone_and_no_head_of_the_encoder():
+    objective = build(**SPLIT, **PREDICTED, **TURNED)
+    before = {name: value.clone() for name, value in objective.encoder.head.state_dict().items()}
+    terms = objective(drawn(objective, noise()))
+    by_turns = reached(objective, terms, ["essl"])
+    assert any(name.startswith("encoder.backbone") for name in by_turns)
+    assert not any(name.startswith(("encoder.head", "encoder.equivariant_head")) for name in by_turns)
+    counted = [name for name in before if name.endswith("num_batches_tracked")]
+    assert {int(objective.encoder.head.state_dict()[name]) for name in counted} <= {1, 2}  # the method's views alone
+
+
+def test_what_is_turned_must_be_a_picture():
+    with pytest.raises(ValueError, match="essl turns pictures by quarters"):
+        small(**{**CLOUDS, **SPLIT, **TURNED, "equivariance_policy": None})
+    with pytest.raises(ValueError, match="turned_size is of use with an essl_weight above 0 only"):
+        small(**SPLIT, turned_size=16)

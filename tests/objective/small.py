@@ -10,7 +10,7 @@ from care.train.recipes import applicable
 BATCH = 8
 SIZES = {
     "model": "test_resnet", "embedding_dim": 8, "head_width": 16, "batch_size": BATCH, "chunks": 4, "queue": 16,
-    "equivariant_dim": 3, "steering_rank": 6, "prediction_width": 16, "augmentation_width": 8, "turn_width": 16,
+    "equivariant_dim": 3, "steering_rank": 6, "prediction_width": 16, "augmentation_width": 8,
     "bins": 4, "stl_dim": 6, "condition_width": 8, "transformation_dim": 4,
 }  # fmt: skip
 SMALLER = {"model": "small_resnet", "size": 8}  # where it does not matter: half of the time
@@ -34,7 +34,7 @@ COMBINATIONS = {
 
 def narrow(equivariance):
     """Widths for which a run takes seconds."""
-    widths = ("prediction_width", "augmentation_width", "turn_width", "stl_dim", "transformation_dim")
+    widths = ("prediction_width", "augmentation_width", "stl_dim", "transformation_dim")
     return applicable({name: SIZES[name] for name in widths}, {"equivariance": equivariance})
 
 
@@ -50,6 +50,7 @@ REGISTERED_ONCE = {
         "stop_gradient": True,
     },
     "split, with features that keep": {"equivariance": "split", "augself_weight": 0.05, "prediction_width": 16},
+    "split, with features that tell turns": {"equivariance": "split", "essl_weight": 0.4},
 }
 
 

@@ -133,7 +133,8 @@ def _choice(kind: Kind, choice: Choice) -> str:
 def _views(config: Config, plan: ViewPlan) -> str:
     """How many there are, and whose; some may be for both."""
     size = getattr(plan.views[0].policy, "size", None)
-    method, equivariance = set(plan.method), set(plan.equivariance)
+    turned = {position for position, view in enumerate(plan.views) if view.turned}
+    method, equivariance = set(plan.method), set(plan.equivariance) - turned
     own, theirs = " and ".join(filter(None, (config.policy, config.second_policy))), config.equivariance_policy
     kinds = (
         (method - equivariance, own, config.method.name),
@@ -143,6 +144,7 @@ def _views(config: Config, plan: ViewPlan) -> str:
             f"{config.method.name} and {config.equivariance.name}",
         ),
         (equivariance - method, theirs, config.equivariance.name),
+        (turned, f"{own} in four turns", config.equivariance.name),
     )
     parts = [f"{len(positions)} of {policy} for {whose}" for positions, policy, whose in kinds if positions]
     return f"{len(plan.views)} of each sample{f', {size} × {size} pixels' if size else ''}: {', '.join(parts)}"

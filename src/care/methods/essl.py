@@ -25,6 +25,7 @@ from care.objective import (
 from care.objective.views import Policy
 
 SMALLEST = 8  # pixels
+WIDEST = 2048  # of the authors' network that predicts turns, for features of 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,10 @@ class ESSLSettings(Settings):
     turned_size: int | None = setting(
         None, "Side of the turned crops in pixels. Default: half of the method's views.", at_least=SMALLEST
     )
-    turn_width: int = setting(2048, "Width of the network that predicts quarter turns.", at_least=1)
+    turn_width: int | None = setting(
+        None, "Width of the network that predicts quarter turns. Default: 2048, or 4 times that of smaller features.",
+        at_least=1,
+    )  # fmt: skip
 
 
 class ESSL(Equivariance):
@@ -51,7 +55,8 @@ class ESSL(Equivariance):
         super().__init__(settings, encoder, context)
         assert isinstance(context.policy, ImagePolicy)
         check_sizes(encoder, context.policy.size, turned_size(settings, context.policy))
-        self.head = turn_head(encoder.feature_dim, settings.turn_width)
+        features = encoder.feature_dim
+        self.head = turn_head(features, settings.turn_width or min(WIDEST, 4 * features))
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:

@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Literal
 from care.losses import orbit_uniformity, slice_uniformity
 from care.methods.augself import AugSelf, AugSelfSettings
 from care.methods.care import CARE, CARESettings
+from care.methods.essl import ESSL, ESSLSettings
 from care.models import Encoder
 from care.objective import Context, EncodedView, Method, Term, Terms, ViewPlan, ViewSpec, setting
 from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitSettings(AugSelfSettings, CARESettings):
+class SplitSettings(AugSelfSettings, ESSLSettings, CARESettings):
     """Settings of a split embedding. λ and κ were chosen on CIFAR-10 (`care reproduce split-sweep`).
 
     Few coordinates: in many dimensions all embeddings are nearly orthogonal, and L_equi is small without a rotation.
@@ -46,16 +47,20 @@ class SplitSettings(AugSelfSettings, CARESettings):
         0.0, "w, the weight of predicting the method's augmentations from the features, which then keep them.",
         at_least=0,
     )  # fmt: skip
+    essl_weight: float = setting(
+        0.0, "The weight of predicting quarter turns from the features, which then keep which way up a picture is.",
+        at_least=0,
+    )  # fmt: skip
 
 
 class Split(CARE):
-    """L = L_method(c) + κ (L_slice(r) + ω L_orbit(r) + λ L_equi(r)) + w L_AugSelf(f) of an embedding z = (c, r).
+    """L = L_method(c) + κ (L_slice(r) + ω L_orbit(r) + λ L_equi(r)) + w L_AugSelf(f) + v L_ESSL(f), z = (c, r).
 
     Two kinds of r have an L_equi of 0 and are of no use. L_slice keeps r from being one point for each augmentation,
     L_orbit from being one point for each image. With an `equivariant_layer`, r = head_r(mean of that layer's places):
     its losses train the backbone up to there, and leave what follows to the method. With `stop_gradient`,
     r = head_r(sg(features)): the backbone is, bit for bit, the one that the method trains alone. With w > 0, its
-    features f keep what AugSelf predicts from them.
+    features f keep what AugSelf predicts from them, and with v > 0 which way up a picture is, as E-SSL does.
     """
 
     Settings: ClassVar[type[CARESettings]] = SplitSettings
@@ -63,6 +68,7 @@ class Split(CARE):
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
         self.augself = AugSelf(settings, encoder, of_method(context)) if settings.augself_weight else None
+        self.essl = ESSL(settings, encoder, of_method(context)) if settings.essl_weight else None
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
@@ -77,19 +83,28 @@ class Split(CARE):
             AugSelf.check(settings, of_method(context), method)
         elif settings.predicted is not None:
             raise ValueError("predicted is of use with an augself_weight above 0 only: leave it out")
+        if settings.essl_weight:
+            ESSL.check(settings, context, method)
+        elif useless := [name for name in ("turned_size", "turn_width") if getattr(settings, name) is not None]:
+            raise ValueError(f"{useless[0]} is of use with an essl_weight above 0 only: leave it out")
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """CARE's views, behind those that AugSelf compares."""
+        """CARE's views, behind those that AugSelf compares and the turned one of E-SSL."""
         plan, w = super().plan(settings, views, policy, batch), settings.augself_weight
         stopped = plan.equivariance if settings.stop_gradient else ()
         compared = AugSelf.plan(settings, views, policy, batch).equivariance if w else ()
-        return dataclasses.replace(plan, equivariance=(*compared, *plan.equivariance), theta=bool(w), stopped=stopped)
+        turned = ESSL.plan(settings, (), views[0].policy, batch).views if settings.essl_weight else ()
+        seen = (*compared, *range(len(plan.views), len(plan.views) + len(turned)), *plan.equivariance)
+        return dataclasses.replace(
+            plan, views=(*plan.views, *turned), equivariance=seen, theta=bool(w), stopped=stopped
+        )
 
     def terms(self, *views: EncodedView) -> Terms:
         """The losses of the equivariant part, and of what is predicted from the features."""
-        *compared, a, b = views
-        return self._of_part(a, b) | ({} if self.augself is None else self.augself.terms(*compared))
+        *others, a, b = views
+        turns = {} if self.essl is None else self.essl.terms(others.pop())
+        return self._of_part(a, b) | ({} if self.augself is None else self.augself.terms(*others)) | turns
 
     def _of_part(self, a: EncodedView, b: EncodedView) -> Terms:
         s = self.settings

@@ -86,9 +86,9 @@ class Objective(nn.Module):
 
     @property
     def embedded(self) -> list[int]:
-        """The positions of those among them that pass the head."""
+        """The positions of those among them that pass the head: no turned ones, of which features alone are asked."""
         if self.equivariance is None or not self.equivariance.on_features:
-            return self.seen
+            return [i for i in self.seen if not self.plan.views[i].turned]
         alone = dataclasses.replace(self.plan, equivariance=())
         return positions_seen(alone, self.method, getattr(self.method, "settings", None))
 
@@ -112,7 +112,8 @@ class Objective(nn.Module):
             return [*seen, *(with_embedding(view, r) for view, r in zip(rest, parts, strict=True))]
         if not self.equivariant_dim or (self.equivariance is not None and self.equivariance.whole):
             return views
-        return [with_embedding(view, view.z[:, view.z.shape[1] - self.equivariant_dim :]) for view in views]
+        first = -self.equivariant_dim
+        return [view if view.embedding is None else with_embedding(view, view.z[:, first:]) for view in views]
 
     def _pass(self, views: dict[int, EncodedView]) -> dict[int, EncodedView]:
         """Views by position, with what the backbone makes of them and, where they pass it, the head."""

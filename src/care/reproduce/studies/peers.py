@@ -96,6 +96,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         BASE: {},
         "SimCLR, four views": {"views": VIEWS},
         **{f"keep {what}": own for what, own in kept.items()},  # as `care train --keep`
+        "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4},
         "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
         "DCL": {"method": "dcl", "temperature": 0.1},
         "Hard negatives": {"method": "hard_negatives"},
