@@ -1,13 +1,18 @@
 """What `care train` says before it begins."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import timm
+import torch
 
 from care.cli.train_setup import configuration
 from care.cli.training_summary import Facts, beginning, summary
+from care.data import batches
+from care.data.streamed import cache as caching
 from care.train import default_config, prepare, recipe, recipes
+from data.on_disk import write_files
 from train.small import small_config, small_data
 
 FACTS = Facts(
@@ -91,6 +96,24 @@ def test_no_experiment_takes_more_than_fifteen_lines_or_a_long_one():
 def test_pictures_that_are_not_prepared_are_said_to_be_decoded():
     line = summary(default_config("shapes"), dataclasses.replace(FACTS, streamed=True))["data"]
     assert "pictures, decoded to 32 × 32 pixels while training, 10 classes" in line
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_how_many_pictures_are_kept_is_said(tmp_path, monkeypatch):
+    """Of those to train on, 16 of 22, ten have been decoded before; whole pictures of 12 pixels take 434 bytes."""
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(caching, "disk_usage", lambda folder: SimpleNamespace(total=40e9, free=5.24e9))
+    folder, cache = write_files(tmp_path / "photos", 22), tmp_path / "kept"
+    config = small_config(str(folder), validation=3, pixels=12, cache=str(cache))
+    job = prepare(config, tmp_path / "run")
+    try:
+        list(batches(job.samples, [torch.arange(10)], "cpu", whole=True))
+        lines = dict(line.split(maxsplit=1) for line in beginning(job).splitlines())
+    finally:
+        job.lock.release()
+    sizes = "all take 0.0 GB, and there is room for 1.2 more"
+    assert lines["cache"] == f"{cache}: 10 of 16 pictures are decoded already; {sizes}"
+    assert "cache" not in lines.get("also", "")
 
 
 def test_what_is_watched_is_said():

@@ -5,7 +5,10 @@ import torch
 from PIL import Image
 
 from care.data import blocks, write_store
+from care.data.streamed.pictures import StreamedPictures
 from data.by_hand import source_of
+from data.cached import EVERYTHING, N, epoch
+from data.on_disk import write_files
 from data.preparing import FILES, contents, prepare
 from data.reading import save
 
@@ -47,3 +50,31 @@ def undisturbed(photos, tmp_path_factory):
         patch.setattr(blocks, "FEWEST_ROWS", 1)
         prepare(folder, photos)
     return contents(folder)
+
+
+@pytest.fixture
+def decoded(tmp_path, monkeypatch):
+    """Which pictures were decoded since the last call, by whatever process."""
+    file, decode_into = tmp_path / "decoded", StreamedPictures.decode_into
+
+    def noted(self, row, index, whole):
+        with file.open("a") as log:
+            log.write(f"{index}\n")
+        return decode_into(self, row, index, whole)
+
+    def since():
+        lines = file.read_text().split() if file.exists() else []
+        file.unlink(missing_ok=True)
+        return sorted(map(int, lines))
+
+    monkeypatch.setattr(StreamedPictures, "decode_into", noted)
+    return since
+
+
+@pytest.fixture
+def photos_there(tmp_path, decoded):
+    """(a folder of files, a cache that has all of them, what is right)"""
+    folder, cache = write_files(tmp_path / "photos", N), tmp_path / "cache"
+    right = epoch(folder, cache)
+    assert decoded() == EVERYTHING
+    return folder, cache, right

@@ -38,6 +38,7 @@ def nothing(*words):
 def test_a_trial_has_the_same_name_however_it_is_computed():
     first = trial()
     assert first.slug == trial(device="cpu", compile=True, graph=False).slug == trial("another label").slug
+    assert first.slug == trial(cache="kept").slug
     others = [trial(seed=1), trial(care_weight=1.0), trial(epochs=2), trial(temperature=0.1)]
     others.append(dataclasses.replace(first, measures=dataclasses.replace(MEASURES, augmentations=3)))
     assert len({first.slug, *(other.slug for other in others)}) == 6

@@ -107,8 +107,8 @@ def test_how_it_is_carried_out_may_change_on_resume(every, data, whole, tmp_path
     states = [load_latest(folder / "checkpoints").tensors for folder in (whole, tmp_path / "run")]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
     assert Run(tmp_path / "run").config() == config
-    free = {"device": "cuda", "compile": True, "graph": False, "evaluate_every": 7}
-    assert config.replace(**free).obstacles(config) == []
+    free = {"device": "cuda", "compile": True, "graph": False, "evaluate_every": 7, "cache": "kept"}
+    assert config.replace(**free).obstacles(config) == config.obstacles(config.replace(**free)) == []
     assert config.replace(precision="bf16").obstacles(config) != []
 
 

@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 from small import same_state, small_config
+from watched import StopAfter
 
 from care.cli.train_setup import configuration
 from care.data import batches
-from care.train import Progress, distributed, loop, prepare, train
+from care.data.streamed.pictures import StreamedPictures
+from care.train import Interrupted, Progress, distributed, loop, prepare, train
 from care.train.job import load_samples
 from care.whole_pictures import squares_and_aspects
 from data.on_disk import WRITERS, write_files, write_tars
@@ -196,6 +198,32 @@ def test_a_run_that_is_killed_within_an_epoch_sees_no_picture_twice(tmp_path, mo
     monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
     train(prepare(config, tmp_path / "at once"))
     assert same_state(tmp_path / "run", tmp_path / "at once")
+
+
+@pytest.mark.parametrize("kind", ["files", "tars"])
+def test_a_run_is_the_same_with_a_cache_and_goes_on_with_another(kind, tmp_path, monkeypatch):
+    """The pictures that it trains on are decoded by the first run alone."""
+    monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
+    config = config_for(WRITERS[kind], tmp_path / "photos")
+    caches = [config.replace(cache=str(tmp_path / name)) for name in ("first", "second")]
+    train(prepare(config, tmp_path / "without"))
+    with pytest.raises(Interrupted):
+        train(prepare(caches[0], tmp_path / "run"), StopAfter(STEPS + 1))
+    for chosen, steps in ((caches[1], 2), (config, 1)):
+        with pytest.raises(Interrupted):
+            train(prepare(chosen, tmp_path / "run", resume=True), StopAfter(steps))
+    train(prepare(caches[0], tmp_path / "run", resume=True))
+    assert same_state(tmp_path / "without", tmp_path / "run")
+
+    decode_into = StreamedPictures.decode_into
+
+    def decode(self, *args):
+        assert self.cache is None  # what is held out is decoded
+        return decode_into(self, *args)
+
+    monkeypatch.setattr(StreamedPictures, "decode_into", decode)
+    train(prepare(caches[0], tmp_path / "again"))
+    assert same_state(tmp_path / "without", tmp_path / "again")
 
 
 @pytest.mark.parametrize(("equivariance", "whole"), [("care", True), ("steering", False)])

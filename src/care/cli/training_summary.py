@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
+from care.data import Samples
 from care.data.registry import heldout_split
+from care.data.streamed.pictures import StreamedPictures
 from care.objective import Choice, build_encoder, view_plan
 from care.objective.registry import Kind, find
 from care.objective.views import ViewPlan
@@ -23,7 +25,7 @@ from care.train.state import precision, stem_sentence
 SAID = {
     "data", "split", "method", "equivariance", "policy", "second_policy", "size", "model", "stem", "embedding_dim",
     "epochs", "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay",
-    "device", "precision", "compile", "graph", "seed", "validation",
+    "device", "precision", "compile", "graph", "seed", "validation", "cache",
 }  # fmt: skip
 WEIGHTS = {
     "care_weight": "λ", "equivariant_weight": "κ", "orbit_weight": "ω", "steering_weight": "μ", "augself_weight": "w",
@@ -47,6 +49,7 @@ class Facts:
     folder: str
     streamed: bool = False
     watched: str = "test"
+    cached: str = ""
 
 
 def beginning(job: Job) -> str:
@@ -79,13 +82,26 @@ def facts_of(job: Job) -> Facts:
         folder=str(job.run.folder),
         streamed=samples.streamed,
         watched="" if config.validation else heldout_split(config.data),
+        cached=_cached(config, samples),
     )
 
 
+def _cached(config: Config, samples: Samples) -> str:
+    """How many of the pictures to train on need not be decoded, and whether there is room for the others."""
+    pictures = samples.stored
+    whole = not view_plan(config, config.batch_size // config.accumulate).squares
+    if not isinstance(pictures, StreamedPictures) or (cache := pictures.opened_cache(whole)) is None:
+        return ""
+    kept, all_of_them = cache.kept(samples.rows), len(samples) * cache.row_bytes / 1e9
+    sizes = f"all take {all_of_them:,.1f} GB, and there is room for {cache.room() / 1e9:,.1f} more"
+    return f"{config.cache}: {kept:,} of {len(samples):,} pictures are decoded already; {sizes}"
+
+
 def summary(config: Config, facts: Facts) -> dict[str, str]:
-    """At most a dozen lines, by their titles."""
+    """At most thirteen lines, by their titles."""
     lines = {
         "data": _data(config, facts),
+        "cache": facts.cached,
         "model": f"{config.model}, {facts.parameters:,} parameters; embeddings of {_dimensions(config)}",
         "stem": facts.stem,
         "method": _choice("method", config.method),

@@ -126,18 +126,20 @@ def load(
     pixels: int | None = None,
     decoder: Decoder = "cpu",
     first: int | None = None,
+    cache: Path | None = None,
 ) -> Samples:
     """The samples of a data set: generated, or from a store under the data root.
 
     `name` may also be the path of a store, whatever its split, of a folder with a store per split, or of a folder of
     pictures or of shards that are not prepared: these are decoded as they are asked for, to squares of `pixels`, and
-    with the `decoder` "gpu" on the GPU that a batch is for. Only a `Path` and text with a slash are paths. Where only
-    the `first` samples will be used, no others are generated.
+    with the `decoder` "gpu" on the GPU that a batch is for. What batches decode is kept in the folder `cache`, if one
+    is given. Only a `Path` and text with a slash are paths. Where only the `first` samples will be used, no others are
+    generated.
     """
     if isinstance(name, Path) or os.sep in name:
         path = Path(name)
         if is_streamed(path):
-            return open_pictures(path, split, pixels, indexes=data_root(root) / INDEXES, decoder=decoder)
+            return open_pictures(path, split, pixels, None, data_root(root) / INDEXES, decoder, cache)
         if not path.is_dir():
             raise ValueError(f"{name} is not a folder: expected that of a store, of pictures or of shards")
         return open_store(path if (path / HEADER).exists() else path / split)

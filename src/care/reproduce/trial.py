@@ -18,7 +18,7 @@ from care.evaluate.transfer.result import TRANSFER_TO
 from care.train import Config
 
 # How a run is computed, not what: a trial is the same with or without them.
-HOW = ("device", "compile", "graph", "deterministic", "activation_checkpointing")
+HOW = ("device", "compile", "graph", "deterministic", "activation_checkpointing", "cache")
 # Settings of training that the first trials did not have, with what they were trained with.
 LATER = {
     "views": 2, "contrast": "own", "symmetric": False, "equivariance_fraction": 1.0, "decoder": "cpu",

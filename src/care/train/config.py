@@ -17,7 +17,7 @@ from care.train.settings import TrainingSettings, require
 
 DEFAULT_CHOICE: dict[Kind, str] = {"method": "simclr", "equivariance": NONE}
 # How a run is carried out and watched, not what it learns: a run may go on with others.
-FREE_ON_RESUME = ("device", "compile", "graph", "evaluate_every")
+FREE_ON_RESUME = ("device", "compile", "graph", "evaluate_every", "cache")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -128,9 +128,12 @@ def load_samples(config: Config) -> tuple[Samples, Samples]:
     """(what to train on, what to watch): the test or val split, or `validation` samples per class cut from train."""
     pixels = config.pixels or decoded_pixels(config)
     first = None if config.validation else config.limit
-    samples = data.load(config.data, config.split, pixels=pixels, decoder=config.decoder, first=first)
+    cache = Path(config.cache) if config.cache else None
+    samples = data.load(config.data, config.split, pixels=pixels, decoder=config.decoder, first=first, cache=cache)
     if config.decoder == "gpu" and not samples.streamed:
         raise ValueError(f"{config.data} is prepared, there is nothing for a GPU to decode: leave out --decoder gpu")
+    if config.cache and not samples.streamed:
+        raise ValueError(f"{config.data} is prepared, there is nothing to decode and to keep: leave out --cache")
     if config.validation:
         samples, heldout = samples.split(config.validation)
     else:

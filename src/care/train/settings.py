@@ -1,5 +1,6 @@
 """All that decides what a run computes, beside its objective: data, steps, arithmetic, and what is measured."""
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +32,11 @@ class TrainingSettings(ObjectiveSettings):
     )
     decoder: Literal["cpu", "gpu"] = setting(
         "cpu", "Who decodes JPEGs that are not prepared: all cores, or the GPU that trains, with nvJPEG."
+    )
+    cache: str | None = setting(
+        None,
+        "A folder that keeps pictures as they are decoded: each is decoded once, and read in later epochs and runs. A "
+        "picture takes 196 kB at 256 pixels, a million 196 GB; a tenth of the disk stays free. Default: none is kept.",
     )
     init: str | None = setting(
         None,
@@ -98,6 +104,8 @@ class TrainingSettings(ObjectiveSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.cache is not None:  # the same folder wherever the run is resumed; "" takes back that of a file
+            object.__setattr__(self, "cache", os.path.abspath(self.cache) if self.cache else None)
         require(
             self.warmup_epochs <= self.epochs,
             f"warmup_epochs must be in [0, {self.epochs}], the number of epochs, got {self.warmup_epochs}",

@@ -14,6 +14,8 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 from PIL import Image, UnidentifiedImageError
 
+# Another number for every change after which a picture becomes other bytes: a cache then decodes it again.
+VERSION = 1
 # Other formats are rare, and some of their decoders start other programs. HEIF is read if pillow-heif is installed.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
 MOST_PIXELS = 500_000_000  # as decoded: 2 GB

@@ -4,6 +4,7 @@ import math
 import mmap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from types import TracebackType
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from care.data.pool import TURNS_AHEAD, Pool, cores_of_this_process
 from care.data.readers.pictures import lenient_pillow
+from care.data.streamed.cache import Cache
 from care.data.streamed.pictures import StreamedPictures
 
 PICTURES_AT_ONCE = 8  # that a process is asked for: asking takes as long as a twentieth of decoding one
@@ -29,14 +31,19 @@ class Work:
     pictures: StreamedPictures
     slots: Slots
     whole: bool
+    cache: Cache | None = None
 
     def decode(self, slot: int, rows: list[int], indices: list[int]) -> dict[str, str]:
         """Put pictures into some rows of a slot; which files could not be read, and why."""
         problems = dict[str, str]()
         with lenient_pillow():
             for row, index in zip(rows, indices, strict=True):
-                problems |= self.pictures.decode_into(self.slots[slot, row], index, self.whole)
+                problems |= self._fill(self.slots[slot, row], index)
         return problems
+
+    def _fill(self, row: UInt8[np.ndarray, " bytes"], index: int) -> dict[str, str]:
+        decode = partial(self.pictures.decode_into, row, index, self.whole)
+        return decode() if self.cache is None else self.cache.fill(row, index, decode)
 
 
 class Decoders:
@@ -50,7 +57,8 @@ class Decoders:
         # Anonymous: /dev/shm, which tensors in shared memory take their room from, has 64 MB in many containers.
         self.slots = np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8).reshape(shape)
         self.free: Iterator[int] = cycle(range(self.ahead))
-        self.pool = Pool(Work(pictures, self.slots, whole).decode, workers)
+        self.cache = pictures.opened_cache(whole)
+        self.pool = Pool(Work(pictures, self.slots, whole, self.cache).decode, workers)
 
     def request(self, indices: Int64[Tensor, " batch"]) -> Callable[[bool], Shaped[Tensor, "batch ..."]]:
         """Begin to decode the pictures at `indices`; calling the result waits for them, and copies them.
@@ -78,6 +86,8 @@ class Decoders:
     def _collected(self, slot: int, n: int, begun: list[Callable[[], dict[str, str]]], pin: bool) -> Tensor:
         for wait in begun:
             self.pictures.report(wait())
+        if self.cache is not None:
+            self.cache.tell()
         batch = torch.empty((n, self.slots.shape[2]), dtype=torch.uint8, pin_memory=pin)
         batch.copy_(torch.from_numpy(self.slots[slot, :n]))
         return batch if self.whole else batch.view(n, *self.pictures.shape[1:])

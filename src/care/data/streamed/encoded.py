@@ -39,6 +39,10 @@ class EncodedPictures(Protocol):
         """The file, or its bytes."""
         ...
 
+    def file(self, index: int) -> Path:
+        """The file that it is, or that it is in."""
+        ...
+
     def name(self, index: int) -> str:
         """How messages call it."""
         ...

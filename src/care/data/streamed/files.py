@@ -35,11 +35,15 @@ class PictureFiles:
 
     def read(self, index: int) -> Path:
         """Its path: Pillow reads no more of the file than it needs."""
+        return self.file(index)
+
+    def file(self, index: int) -> Path:
+        """Its path."""
         return self.root / self.names[index]
 
     def name(self, index: int) -> str:
         """Its path."""
-        return str(self.read(index))
+        return str(self.file(index))
 
     def digest(self) -> str:
         """Of names and labels, and of the sizes of up to 10,000 files that are spread over them."""

@@ -1,10 +1,13 @@
 """From a folder of pictures, in files or in shards, to samples: nothing is decoded, and nothing is prepared."""
 
+import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from care.atomic_files import make_folder
 from care.data.readers.folder import folder_splits
 from care.data.samples import Samples
 from care.data.streamed.encoded import EncodedPictures
@@ -36,18 +39,21 @@ def open_pictures(
     workers: int | None = None,
     indexes: Path | None = None,
     decoder: Decoder = "cpu",
+    cache: Path | None = None,
 ) -> Samples:
     """The pictures of a split as samples that `batches` decodes, to squares of `pixels`, with so many processes.
 
     They are numbered in a random order, which is always the same. Where in archives they are is kept in `indexes`. With
-    the `decoder` "gpu", batches on a GPU are decoded there.
+    the `decoder` "gpu", batches on a GPU are decoded there. Batches are decoded once where there is a folder `cache`.
     """
+    if cache is not None:
+        _check_cache(cache, path)
     opened, key = _OPENED.get(), (path.absolute(), split)
     encoded = _encoded(path, split, indexes) if opened is None or key not in opened else opened[key]
     if opened is not None:
         opened[key] = encoded
     order = shuffled_once(len(encoded.labels))
-    pictures = StreamedPictures(encoded, pixels or PIXELS, workers, decoder)
+    pictures = StreamedPictures(encoded, pixels or PIXELS, workers, decoder, cache=cache)
     return Samples(pictures, encoded.labels[order], encoded.classes, name=path.name, rows=order)
 
 
@@ -72,3 +78,17 @@ def _in_shards(files: list[Path], indexes: Path | None) -> EncodedPictures:
     if len(kinds) > 1:
         raise ValueError(f"{files[0].parent} has shards of several kinds, {', '.join(kinds)}: keep one of them")
     return open_tars(files, indexes) if kinds == [".tar"] else open_tables(files)
+
+
+def _check_cache(folder: Path, pictures: Path) -> None:
+    """Make the folder for a cache; ValueError if nothing can be written there, or it is among the pictures."""
+    if not hasattr(os, "pwrite"):
+        raise ValueError("--cache needs Linux or macOS: leave it out")
+    if folder.resolve().is_relative_to(pictures.resolve()):
+        raise ValueError(f"--cache {folder} is in the folder of the pictures, where it would be one of them: move it")
+    try:
+        make_folder(folder.absolute())
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"--cache {folder} cannot be written: {error.strerror}") from error

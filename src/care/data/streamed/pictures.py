@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 from care.data.readers.decoding import decode, decode_whole, reason_of
 from care.data.readers.pictures import LARGEST_SIDE, lenient_pillow
 from care.data.readers.source import default_skip
+from care.data.streamed.cache import Cache
 from care.data.streamed.encoded import EncodedPictures
 from care.whole_pictures import row_bytes, write_row
 
@@ -28,7 +30,8 @@ class StreamedPictures:
     In batches it can also be all of a picture (`care.whole_pictures`). In place of one that cannot be read comes the
     next one of its class that can, always the same, so that its label is right. `unreadable` says which and why; as
     many as a store leaves out (1 %, and always 10) are warned of, and more are an OSError. `decoder` is who decodes the
-    JPEGs of batches: "gpu" is the one that the batches are for.
+    JPEGs of batches: "gpu" is the one that the batches are for. What the CPU decodes for batches is kept in the folder
+    `cache`, if there is one.
     """
 
     encoded: EncodedPictures
@@ -36,10 +39,14 @@ class StreamedPictures:
     workers: int | None = None
     decoder: Decoder = "cpu"
     unreadable: dict[str, str] = field(default_factory=dict)
+    cache: Path | None = None
+    _caches: dict[bool, Cache] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.side <= LARGEST_SIDE:
             raise ValueError(f"pictures are decoded to squares of 1 to {LARGEST_SIDE} pixels, got {self.side}")
+        if self.cache is not None and self.decoder == "gpu":
+            raise ValueError("--cache keeps what the CPU decodes: leave it out, or --decoder gpu")
 
     dtype, device, ndim = torch.uint8, torch.device("cpu"), 4
 
@@ -67,6 +74,12 @@ class StreamedPictures:
     def row_bytes(self, whole: bool) -> int:
         """The bytes of one picture in a batch."""
         return row_bytes(self.side) if whole else 3 * self.side**2
+
+    def opened_cache(self, whole: bool) -> Cache | None:
+        """What is kept of center squares, or of whole pictures; the same at every call."""
+        if self.cache is not None and whole not in self._caches:
+            self._caches[whole] = Cache(self.cache, self.encoded, self.side, whole, self.row_bytes(whole))
+        return self._caches.get(whole)
 
     def decode_into(self, row: UInt8[np.ndarray, " bytes"], index: int, whole: bool) -> dict[str, str]:
         """Put a picture into the row of a batch; which files could not be read for it, and why."""

@@ -54,6 +54,10 @@ class TablePictures:
             raise ValueError("there are no bytes of a picture in this row, only a path")
         return BytesIO(found.as_buffer())
 
+    def file(self, index: int) -> Path:
+        """The table."""
+        return self._place(index)[0][0]
+
     def name(self, index: int) -> str:
         """The file and the row."""
         (file, part), row = self._place(index)

@@ -46,13 +46,17 @@ class TarPictures:
 
     def read(self, index: int) -> BytesIO:
         """Its bytes, whatever else is in the archive."""
-        with self.files[int(self.shards[index])].open("rb") as file:
+        with self.file(index).open("rb") as file:
             file.seek(int(self.starts[index]))
             return BytesIO(file.read(int(self.sizes[index])))
 
+    def file(self, index: int) -> Path:
+        """The archive."""
+        return self.files[int(self.shards[index])]
+
     def name(self, index: int) -> str:
         """The archive and the member."""
-        return f"{self.files[int(self.shards[index])]}: {self.names[index]}"
+        return f"{self.file(index)}: {self.names[index]}"
 
     def digest(self) -> str:
         """Of the names of members, their sizes, places and labels."""
