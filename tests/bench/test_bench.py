@@ -118,7 +118,7 @@ def test_the_loader_counts_the_bytes_of_images(measured):
     for row in (first, more):
         assert row["mb_per_second"] == pytest.approx(row["samples_per_second"] * 3 * 16 * 16 / 1e6)
     assert abs(more["own_memory_growth_mb"]) < 100
-    kinds = ("JPEG files", "tar shards", "Parquet", "Arrow")
+    kinds = ("JPEG files", "JPEG files, from a cache", "tar shards", "Parquet", "Arrow")
     assert [row["name"] for row in streamed] == [f"not prepared, {kind}" for kind in kinds]
     for row in streamed:  # decoded to 8/7 of a view
         assert row["mb_per_second"] == pytest.approx(row["samples_per_second"] * 3 * 19 * 19 / 1e6)

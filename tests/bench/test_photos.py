@@ -30,9 +30,9 @@ def test_every_network_has_its_step_and_its_sources(tmp_path):
     result = run("photos", "--device", "cpu", *sizes, "--out", out)
     rows = json.loads(out.read_text())["tables"]["photos"]["rows"]
     first, second = NETWORKS_ON_CPU
-    names = ["a batch that is there", *streaming.WRITERS]
+    names = ["a batch that is there", "JPEG files", "JPEG files, from a cache", *list(streaming.WRITERS)[1:]]
     assert [row["name"] for row in rows] == [f"{first}, {name}" for name in names] + [
-        f"{second}, {name}" for name in names[:2]
+        f"{second}, {name}" for name in names[:3]
     ]
     for row in (rows[0], rows[len(names)]):
         phases = [row[f"{phase}_ms"] for phase in ("draw", "forward", "backward", "update")]
@@ -50,14 +50,15 @@ def test_every_network_has_its_step_and_its_sources(tmp_path):
 
 
 def test_the_gpu_decodes_files_alone(tmp_path, monkeypatch):
-    """With the CPU in place of a GPU: five sources, of which one is decoded by the GPU."""
+    """With the CPU in place of a GPU: six sources, of which one is decoded by the GPU."""
     settings = default_settings("cpu", **SMALL)
     monkeypatch.setattr(Settings, "on_gpu", property(lambda self: True))
     monkeypatch.setattr(streaming, "nvjpeg", lambda device: None)
     found = photos._chosen_sources(settings, tmp_path, lambda line: None)
     kinds = [(name, samples.stored.decoder) for name, samples in found]
-    assert kinds[:2] == [("JPEG files", "cpu"), ("JPEG files, decoded by the GPU", "gpu")]
-    assert kinds[2:] == [(name, "cpu") for name in list(streaming.WRITERS)[1:]]
+    files = [("", "cpu"), (", decoded by the GPU", "gpu"), (", from a cache", "cpu")]
+    assert kinds[:3] == [(f"JPEG files{words}", decoder) for words, decoder in files]
+    assert kinds[3:] == [(name, "cpu") for name in list(streaming.WRITERS)[1:]]
 
 
 def test_a_network_begins_with_the_weights_in_the_file(tmp_path):
@@ -110,6 +111,17 @@ def test_networks_that_are_none_are_told_before_anything_is_measured(tmp_path, m
     assert not list(tmp_path.iterdir())
 
 
+def test_a_cache_is_full_before_it_is_measured(tmp_path, monkeypatch):
+    """Of many pictures, as many as are made up."""
+    monkeypatch.setattr(streaming, "MOST_PHOTOS", 10)
+    streaming._write_files(tmp_path / "cats", streaming.photos_of(16)[:13])
+    settings, said = dataclasses.replace(default_settings("cpu", **SMALL), photos=str(tmp_path / "cats")), []
+    *_, (name, samples) = streaming.given_photos(settings, tmp_path, said.append)
+    cache = samples.stored.opened_cache(whole=True)
+    assert (name, len(samples), cache.kept(), cache.kept(samples.rows)) == ("cats, from a cache", 10, 10, 10)
+    assert said == ["decoding 10 photos into a cache"]
+
+
 def test_photos_of_a_folder_are_measured_in_place_of_made_up_ones(tmp_path):
     """All networks are fed from it; too few of them, or none, are told before anything is measured."""
     folder, out = tmp_path / "cats", tmp_path / "bench.json"
@@ -123,7 +135,7 @@ def test_photos_of_a_folder_are_measured_in_place_of_made_up_ones(tmp_path):
     assert not out.exists()
     result = run("photos", *small, "--batch-size", 8)
     rows = json.loads(out.read_text())["tables"]["photos"]["rows"]
-    sources = ("a batch that is there", "cats")
+    sources = ("a batch that is there", "cats", "cats, from a cache")
     assert [row["name"] for row in rows] == [
         f"{network}, {source}" for network in NETWORKS_ON_CPU for source in sources
     ]

@@ -71,7 +71,7 @@ def measure_photos(settings: Settings, say: Say) -> Table:
 def _chosen_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[str, Samples]]:
     """Every kind of source; the GPU decodes the files alone, since it finds the same bytes in the others."""
     if settings.photos is not None:
-        yield from given_photos(settings, say)
+        yield from given_photos(settings, folder, say)
         return
     for name, samples in photo_sources(settings, folder, say):
         if name in WRITERS or name.startswith(FILES):

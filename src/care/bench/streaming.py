@@ -26,17 +26,19 @@ from care.data.streamed.pictures import Decoder
 from care.train.job import decoded_pixels
 
 FILES = "JPEG files"
+CACHED = ", from a cache"
 MOST_PHOTOS, DIFFERENT, SHARDS, ROWS_PER_GROUP = 4096, 64, 16, 100
 WIDTH, HEIGHT = 9 / 4, 27 / 16  # of a photo, in sides of a view: 504 × 378 pixels for 224, as ImageNet's mostly are
 DECODERS: tuple[tuple[Decoder, str], ...] = (("cpu", ""), ("gpu", ", decoded by the GPU"))
 NOTE = (
     "Not prepared: JPEG photos of {width} × {height} pixels, a quarter of them upright, {kilobytes:.0f} kB each,"
     " decoded by {workers} processes, or by the GPU, to whole pictures of {side} px in random order; the first batch is"
-    " not timed."
+    " not timed. From a cache: up to {most:,} that were decoded before (--cache), most likely in memory."
 )
 NOTE_OF_GIVEN = (
     "{n:,} pictures of {photos}, decoded by {workers} processes, or by the GPU, to whole pictures of {side} px in"
-    " random order; the first batch is not timed."
+    " random order; the first batch is not timed. From a cache: up to {most:,} that were decoded before (--cache), most"
+    " likely in memory."
 )
 
 
@@ -62,14 +64,27 @@ def photo_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[
         write(folder / name, [photos[i % len(photos)] for i in range(n)])
         for decoder, words in decoders:
             yield f"{name}{words}", open_pictures(folder / name, "train", side, decoder=decoder)
+        if name == FILES:
+            yield f"{name}{CACHED}", _from_cache(folder / name, folder, settings, say)
 
 
-def given_photos(settings: Settings, say: Say) -> Iterator[tuple[str, Samples]]:
-    """The pictures of a folder, or of shards in it; on a GPU once for either decoder."""
+def given_photos(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[str, Samples]]:
+    """The pictures of a folder, or of shards in it; on a GPU once for either decoder; then some from a cache."""
     assert settings.photos is not None
-    folder, side = Path(settings.photos), decoded_side(settings)
+    photos, side = Path(settings.photos), decoded_side(settings)
     for decoder, words in _decoders(settings, say):
-        yield f"{folder.name}{words}", open_pictures(folder, "train", side, decoder=decoder)
+        yield f"{photos.name}{words}", open_pictures(photos, "train", side, decoder=decoder)
+    yield f"{photos.name}{CACHED}", _from_cache(photos, folder, settings, say)
+
+
+def _from_cache(photos: Path, folder: Path, settings: Settings, say: Say) -> Samples:
+    """At most so many of the pictures, all of which are decoded before anything is measured."""
+    samples = open_pictures(photos, "train", decoded_side(settings), cache=folder / "cache")
+    few = samples.limit(min(len(samples), max(settings.batch_size, MOST_PHOTOS)))
+    say(f"decoding {len(few):,} photos into a cache")
+    for _ in batches(few, torch.arange(len(few)).split(settings.batch_size), "cpu", whole=True):
+        pass
+    return few
 
 
 def _decoders(settings: Settings, say: Say) -> tuple[tuple[Decoder, str], ...]:
@@ -94,11 +109,11 @@ def note(settings: Settings) -> str:
     workers, side = cores_of_this_process(), decoded_side(settings)
     if settings.photos is not None:
         n = len(open_pictures(Path(settings.photos)))
-        return NOTE_OF_GIVEN.format(n=n, photos=settings.photos, workers=workers, side=side)
+        return NOTE_OF_GIVEN.format(n=n, photos=settings.photos, workers=workers, side=side, most=MOST_PHOTOS)
     photos = photos_of(settings.size)
     width, height = Image.open(io.BytesIO(photos[0])).size
     kilobytes = sum(map(len, photos)) / len(photos) / 1e3
-    return NOTE.format(width=width, height=height, kilobytes=kilobytes, workers=workers, side=side)
+    return NOTE.format(width=width, height=height, kilobytes=kilobytes, workers=workers, side=side, most=MOST_PHOTOS)
 
 
 @cache
