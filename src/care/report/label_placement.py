@@ -14,6 +14,7 @@ from care.report.style import SMALL, dark, literal
 DISTANCES = (8.0, 16.0, 28.0, 42.0, 58.0)  # points from a point to its name, tried in this order
 DIRECTIONS = (30.0, -30.0, 150.0, -150.0, 90.0, -90.0, 0.0, 180.0)  # degrees
 MARKER, LINE = 5.0, 1.0  # points around a point or a line that are not to be hidden
+APART = np.array([-4.0, 0.0, 4.0, 0.0])  # pixels between one name and the next, which would else read as one
 STEPS = 16  # along the thin line from a point to its name, where it is looked at
 
 Point = tuple[float, float]
@@ -37,7 +38,7 @@ def names_apart(
             box = _moved(text, at)
             costs[at] = _hidden(box, ax, covered) + _shared(_leader(ax, box, point), crossed)
         box = _moved(text, min(costs, key=costs.__getitem__))
-        taken = np.concatenate([taken, box, _leader(ax, box, point)])
+        taken = np.concatenate([taken, box + APART, _leader(ax, box, point)])
 
 
 def _annotate(ax: Axes, name: str, point: Point, color: str) -> Annotation:
