@@ -64,14 +64,15 @@ def test_every_source_has_its_share_of_waiting_where_there_is_a_gpu(monkeypatch)
     said = []
     table = loader.measure_loader(TINY, said.append)
     first, store, *streamed = table.rows
-    kinds = list(streaming.WRITERS)
+    first_kind, second = streaming.WRITERS
     ways = ("", ", decoded by the GPU")
-    assert [row["name"] for row in streamed] == [f"not prepared, {kind}{way}" for kind in kinds for way in ways]
+    sources = [*(first_kind + way for way in (*ways, ", from a cache")), *(second + way for way in ways)]
+    assert [row["name"] for row in streamed] == [f"not prepared, {source}" for source in sources]
     assert "waiting_share" not in first
     for row in (store, *streamed):
         assert 0 <= row["waiting_share"] < 1
         assert row["samples_per_second"] > 0
-    for name in ("the store", *(f"{kind}{way}" for kind in kinds for way in ways)):
+    for name in ("the store", *sources):
         assert any(line.startswith(f"fed from {name}: ") and "of which it waits for" in line for line in said)
     assert json.loads(json.dumps(table.to_json()))["rows"][-1]["waiting_share"] == streamed[-1]["waiting_share"]
     assert table.notes[-1].startswith("Waiting: 1 − ")
