@@ -1,9 +1,12 @@
 import math
 
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 
 from care.report import path_figure, tradeoff_figure
+from care.report.label_placement import names_apart
 
 
 def test_a_point_per_model_at_its_means_and_lines_through_the_base(tmp_path):
@@ -47,6 +50,20 @@ def test_no_line_to_a_name_goes_through_another_name():
         along = [(x0 + k / 200 * (x1 - x0), y0 + k / 200 * (y1 - y0)) for k in range(201)]
         others = [box for name, box in boxes.items() if name != text.get_text()]
         assert not any(box.contains(*place) for place in along for box in others), text.get_text()
+
+
+def test_names_in_one_line_are_apart():
+    """A second name that would begin a pixel behind the end of the first is put elsewhere."""
+
+    def placed(points):
+        ax = Figure(dpi=100).add_axes((0, 0, 1, 1), xlim=(0, 640), ylim=(0, 480))  # in pixels
+        names_apart(ax, points, dict.fromkeys(points, "C0"))
+        return [Text.get_window_extent(text) for text in ax.texts]
+
+    (alone,) = placed({"keep hue": (100.0, 200.0)})
+    first, second = placed({"keep hue": (100.0, 200.0), "AugSelf": (101 + alone.width, 195.0)})
+    assert first.bounds == alone.bounds
+    assert not Bbox.from_extents(first.x0, first.y0, first.x1 + 3, first.y1).overlaps(second)
 
 
 def test_nothing_to_draw_is_said():

@@ -71,7 +71,7 @@ def photo_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[
 def given_photos(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[str, Samples]]:
     """The pictures of a folder, or of shards in it; on a GPU once for either decoder; then some from a cache."""
     assert settings.photos is not None
-    photos, side = Path(settings.photos), decoded_side(settings)
+    photos, side = Path(settings.photos).resolve(), decoded_side(settings)  # "." has no name
     for decoder, words in _decoders(settings, say):
         yield f"{photos.name}{words}", open_pictures(photos, "train", side, decoder=decoder)
     yield f"{photos.name}{CACHED}", _from_cache(photos, folder, settings, say)

@@ -139,7 +139,8 @@ def load(
     if isinstance(name, Path) or os.sep in name:
         path = Path(name)
         if is_streamed(path):
-            return open_pictures(path, split, pixels, None, data_root(root) / INDEXES, decoder, cache)
+            indexes = data_root(root) / INDEXES
+            return open_pictures(path, split, pixels, indexes=indexes, decoder=decoder, cache=cache)
         if not path.is_dir():
             raise ValueError(f"{name} is not a folder: expected that of a store, of pictures or of shards")
         return open_store(path if (path / HEADER).exists() else path / split)
