@@ -40,6 +40,8 @@ def test_a_teacher_costs_a_third_of_what_it_sees():
         assert found[label].views_a_step == pytest.approx(cost)
         assert found[label].epochs == round(100 / cost)
         assert found[label].batch_size * cost == pytest.approx(512, rel=0.07)
+    longer = {trial.label: trial.config.epochs for trial in peers.trials(scale_named("long"))}
+    assert (longer["SimCLR"], longer["CARE"]) == (200, 100)
     moco = find("method", "mocov2")
     plan = view_plan(SMALL.config("cifar10", method="mocov2"), 256)
     assert views_cost(plan, moco, moco.Settings()) == pytest.approx(1 + 1 / 3)

@@ -6,6 +6,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Adam
 
+from care.train import muon
 from care.train.muon import Muon, orthogonal
 from care.train.optimizers import build_optimizer
 
@@ -51,7 +52,7 @@ def test_kernels_of_a_convolution_are_rows_of_a_matrix(generator):
 
 def test_matrices_of_several_shapes_step_together_as_each_by_itself(generator):
     """Those of one min(r, c) share a tensor: wide, tall, kernels and a short one beside which there are zeros."""
-    shapes = [(4, 12), (4, 40), (30, 4), (4, 3, 2, 2), (4, 4), (7, 9)]
+    shapes = [(4, 12), (4, 40), (30, 4), (4, 3, 2, 2), (4, 4), (7, 9), (4, 900), (8, 9)]
     together, apart = ([nn.Parameter(torch.zeros(shape)) for shape in shapes] for _ in range(2))
     for w, v in zip(together, apart, strict=True):
         w.grad = torch.randn(w.shape, generator=generator)
@@ -61,6 +62,17 @@ def test_matrices_of_several_shapes_step_together_as_each_by_itself(generator):
     for w, v in zip(together, apart, strict=True):
         torch.testing.assert_close(w, v)
         assert w.abs().min() > 0
+
+
+def test_a_matrix_that_is_far_longer_leaves_no_zeros_beside_the_others(monkeypatch, generator):
+    """As the 64 maps of STL are, beside the kernels of a network."""
+    made = []
+    monkeypatch.setattr(muon, "orthogonal", lambda M: made.append(tuple(M.shape)) or orthogonal(M))
+    weights = [nn.Parameter(torch.zeros(shape)) for shape in [(4, 900), (4, 12), (40, 4)]]
+    for w in weights:
+        w.grad = torch.randn(w.shape, generator=generator)
+    Muon(weights, lr=0.1).step()
+    assert made == [(2, 4, 40), (1, 4, 900)]
 
 
 def test_what_is_apart_takes_the_steps_of_adam_and_leaves_all_others_as_they_are(generator):

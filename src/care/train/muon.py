@@ -1,7 +1,6 @@
 """Muon (Jordan et al., 2024): momentum whose matrices are made orthogonal before they are added to the weights."""
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from care.train.per_group import PerGroup
 COEFFICIENTS, ITERATIONS = (3.4445, -4.7750, 2.0315), 5
 OF_ADAM = 0.2  # the root mean square of Adam's steps, in learning rates: so one learning rate serves both
 BETA2, EPSILON = 0.999, 1e-8
+LONGER = 8  # times as long as the one before: such a matrix is not worth the zeros beside all others
 
 
 class Muon(PerGroup):
@@ -46,7 +46,7 @@ class Muon(PerGroup):
         ahead = torch._foreach_add(gradients, momentum, alpha=group["momentum"])
         if group["weight_decay"]:
             torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
-        for some, directions in _by_rank(weights, list(ahead)):
+        for some, directions in _alike(weights, list(ahead)):
             found = orthogonal(_stacked(directions)) * group["lr"]
             steps = [_like(u, X) for u, X in zip(directions, found, strict=True)]
             torch._foreach_mul_(steps, [OF_ADAM * max(_matrix_shape(u)) ** 0.5 for u in directions])
@@ -92,12 +92,21 @@ def orthogonal(M: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     return X.to(M.dtype)
 
 
-def _by_rank(weights: list[Tensor], directions: list[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+def _alike(weights: list[Tensor], directions: list[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
     """Weights and directions, those of one min(r, c) together: a network has few of these and many matrices."""
-    pairs = sorted(zip(weights, directions, strict=True), key=lambda pair: min(_matrix_shape(pair[0])))
-    for _, some in groupby(pairs, key=lambda pair: min(_matrix_shape(pair[0]))):
-        found = list(some)
-        yield [w for w, _ in found], [u for _, u in found]
+    some: list[tuple[Tensor, Tensor]] = []
+    for pair in sorted(zip(weights, directions, strict=True), key=lambda pair: sorted(_matrix_shape(pair[0]))):
+        if some and _unlike(some[-1][0], pair[0]):
+            yield [w for w, _ in some], [u for _, u in some]
+            some = []
+        some.append(pair)
+    yield [w for w, _ in some], [u for _, u in some]
+
+
+def _unlike(before: Tensor, w: Tensor) -> bool:
+    """Whether one tensor with both would be of two ranks, or mostly zeros."""
+    (rank, length), (other, longer) = sorted(_matrix_shape(before)), sorted(_matrix_shape(w))
+    return other != rank or longer > LONGER * length
 
 
 def _stacked(tensors: list[Tensor]) -> Float[Tensor, "n r c"]:

@@ -1,7 +1,7 @@
 """Not in the paper: the methods that keep what augmentations change, at equal compute, measured alike.
 
 Every method is trained with one recipe, in steps of as many views, until as much has gone through the network as with
-SimCLR in 50 epochs.
+SimCLR in 50 epochs; at the long scale in 200.
 """
 
 import dataclasses
@@ -33,10 +33,11 @@ from care.train.recommended import BESIDE, CHUNKS, FRACTION
 
 BASE, VIEWS = "SimCLR", 4
 # What all methods train with in place of the scale's settings: the best for SimCLR with two views on validation images
-# (`recipe-sweep`), and the policy that all are measured under. The batch and the epochs are those of SimCLR.
+# (`recipe-sweep`), and the policy that all are measured under. The batch is that of SimCLR.
 RECIPE: dict[str, Any] = {
-    **ADAM, **MUON, **FASTER, "warmup_epochs": 1, "epochs": 50, "evaluate_every": 100, "measure_policy": "cifar10",
+    **ADAM, **MUON, **FASTER, "warmup_epochs": 1, "evaluate_every": 100, "measure_policy": "cifar10",
 }  # fmt: skip
+EPOCHS = 0.5  # of SimCLR, as a fraction of the scale's: Muon takes half as many
 SIMCLR_VIEWS, BATCHES = 2, 32  # batches are a multiple of this
 # The weight of every method that has one, by the name of its setting, and what `peers-weights` chose for it by its
 # rule. None is chosen yet: a method that is not there has its paper's weight, or our default.
@@ -126,7 +127,8 @@ def peer_config(scale: Scale, seed: int, chosen: dict[str, Any], **shared: Any) 
 
     `shared` goes before the recipe, for all methods alike.
     """
-    recipe = {**({} if scale.instead else RECIPE), **shared}
+    usual = {} if scale.instead else {"epochs": round(EPOCHS * scale.config("cifar10").epochs), **RECIPE}
+    recipe = {**usual, **shared}
     config = scale.config("cifar10", seed, **{**applicable(recipe, chosen), **chosen})
     share = SIMCLR_VIEWS / config.views_a_step
     batch = max(1, round(share * config.batch_size / BATCHES)) * BATCHES
