@@ -9,7 +9,7 @@ from care import augment, export
 from care.cli import static_settings, train_options
 from care.cli.static_settings import NotPlain, Setting, constant, fields_of, keys, settings_of
 from care.cli.train_options import imported_fields, run_settings, settings_named
-from care.data import registry as data_sets
+from care.data import catalogue
 from care.objective import registry
 from care.train import Config, Saving
 from care.train.loggers import LOGGERS
@@ -35,7 +35,7 @@ def test_settings_of_every_run_are_those_of_the_class():
 def test_names_and_constants_are_those_of_their_modules():
     assert keys("care.augment.presets", "PRESETS") == tuple(augment.PRESETS)
     assert keys("care.augment.changes", "CHANGES") == tuple(augment.CHANGES)
-    assert keys("care.data.registry", "DATA_SETS") == tuple(data_sets.DATA_SETS)
+    assert keys("care.data.catalogue", "DATA_SETS") == tuple(catalogue.DATA_SETS)
     assert keys("care.train.recipes", "KEPT") == tuple(KEPT)
     assert constant("care.train.recipes", "EQUIVARIANT_DIM") == EQUIVARIANT_DIM
     assert constant("care.train.job", "Saving.minutes") == Saving().minutes

@@ -11,12 +11,10 @@ import pytest
 import torch
 
 from care.data import generate_chains, load, write_store
+from care.data.catalogue import DATA_SETS, GENERATED_SPLITS, Published
 from care.data.readers import Example, Source
 from care.data.readers.download import Download, fetch
 from care.data.registry import (
-    DATA_SETS,
-    GENERATED_SPLITS,
-    Published,
     data_root,
     heldout_split,
     prepared_names,

@@ -23,7 +23,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Prepare data
 
 Root = Annotated[Path | None, typer.Option(help="Folder of all stores; $CARE_DATA or ~/.cache/care by default.")]
 Name = Annotated[
-    str, typer.Argument(help=f"{', '.join(keys('care.data.registry', 'DATA_SETS'))}, or a name of your own.")
+    str, typer.Argument(help=f"{', '.join(keys('care.data.catalogue', 'DATA_SETS'))}, or a name of your own.")
 ]
 
 
@@ -31,13 +31,14 @@ Name = Annotated[
 def list_data(root: Root = None) -> None:
     """List the data sets that care can read or generate, and those that you prepared."""
     from care.data import registry
+    from care.data.catalogue import DATA_SETS
 
     console = Console()
     table = Table(title=Text(visible(f"Stores are in {registry.data_root(root)}")))
     for column in ("name", "what it is", "splits", "prepared"):
         table.add_column(column, overflow="fold")
     with users_input():
-        for name in dict.fromkeys((*registry.DATA_SETS, *registry.prepared_names(root))):
+        for name in dict.fromkeys((*DATA_SETS, *registry.prepared_names(root))):
             table.add_row(*(Text(visible(cell)) for cell in _row(name, root)))
     console.print(table)
 
@@ -118,9 +119,10 @@ def _stopping() -> Iterator[None]:
 
 def _row(name: str, root: Path | None) -> tuple[str, str, str, str]:
     from care.data import registry
+    from care.data.catalogue import ANY_FOLDER, DATA_SETS, Generated
 
-    known = registry.DATA_SETS.get(name, registry.ANY_FOLDER)
-    if isinstance(known, registry.Generated):
+    known = DATA_SETS.get(name, ANY_FOLDER)
+    if isinstance(known, Generated):
         return name, known.summary, ", ".join(known.splits), "generated when used"
     prepared = registry.prepared_splits(name, root)
     where = f"{', '.join(prepared)} in {registry.data_root(root) / name}" if prepared else "no"
@@ -131,11 +133,12 @@ def _row(name: str, root: Path | None) -> tuple[str, str, str, str]:
 def _files(name: str, files: Path | None, download: bool, root: Path | None, console: Console) -> Iterator[Path]:
     """The path of the data set's files while they are needed: `--from`, or a download, which is deleted afterwards."""
     from care.data import registry
+    from care.data.catalogue import DATA_SETS
     from care.data.readers.download import fetch
 
     known = registry.published(name)
-    if name not in registry.DATA_SETS:
-        say(console, f"{name} is none of {', '.join(registry.DATA_SETS)}: read as a folder of pictures")
+    if name not in DATA_SETS:
+        say(console, f"{name} is none of {', '.join(DATA_SETS)}: read as a folder of pictures")
     if download == (files is not None):
         page = f"; the files are at {known.page}" if known.page else ""
         raise ValueError(f"give either --from FOLDER or --download{page}")

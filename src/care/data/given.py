@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from care.atomic_files import remove_folder
+from care.data.catalogue import ANY_FOLDER, DATA_SETS
 from care.data.datasets import Examples, read_dataset, shuffled_positions
 from care.data.readers import Source, folder_splits, read_folder
-from care.data.registry import ANY_FOLDER, DATA_SETS, prepared_names
+from care.data.registry import prepared_names
 from care.data.store import HEADER, open_store, read_header
 from care.data.store_writer import write_store
 

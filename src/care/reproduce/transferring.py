@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from care.data.registry import DATA_SETS, Generated, known_splits, prepared_splits
+from care.data.catalogue import DATA_SETS, Generated
+from care.data.registry import known_splits, prepared_splits
 from care.evaluate import EvaluationSetup, Transfer, measure_transfer
 from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import features_of
