@@ -11,7 +11,7 @@ from care.evaluate.evaluation import ESTIMATORS
 from care.objective import view_plan, views_cost
 from care.objective.registry import find
 from care.reproduce import STUDIES, Outcome, scale_named
-from care.reproduce.studies import peers, peers_weights
+from care.reproduce.studies import peers, peers_cifar100, peers_weights
 
 SMALL = scale_named("small")
 KEPT = Path(__file__).parents[2] / "results/small/trials/cifar10-resnet18-simclr-100-seed1-7ec12cb1.json"
@@ -130,6 +130,18 @@ def test_the_table_shows_transfer_where_it_was_measured():
     assert trials["SimCLR"].measures.probe == "none"
 
 
+def test_on_cifar100_nothing_is_changed_but_the_data():
+    trials, before = first_trials(peers_cifar100), first_trials(peers)
+    assert list(trials) == [label for label in before if label in peers_cifar100.LABELS]
+    for label, trial in trials.items():
+        assert trial.config.replace(data="cifar10") == before[label].config
+        assert trial.measures == before[label].measures
+        assert trial.transfer == ("flowers102", "cifar10")
+    presented = STUDIES["peers-cifar100"].present([outcome(trials["SimCLR"], 0.5, 0.1, flowers=0.4)])
+    assert {"Flowers-102 %", "CIFAR-10 %"} <= set(presented.header)
+    assert set(presented.figures) == {"peers-cifar100", "peers-cifar100-flowers102"}
+
+
 def test_differences_are_of_what_has_several_seeds():
     """Every quantity of a method with three of them, paired by seed; one seed decides nothing, and is named once."""
     alone = ("DCL", "CARE, split: hue, from the middle")
@@ -139,5 +151,7 @@ def test_differences_are_of_what_has_several_seeds():
     done += [outcome(first_trials(peers)[label], 0.9, 0.1, 0.5) for label in alone]
     said = peers.present(done).remarks
     assert said[0].startswith("Tuned probe: AugSelf +2.5 points against SimCLR (95 %: +1.26 to +3.74, Student")
-    assert [remark.partition(":")[0] for remark in said[1:5]] == list(peers.COMPARED)[1:]
+    assert [remark.partition(":")[0] for remark in said[1:5]] == [
+        "kNN-200", "Flowers-102", "CIFAR-100", "R² of hue by a network",
+    ]  # fmt: skip
     assert said[5] == "One seed, which decides nothing: DCL; CARE, split: hue, from the middle."

@@ -16,6 +16,7 @@ from care.reproduce.studies import (
     linear_probe,
     pairs,
     peers,
+    peers_cifar100,
     peers_weights,
     proteins,
     recipe_sweep,
@@ -59,6 +60,12 @@ STUDIES = {
             "recipe-sweep", "not in the paper: recipes at equal views", recipe_sweep.trials, recipe_sweep.present
         ),
         Reproduction("peers", "not in the paper: other methods that keep something", peers.trials, peers.present),
+        Reproduction(
+            "peers-cifar100",
+            "not in the paper: some of these on CIFAR-100",
+            peers_cifar100.trials,
+            peers_cifar100.present,
+        ),
         Reproduction(
             "peers-weights",
             "not in the paper: the weights of these methods",

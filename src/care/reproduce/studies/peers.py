@@ -5,7 +5,7 @@ SimCLR in 50 epochs; at the long scale in 200.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from care.evaluate.comparison.quantities import ACTED_ON
@@ -59,17 +59,7 @@ CHOSEN: dict[str, float] = {}
 TRANSFERRED = {"Flowers-102": "flowers102", "CIFAR-100": "cifar100"}
 FITTED_TO = {"": "all labels", " 5-shot": "5-way 5-shot", " 1-shot": "5-way 1-shot"}
 HUE_BY_NETWORK: Quantity = ("backbone", "R² of hue, network")
-COMPARED: dict[str, Quantity] = {
-    "Tuned probe": TUNED,
-    "kNN-200": KNN,
-    **{name: (f"{TRANSFER_TO}{data}", "all labels") for name, data in TRANSFERRED.items()},
-    "R² of hue by a network": HUE_BY_NETWORK,
-}
-COLUMNS: dict[str, Quantity] = {
-    "tuned probe %": TUNED,
-    "kNN-200 %": KNN,
-    **{f"{name}{few} %": (f"{TRANSFER_TO}{data}", to)
-       for name, data in TRANSFERRED.items() for few, to in FITTED_TO.items()},
+KEPT: dict[str, Quantity] = {
     **{f"R² of {name}, {decoder}": ("backbone", f"R² of {name}, {decoder}")
        for name in ("hue", "brightness", "crop area") for decoder in ("network", "linear")},
     "hue distance": HUE_DISTANCE,
@@ -82,9 +72,20 @@ COLUMNS: dict[str, Quantity] = {
 }  # fmt: skip
 
 
+def columns(transferred: Mapping[str, str]) -> dict[str, Quantity]:
+    """Of the table: class accuracies, here and on other data sets, and what is kept."""
+    elsewhere = {
+        f"{name}{few} %": (f"{TRANSFER_TO}{data}", to)
+        for name, data in transferred.items()
+        for few, to in FITTED_TO.items()
+    }
+    return {"tuned probe %": TUNED, "kNN-200 %": KNN, **elsewhere, **KEPT}
+
+
 def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     """What each label trains with, at the weights of the papers."""
     d, care = scale.config("cifar10").embedding_dim, scale.care("cifar10")
+    care["chunks"] = scale.config("cifar10", **care).flat()["chunks"]  # on other data, too
     chunks = {} if scale.instead else {"chunks": CHUNKS}
     half = {} if scale.instead else {"equivariance_fraction": FRACTION}
     kept = {what: {**keeping(what, d), **BESIDE, **chunks, **half, "views": VIEWS} for what in ("hue", "photometric")}
@@ -111,25 +112,30 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
 
 def trials(scale: Scale) -> list[Trial]:
     """Every method with all seeds, at the weights that were chosen."""
-    transfer = () if scale.instead else tuple(TRANSFERRED.values())
+    return trials_on("cifar10", scale, TRANSFERRED)
+
+
+def trials_on(data: str, scale: Scale, transferred: Mapping[str, str]) -> list[Trial]:
+    """The same, trained on a data set and measured on the others, too."""
+    transfer = () if scale.instead else tuple(transferred.values())
     # The tuned probe is in the place of the paper's.
     measures = dataclasses.replace(scale.measures, probe="none", augmentations=min(6, scale.measures.augmentations))
     found = []
     for label, own in settings(scale).items():
         chosen = {**own, **({WEIGHTS[label]: CHOSEN[label]} if label in CHOSEN else {})}
-        configs = (peer_config(scale, seed, chosen) for seed in scale.seeds)
+        configs = (peer_config(scale, seed, chosen, data) for seed in scale.seeds)
         found += [Trial(label, config, measures, transfer) for config in configs]
     return found
 
 
-def peer_config(scale: Scale, seed: int, chosen: dict[str, Any], **shared: Any) -> Config:
+def peer_config(scale: Scale, seed: int, chosen: dict[str, Any], data: str = "cifar10", **shared: Any) -> Config:
     """A method with the recipe, in steps of as many views as SimCLR's, until as much has gone through the network.
 
     `shared` goes before the recipe, for all methods alike.
     """
-    usual = {} if scale.instead else {"epochs": round(EPOCHS * scale.config("cifar10").epochs), **RECIPE}
+    usual = {} if scale.instead else {"epochs": round(EPOCHS * scale.config(data).epochs), **RECIPE}
     recipe = {**usual, **shared}
-    config = scale.config("cifar10", seed, **{**applicable(recipe, chosen), **chosen})
+    config = scale.config(data, seed, **{**applicable(recipe, chosen), **chosen})
     share = SIMCLR_VIEWS / config.views_a_step
     batch = max(1, round(share * config.batch_size / BATCHES)) * BATCHES
     return config.replace(epochs=max(1, round(share * config.epochs)), batch_size=batch)
@@ -137,7 +143,12 @@ def peer_config(scale: Scale, seed: int, chosen: dict[str, Any], **shared: Any) 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
     """The table, with the views of a step and the speed, and the class accuracy against what is kept of the hue."""
-    header, rows = measured_table(outcomes, COLUMNS)
+    return presented(outcomes, "peers", TRANSFERRED)
+
+
+def presented(outcomes: Sequence[Outcome], title: str, transferred: Mapping[str, str]) -> Presentation:
+    """The same of a data set, of which `title` is the name of the figure."""
+    header, rows = measured_table(outcomes, columns(transferred))
     groups = by_label(outcomes)
     header[1:1] = ["views a step", "samples/s"]
     for row in rows:
@@ -146,37 +157,40 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
             f"{first.trial.config.views_a_step:.3g}",
             f"{first.made['samples_per_second']:,.0f}",
         ]
-    return Presentation(header, rows, _figures(groups), [*_against_base(outcomes), *_not_measured(outcomes)])
+    remarks = [*_against_base(outcomes, transferred), *_not_measured(outcomes, transferred)]
+    return Presentation(header, rows, _figures(groups, title, transferred), remarks)
 
 
-def _against_base(outcomes: Sequence[Outcome]) -> list[str]:
+def _against_base(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -> list[str]:
     """Differences from SimCLR, of the methods that have several seeds."""
+    elsewhere = {name: (f"{TRANSFER_TO}{data}", "all labels") for name, data in transferred.items()}
+    quantities = {"Tuned probe": TUNED, "kNN-200": KNN, **elsewhere, "R² of hue by a network": HUE_BY_NETWORK}
     seeds = {label: len(group) for label, group in by_label(outcomes).items() if label != BASE}
     several = [label for label in seeds if seeds[label] > 1]
-    said = [compared(outcomes, BASE, label, COMPARED[words], words) for label in several for words in COMPARED]
+    said = [compared(outcomes, BASE, label, what, words) for label in several for words, what in quantities.items()]
     alone = [label for label in seeds if seeds[label] == 1]
     return [*said, f"One seed, which decides nothing: {'; '.join(alone)}."] if alone else said
 
 
-def _figures(groups: dict[str, list[Outcome]]) -> dict[str, Any]:
+def _figures(groups: dict[str, list[Outcome]], title: str, transferred: Mapping[str, str]) -> dict[str, Any]:
     """A point per method: what is kept of the hue, and of what use the features are for classes, here and elsewhere."""
     found = {}
-    accuracies = {"peers": ("tuned probe, % →", TUNED)} | {
-        f"peers-{data}": (f"{name}, all labels, % →", (f"{TRANSFER_TO}{data}", "all labels"))
-        for name, data in TRANSFERRED.items()
+    accuracies = {title: ("tuned probe, % →", TUNED)} | {
+        f"{title}-{data}": (f"{name}, all labels, % →", (f"{TRANSFER_TO}{data}", "all labels"))
+        for name, data in transferred.items()
     }
-    for title, (up, accuracy) in accuracies.items():
+    for file, (up, accuracy) in accuracies.items():
         points = {label: (values(g, HUE_BY_NETWORK), _percent(g, accuracy)) for label, g in groups.items()}
         drawn = {label: pair for label, pair in points.items() if all(pair)}
         if drawn:
-            found[title] = tradeoff_figure(drawn, "R² of hue, by a network →", up, BASE)
+            found[file] = tradeoff_figure(drawn, "R² of hue, by a network →", up, BASE)
     return found
 
 
-def _not_measured(outcomes: Sequence[Outcome]) -> list[str]:
+def _not_measured(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -> list[str]:
     """Why cells are empty: data sets that were not there when a method was measured."""
     found = []
-    for name, data in TRANSFERRED.items():
+    for name, data in transferred.items():
         wanted = [o for o in outcomes if data in o.trial.transfer]
         without = [o.trial.label for o in wanted if o.value(f"{TRANSFER_TO}{data}", "all labels") is None]
         if without:

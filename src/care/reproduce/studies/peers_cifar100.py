@@ -1,0 +1,21 @@
+"""Not in the paper: what `peers` found on CIFAR-10, once more on CIFAR-100, with nothing changed."""
+
+from collections.abc import Sequence
+
+from care.reproduce.presentation import Presentation
+from care.reproduce.scales import Scale
+from care.reproduce.studies import peers
+from care.reproduce.trial import Outcome, Trial
+
+TRANSFERRED = {"Flowers-102": "flowers102", "CIFAR-10": "cifar10"}
+LABELS = (peers.BASE, "SimCLR, four views", "keep hue", "keep photometric", "AugSelf", "CARE")
+
+
+def trials(scale: Scale) -> list[Trial]:
+    """The plain baselines, what `care train --keep` trains, the peer that is a part of it, and the paper's method."""
+    return [trial for trial in peers.trials_on("cifar100", scale, TRANSFERRED) if trial.label in LABELS]
+
+
+def present(outcomes: Sequence[Outcome]) -> Presentation:
+    """The table and figures of `peers`."""
+    return peers.presented(outcomes, "peers-cifar100", TRANSFERRED)
