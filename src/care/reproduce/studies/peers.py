@@ -100,6 +100,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         **{f"keep {what}": own for what, own in kept.items()},  # as `care train --keep`
         "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4},
         "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
+        "MoCo-v2": {"method": "mocov2", "symmetric": True},
         "DCL": {"method": "dcl", "temperature": 0.1},
         "Hard negatives": {"method": "hard_negatives"},
         **{label: {"equivariance": name} for label, name in peers.items()},
