@@ -9,7 +9,7 @@ import torch
 from care.augment import PointPolicy
 from care.data import Samples, generate_chains
 from care.evaluate import Evaluation, Settings, evaluate_model, figures, summary
-from care.evaluate.comparison.quantities import ACTED_ON, find_quantity, quantities
+from care.evaluate.comparison.quantities import ACTED_ON, CONTRASTED, find_quantity, quantities
 from care.geometry import Euclidean, Minkowski, Symplectic
 from evaluate.planted import QUICK, colors, setup, shapes
 
@@ -109,6 +109,9 @@ def test_the_equivariance_loss_acts_on_the_equivariant_part_or_on_the_whole_embe
         assert ratio.value == named.value == evaluation.measurement(output).heldout_ratio.mean
         assert ratio.dimension == evaluation.measurement(output).dimension
         assert find_quantity(evaluation, ACTED_ON, "mass") is None
+    for evaluation, output in ((split, "invariant"), (by_pixel, "embedding"), (by_color, "features")):
+        found, named = (find_quantity(evaluation, group, "held-out ratio") for group in (CONTRASTED, output))
+        assert found.value == named.value == evaluation.measurement(output).heldout_ratio.mean
     assert find_quantity(by_pixel, "equivariant", "held-out ratio") is None
     whole = find_quantity(split, "embedding", "held-out ratio")
     assert whole.value != find_quantity(split, "equivariant", "held-out ratio").value

@@ -151,7 +151,7 @@ def test_differences_are_of_what_has_several_seeds():
     done += [outcome(first_trials(peers)[label], 0.9, 0.1, 0.5) for label in alone]
     said = peers.present(done).remarks
     assert said[0].startswith("Tuned probe: AugSelf +2.5 points against SimCLR (95 %: +1.26 to +3.74, Student")
-    assert [remark.partition(":")[0] for remark in said[1:5]] == [
-        "kNN-200", "Flowers-102", "CIFAR-100", "R² of hue by a network",
+    assert [remark.partition(":")[0] for remark in said[1:6]] == [
+        "kNN-200", "kNN-200 of z", "Flowers-102", "CIFAR-100", "R² of hue by a network",
     ]  # fmt: skip
-    assert said[5] == "One seed, which decides nothing: DCL; CARE, split: hue, from the middle."
+    assert said[6] == "One seed, which decides nothing: DCL; CARE, split: hue, from the middle."

@@ -23,7 +23,7 @@ EUCLIDEAN = Euclidean()
 # What a trained run puts out: the whole output of the head; of a split embedding also its equivariant part (and its
 # invariant part); the features of the backbone, and "intermediate", where one of its layers is read. Models of others
 # have "features".
-EMBEDDING, EQUIVARIANT, BACKBONE = "embedding", "equivariant", "backbone"
+EMBEDDING, INVARIANT, EQUIVARIANT, BACKBONE = "embedding", "invariant", "equivariant", "backbone"
 
 # Inputs → embeddings, by the name of the output: a model may have several.
 Embed = Callable[[Tensor], Mapping[str, Tensor]]
@@ -106,8 +106,18 @@ def equivariant_output(outputs: Iterable[str]) -> str:
 
     Of a model of others, which has neither, it is the first output.
     """
+    return _first(outputs, EQUIVARIANT, EMBEDDING)
+
+
+def invariant_output(outputs: Iterable[str]) -> str:
+    """The output that the method acts on: the invariant part of a split embedding, or the whole embedding, or likewise
+    the first output."""
+    return _first(outputs, INVARIANT, EMBEDDING)
+
+
+def _first(outputs: Iterable[str], *wanted: str) -> str:
     names = list(outputs)
-    return next((name for name in (EQUIVARIANT, EMBEDDING) if name in names), names[0])
+    return next((name for name in wanted if name in names), names[0])
 
 
 def features_of(embeddings: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:

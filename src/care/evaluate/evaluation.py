@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from care.evaluate.effects.measurement import Measurement
-from care.evaluate.embedder import equivariant_output
+from care.evaluate.embedder import equivariant_output, invariant_output
 from care.evaluate.records import load_record, save_record
 
 RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"
@@ -56,6 +56,11 @@ class Evaluation:
     def equivariant_output(self) -> str:
         """The output that the equivariance loss acts on: "equivariant" with a split embedding, else "embedding"."""
         return equivariant_output(self.outputs)
+
+    @property
+    def invariant_output(self) -> str:
+        """The output that the method acts on: "invariant" with a split embedding, else "embedding"."""
+        return invariant_output(self.outputs)
 
     @property
     def estimators(self) -> int:

@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from care.evaluate.comparison.paired import Difference, paired_difference
-from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.comparison.quantities import ACTED_ON, CONTRASTED
 from care.evaluate.transfer.result import TRANSFER_TO
 from care.reproduce.trial import Outcome
 from care.tables import number
@@ -20,6 +20,7 @@ Quantity = tuple[str, str]
 # Where a quantity is found in an evaluation.
 TUNED, PROBE = ("classes", "logistic regression (tuned)"), ("classes", "linear probe (paper), top-1")
 KNN = ("classes", "kNN, k = 200")
+KNN_OF_Z = (CONTRASTED, KNN[1])
 RATIO, ANY_LINEAR = (ACTED_ON, "held-out ratio"), (ACTED_ON, "held-out ratio, any linear map")
 GAMMA, WAHBA = (ACTED_ON, "γ_f"), (ACTED_ON, "W_f")
 DISPLACEMENT, COMPOSITION = (ACTED_ON, "displacement"), (ACTED_ON, "composition error")
@@ -107,7 +108,7 @@ def _as_now(outcome: Outcome, quantity: Quantity) -> bool:
 
 def is_accuracy(quantity: Quantity) -> bool:
     """Whether a quantity is a share of correct answers, which is shown in percent."""
-    return quantity[0] == "classes" or quantity[0].startswith(TRANSFER_TO)
+    return quantity[0] == "classes" or quantity[0].startswith(TRANSFER_TO) or quantity[1] == KNN[1]
 
 
 def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
@@ -149,7 +150,10 @@ def measured_table(
     dimensions = {quantity: {o.dimension(quantity[0]) for o in outcomes} - {None} for quantity in columns.values()}
     rows = []
     for label, group in by_label(outcomes).items():
-        cells = [cell(group, quantity, len(dimensions[quantity]) > 1) for quantity in columns.values()]
+        cells = [
+            cell(group, quantity, len(dimensions[quantity]) > 1 and not is_accuracy(quantity))
+            for quantity in columns.values()
+        ]
         rows.append([label, *cells, str(group[0].trial.config.epochs), str(len(group))])
     return ["", *columns, "epochs", "seeds"], rows
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from care.atomic_files import make_folder, write_atomically
 from care.evaluate import Evaluation, Settings, Transfer
-from care.evaluate.comparison.quantities import ACTED_ON, acted_on, quantities
+from care.evaluate.comparison.quantities import ACTED_ON, CONTRASTED, acted_on, contrasted, quantities
 from care.evaluate.transfer.result import TRANSFER_TO
 from care.train import Config
 
@@ -91,7 +91,7 @@ class Outcome:
     @cached_property
     def _measured(self) -> dict[tuple[str, str], float | None]:
         """By group and name: a table asks for them one by one, and all of them are made at once."""
-        found = (*quantities(self.evaluation), *acted_on(self.evaluation))
+        found = (*quantities(self.evaluation), *acted_on(self.evaluation), *contrasted(self.evaluation))
         return {(quantity.group, quantity.name): quantity.value for quantity in found}
 
     def _transferred(self, data: str, name: str) -> float | None:
@@ -102,7 +102,8 @@ class Outcome:
 
     def dimension(self, group: str) -> int | None:
         """Of the embeddings that the quantities of a group are measured of."""
-        output = self.evaluation.equivariant_output if group == ACTED_ON else group
+        named = {ACTED_ON: self.evaluation.equivariant_output, CONTRASTED: self.evaluation.invariant_output}
+        output = named.get(group, group)
         measured: Mapping[str, Any] = self.evaluation.record["measurements"].get(output, {})
         return measured.get("dimension")
 

@@ -20,6 +20,8 @@ Better = Literal["lower", "higher"]
 # The group of quantities of the output that the equivariance loss acts on, whatever it is called: the equivariant part
 # of a split embedding stands beside the whole of another, and their dimensions differ.
 ACTED_ON = "what the equivariance acts on"
+# Likewise of what the method acts on, as InfoNCE does: the invariant part of a split embedding, the whole of another.
+CONTRASTED = "what the method acts on"
 
 # Measures of a response, what they are called, and which direction is better. Of a displacement, neither is.
 RESPONSES: dict[str, tuple[str, Better | None]] = {
@@ -78,9 +80,14 @@ def acted_on(evaluation: Evaluation) -> list[Quantity]:
     return [replace(q, group=ACTED_ON) for q in _of_output(evaluation, evaluation.equivariant_output)]
 
 
+def contrasted(evaluation: Evaluation) -> list[Quantity]:
+    """The quantities of the output that the method acts on, in the group `CONTRASTED`."""
+    return [replace(q, group=CONTRASTED) for q in _of_output(evaluation, evaluation.invariant_output)]
+
+
 def find_quantity(evaluation: Evaluation, group: str, name: str) -> Quantity | None:
     """The quantity of this group and name, if it was measured."""
-    found = acted_on(evaluation) if group == ACTED_ON else quantities(evaluation)
+    found = {ACTED_ON: acted_on, CONTRASTED: contrasted}.get(group, quantities)(evaluation)
     return next((q for q in found if (q.group, q.name) == (group, name)), None)
 
 

@@ -14,6 +14,7 @@ from care.report import tradeoff_figure
 from care.reproduce.presentation import (
     HUE_DISTANCE,
     KNN,
+    KNN_OF_Z,
     RATIO,
     TUNED,
     Presentation,
@@ -79,7 +80,7 @@ def columns(transferred: Mapping[str, str]) -> dict[str, Quantity]:
         for name, data in transferred.items()
         for few, to in FITTED_TO.items()
     }
-    return {"tuned probe %": TUNED, "kNN-200 %": KNN, **elsewhere, **KEPT}
+    return {"tuned probe %": TUNED, "kNN-200 %": KNN, "kNN-200 % of z": KNN_OF_Z, **elsewhere, **KEPT}
 
 
 def settings(scale: Scale) -> dict[str, dict[str, Any]]:
@@ -165,7 +166,8 @@ def presented(outcomes: Sequence[Outcome], title: str, transferred: Mapping[str,
 def _against_base(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -> list[str]:
     """Differences from SimCLR, of the methods that have several seeds."""
     elsewhere = {name: (f"{TRANSFER_TO}{data}", "all labels") for name, data in transferred.items()}
-    quantities = {"Tuned probe": TUNED, "kNN-200": KNN, **elsewhere, "R² of hue by a network": HUE_BY_NETWORK}
+    here = {"Tuned probe": TUNED, "kNN-200": KNN, "kNN-200 of z": KNN_OF_Z}
+    quantities = {**here, **elsewhere, "R² of hue by a network": HUE_BY_NETWORK}
     seeds = {label: len(group) for label, group in by_label(outcomes).items() if label != BASE}
     several = [label for label in seeds if seeds[label] > 1]
     said = [compared(outcomes, BASE, label, what, words) for label in several for words, what in quantities.items()]

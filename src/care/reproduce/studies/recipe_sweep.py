@@ -3,7 +3,6 @@ images cut from the training split. All put as many views through the encoder as
 
 import dataclasses
 from collections.abc import Sequence
-from statistics import fmean
 from typing import Any
 
 from care.evaluate.comparison.quantities import ACTED_ON
@@ -12,6 +11,7 @@ from care.reproduce.presentation import (
     HUE,
     HUE_DISTANCE,
     KNN,
+    KNN_OF_Z,
     TUNED,
     Presentation,
     Quantity,
@@ -32,6 +32,7 @@ AT_LAYER: Quantity = ("intermediate", HUE[1])  # of the layer that the equivaria
 COLUMNS: dict[str, Quantity] = {
     "tuned probe %": TUNED,
     "kNN-200 %": KNN,
+    "kNN-200 % of z": KNN_OF_Z,
     "held-out ratio, hue": (ACTED_ON, "held-out ratio, hue"),
     "composition error, hue": (ACTED_ON, "composition error, hue"),
     "held-out ratio, color": (ACTED_ON, "held-out ratio, color"),
@@ -103,9 +104,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     header, rows = measured_table(outcomes, COLUMNS)
     groups = by_label(outcomes)
     for row, group in zip(rows, groups.values(), strict=True):
-        row.insert(3, _neighbors_of_z(group))
         row.insert(1, f"{group[0].trial.config.views_a_step:.3g}")
-    header.insert(3, "kNN-200 % of z")
     header.insert(1, "views a step")
     points = {
         label: (values(group, AT_LAYER) or values(group, HUE), [100 * v for v in values(group, TUNED)])
@@ -116,9 +115,3 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     best = max(groups, key=lambda label: mean(groups[label], TUNED))
     remark = f"The best tuned probe on the validation images: {best}, {100 * mean(groups[best], TUNED):.2f} %."
     return Presentation(header, rows, figures, (remark,))
-
-
-def _neighbors_of_z(group: Sequence[Outcome]) -> str:
-    """kNN on what InfoNCE acts on: the invariant part of a split embedding, or all of another."""
-    found = values(group, ("invariant", KNN[1])) or values(group, ("embedding", KNN[1]))
-    return f"{100 * fmean(found):.2f}" if found else "–"
