@@ -17,6 +17,7 @@ from care.data import open_store
 from care.evaluate import Evaluation
 from care.train import Config, Run, load, prepare, train
 from care.train.checkpoint import load_latest
+from care.train.config import FREE_ON_RESUME
 from cli.world import make_evaluation, make_run
 from fuzz.damage import KINDS, damaged
 from train.saved import equal
@@ -76,11 +77,11 @@ def rotation_of(folder):
 def resumed(folder):
     """What `--resume` checks before it goes on: the configuration, and that the checkpoint was made with it.
 
-    All of it but the epochs: more of them may be asked for (`care train --resume --epochs`), and fewer there cannot be.
+    All of it but what may be another when a run is resumed: how it is carried out, and more epochs.
     """
     job = prepare(Run(folder / "run").config(), folder / "run", resume=True)
     job.lock.release()
-    return job.config.replace(epochs=1)
+    return {name: value for name, value in job.config.flat().items() if name not in ("epochs", *FREE_ON_RESUME)}
 
 
 READERS = {
@@ -120,7 +121,7 @@ def outcomes(folder, pattern, versions):
             else:
                 # Where a digit of the path to the data or of a number of samples has changed or is gone, it is the data
                 # that cannot be read, or is too little.
-                said = ("is not a folder", "is not an image store", "do not fill one batch")
+                said = ("is not a folder", "is not an image store", "do not fill one batch", "cannot be taken")
                 elsewhere = pattern == "run/config.toml" and any(words in message for words in said)
                 assert file.name in message or elsewhere, f"{kind}: {message}"
                 assert "\n" not in message

@@ -16,7 +16,7 @@ UNICODE = st.text(st.characters(exclude_categories=["Cs"]))  # all but halves of
 POSITIVE = st.floats(1e-300, 1e300)
 
 BASE = {
-    "data": UNICODE, "split": UNICODE, "model": UNICODE, "device": UNICODE,
+    "data": UNICODE, "split": UNICODE, "model": UNICODE, "device": st.sampled_from(["auto", "cpu", "mps", "cuda:1"]),
     "limit": st.none() | st.integers(1, 10**30), "validation": st.integers(0, 10**9), "epochs": st.integers(1, 10**30),
     "batch_size": st.sampled_from([2, 64, 1 << 20]), "seed": st.integers(), "learning_rate": st.floats(1e-300, 1e37),
     "weight_decay": st.just(0.0) | POSITIVE, "ema": st.floats(0, 1, exclude_max=True),

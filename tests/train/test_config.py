@@ -42,6 +42,7 @@ def test_a_method_is_a_table_or_just_a_name():
         ('data = "shapes"\nsgd_momentum = 0.5', "sgd_momentum is of use to sgd, lars and muon only, not to adam"),
         ('data = "shapes"\n[equivariance]\nname = "care"\nchunks = 3', "chunks must divide a batch of 256"),
         ('data = "shapes"\naccumulate = 3', "accumulate must divide"),
+        ('data = "shapes"\ndevice = "bpu"', "config.toml: device must be auto, cpu, cuda, cuda:1 or mps, got 'bpu'"),
         ("data = ", "not valid TOML"),
     ],
 )

@@ -85,12 +85,17 @@ def _leave() -> None:
         dist.destroy_process_group()
 
 
+def check_device(device: str) -> None:
+    """ValueError if this is no name of a device, whether there is one here or not."""
+    if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", device, re.ASCII):
+        raise ValueError(f"device must be auto, cpu, cuda, cuda:1 or mps, got {device!r}")
+
+
 def resolve_device(device: str) -> str:
     """The device for "auto", or the one that is named; ValueError if there is no such device."""
+    check_device(device)
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", device, re.ASCII):
-        raise ValueError(f"device must be auto, cpu, cuda, cuda:1 or mps, got {device!r}")
     if device == "mps":
         if not torch.backends.mps.is_available():
             raise ValueError("device mps was asked for, but there is no Apple GPU that torch can use; use --device cpu")

@@ -6,6 +6,7 @@ from typing import Literal
 
 from care.objective import ObjectiveSettings, policy_for, setting, view_plan
 from care.objective.build import Unchecked
+from care.train.distributed import check_device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +105,7 @@ class TrainingSettings(ObjectiveSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_device(self.device)
         if self.cache is not None:  # the same folder wherever the run is resumed; "" takes back that of a file
             object.__setattr__(self, "cache", os.path.abspath(self.cache) if self.cache else None)
         require(
