@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import os
 import re
 import threading
 from pathlib import Path
@@ -73,6 +74,17 @@ def test_stores_by_name_and_by_path(tmp_path):
         assert [samples.inputs[0, 0, 0, 0].item() for samples in found] == [level] * len(found)
     assert prepared_names(tmp_path) == ("cifar10", "my.photos-2")
     assert prepared_splits("cifar10", tmp_path) == ("test", "train")
+
+
+def test_stores_are_looked_for_without_listing_the_folders_of_classes(monkeypatch, tmp_path):
+    """Each may hold a thousand pictures, and each is asked for several times."""
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+    prepare(tmp_path, "photos", "train")
+    listed, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: (listed.append(Path(path)), scandir(path))[1])
+    assert prepared_splits("photos", tmp_path) == ("train",)
+    assert listed == [tmp_path / "photos"]
 
 
 def test_the_root(monkeypatch, tmp_path):

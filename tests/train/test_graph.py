@@ -3,9 +3,13 @@
 import pytest
 import torch
 
+from care.data import place
 from care.train import prepare, train
 from care.train.graph import CALLS_BEFORE_CAPTURE, Graph
+from care.train.state import build_state
+from care.train.step import Step
 from objective.small import REGISTERED_ONCE
+from train.graph_nodes import KERNEL, kinds_and_copies, reads_the_host
 from train.small import same_state, small_config, small_data
 
 pytestmark = pytest.mark.gpu
@@ -33,6 +37,35 @@ def test_a_captured_step_is_a_plain_one_in_all_tensors(name, tmp_path):
     assert same_state(tmp_path / "True", tmp_path / "False")
 
 
+@pytest.fixture
+def kept_graphs(monkeypatch):
+    """Graphs stay, to be looked at, when what is replayed is made of them."""
+    usual = torch.cuda.CUDAGraph
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: usual(keep_graph=True))
+
+
+@pytest.mark.usefixtures("kept_graphs")
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("name", ["accumulated", "ema", "half of each chunk", "mocov2"])
+def test_a_captured_step_reads_nothing_from_the_host(name, compiled, tmp_path):
+    """What is there when a graph is captured may be freed or hold something else when it is replayed."""
+    case = {**CASES, "mocov2": {"method": "mocov2", "optimizer": "muon"}}[name]
+    step, batch = step_to_capture(tmp_path, compile=compiled, **case)
+    step(batch, 0)
+    kinds, copies = kinds_and_copies(step.graph.graph)
+    assert kinds.count(KERNEL) > 100
+    assert not any(map(reads_the_host, copies)), [(c.source.kind, c.bytes) for c in copies]
+
+
+@pytest.mark.usefixtures("kept_graphs")
+def test_a_copy_from_the_host_would_be_seen():
+    there, here = torch.zeros(4, device="cuda"), torch.ones(4).pin_memory()
+    graph = Graph(lambda _: there.copy_(here, non_blocking=True), [])
+    for _ in range(CALLS_BEFORE_CAPTURE + 1):
+        graph(torch.zeros(1, device="cuda"))
+    assert [reads_the_host(copy) for copy in kinds_and_copies(graph.graph)[1]] == [True]
+
+
 def test_captured_generators_follow_their_seeds():
     generator, seen = torch.Generator("cuda"), torch.zeros(4, device="cuda")
 
@@ -49,16 +82,20 @@ def test_captured_generators_follow_their_seeds():
 
 
 def test_no_step_makes_the_host_wait(tmp_path, no_waiting):
-    from care.data import place
-    from care.train.state import build_state
-    from care.train.step import Step
+    step, batch = step_to_capture(tmp_path, equivariance="care", care_weight=1.0)
+    step(batch, 0)
+    with no_waiting():
+        for _ in range(30):
+            step(batch, 0)
 
-    config = small_config(small_data(tmp_path / "data"), device="cuda", equivariance="care", care_weight=1.0, epochs=20)
+
+def step_to_capture(tmp_path, **chosen):
+    """A step that is captured at its next call, and the micro-batches for it."""
+    config = small_config(small_data(tmp_path / "data"), device="cuda", epochs=20, **chosen)
     job = prepare(config, tmp_path / "run")
     state = build_state(config, job.samples, job.processes)
     step, inputs = Step(state, config, job.processes, job.steps_per_epoch), place(job.samples, "cuda").inputs
-    for _ in range(CALLS_BEFORE_CAPTURE + 1):
-        step([inputs[:16]], 0)
-    with no_waiting():
-        for _ in range(30):
-            step([inputs[:16]], 0)
+    batch = list(inputs[: config.batch_size].chunk(config.accumulate))
+    for _ in range(CALLS_BEFORE_CAPTURE):
+        step(batch, 0)
+    return step, batch

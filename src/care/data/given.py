@@ -13,7 +13,7 @@ from care.data.catalogue import ANY_FOLDER, DATA_SETS
 from care.data.datasets import Examples, read_dataset, shuffled_positions
 from care.data.readers import Source, folder_splits, read_folder
 from care.data.registry import prepared_names
-from care.data.store import HEADER, open_store, read_header
+from care.data.store import HEADER, open_store, read_header, stores_in
 from care.data.store_writer import write_store
 
 Watch = Callable[[str, int, int], object]  # (what is read, how many there are, how many are read)
@@ -30,7 +30,7 @@ def named_data(data: Any) -> str | None:
     folder = Path(data).absolute()
     if not folder.is_dir():
         raise ValueError(f"{data} is neither the name of a data set (care data list) nor a folder of pictures")
-    return str(folder) if (folder / HEADER).exists() or any(folder.glob(f"*/{HEADER}")) else None
+    return str(folder) if (folder / HEADER).exists() or stores_in(folder) else None
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ def store_given(splits: dict[str, Given], folder: Path, keep: bool, say: Callabl
         header = write_store(folder / split, folder.parent.name, split, source, overwrite=True, tick=tick, say=say)
         for line in (*source.notes, *(f"left out: {file}" for file in header.skipped)):
             say(line)
-    for store in [] if keep else folder.glob(f"*/{HEADER}"):
-        if store.parent.name not in splits:
-            remove_folder(store.parent)
+    for store in [] if keep else stores_in(folder):
+        if store.name not in splits:
+            remove_folder(store)
     classes = {split: read_header(folder / split).classes for split in splits}
     if len({tuple(names) for names in classes.values() if names}) > 1:
         named = " and ".join(f"{split}: {', '.join(names[:5])}" for split, names in classes.items())

@@ -9,7 +9,7 @@ from care.data.catalogue import ANY_FOLDER, DATA_SETS, GENERATED_SPLITS, Generat
 from care.data.readers import folder_splits
 from care.data.readers.source import Source
 from care.data.samples import Samples
-from care.data.store import HEADER, open_store
+from care.data.store import HEADER, open_store, stores_in
 from care.data.streamed.opening import open_pictures, streamed_splits
 from care.data.streamed.pictures import Decoder
 
@@ -64,7 +64,7 @@ def is_streamed(name: str | Path) -> bool:
     if not isinstance(name, Path) and os.sep not in name:
         return False
     path = Path(name)
-    return path.is_dir() and not (path / HEADER).exists() and not any(path.glob(f"*/{HEADER}"))
+    return path.is_dir() and not (path / HEADER).exists() and not stores_in(path)
 
 
 class NoHeldoutSplit(ValueError):
@@ -91,7 +91,7 @@ def known_splits(name: str | Path, root: Path | None = None) -> tuple[str, ...]:
     if is_streamed(name):
         return streamed_splits(Path(name))
     if isinstance(name, Path) or os.sep in name:
-        return tuple(file.parent.name for file in Path(name).glob(f"*/{HEADER}"))
+        return tuple(store.name for store in stores_in(Path(name)))
     known = DATA_SETS.get(name)
     return known.splits if known is not None and known.splits else prepared_splits(name, root)
 
@@ -107,8 +107,7 @@ def store_folder(name: str, split: str, root: Path | None = None) -> Path:
 def prepared_splits(name: str, root: Path | None = None) -> tuple[str, ...]:
     """The splits that have a store. The stores are not checked."""
     folder = store_folder(name, "any", root).parent
-    names = (file.parent.name for file in folder.glob(f"*/{HEADER}"))
-    return tuple(sorted(name for name in names if NAME.fullmatch(name)))
+    return tuple(store.name for store in stores_in(folder) if NAME.fullmatch(store.name))
 
 
 def prepared_names(root: Path | None = None) -> tuple[str, ...]:

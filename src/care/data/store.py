@@ -13,6 +13,7 @@ Another one, `skipped.txt`, lists the source files that were left out, if there 
 import dataclasses
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -114,6 +115,18 @@ def open_store(folder: Path, verify: bool = False, tick: Callable[[int], object]
     if verify:
         _check_blocks(files, header, tick)
     return samples
+
+
+def stores_in(folder: Path) -> list[Path]:
+    """The folders in `folder` that are stores.
+
+    What else is in them is not listed, as `Path.glob` does since Python 3.12: it may be a million pictures.
+    """
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        folders = [Path(entry) for entry in entries if entry.is_dir()]
+    return sorted(inside for inside in folders if (inside / HEADER).exists())
 
 
 def read_header(folder: Path) -> Header:
