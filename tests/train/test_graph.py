@@ -44,6 +44,7 @@ def kept_graphs(monkeypatch):
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: usual(keep_graph=True))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # which torch's compiler still loads
 @pytest.mark.usefixtures("kept_graphs")
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 @pytest.mark.parametrize("name", ["accumulated", "ema", "half of each chunk", "mocov2"])

@@ -33,6 +33,7 @@ from care.train.recipes import applicable
 from care.train.recommended import BESIDE, CHUNKS, FRACTION
 
 BASE, VIEWS = "SimCLR", 4
+CONTROL = "SimCLR, four views"  # what keeps something has as many, and is to be worth more than they are
 # What all methods train with in place of the scale's settings: the best for SimCLR with two views on validation images
 # (`recipe-sweep`), and the policy that all are measured under. The batch is that of SimCLR.
 RECIPE: dict[str, Any] = {
@@ -97,7 +98,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
     return {
         BASE: {},
-        "SimCLR, four views": {"views": VIEWS},
+        CONTROL: {"views": VIEWS},
         **{f"keep {what}": own for what, own in kept.items()},  # as `care train --keep`
         "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4},
         "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
@@ -159,18 +160,20 @@ def presented(outcomes: Sequence[Outcome], title: str, transferred: Mapping[str,
             f"{first.trial.config.views_a_step:.3g}",
             f"{first.made['samples_per_second']:,.0f}",
         ]
-    remarks = [*_against_base(outcomes, transferred), *_not_measured(outcomes, transferred)]
+    remarks = [*_differences(outcomes, transferred), *_not_measured(outcomes, transferred)]
     return Presentation(header, rows, _figures(groups, title, transferred), remarks)
 
 
-def _against_base(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -> list[str]:
-    """Differences from SimCLR, of the methods that have several seeds."""
+def _differences(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -> list[str]:
+    """Of the methods that have several seeds: from SimCLR, and of what is kept from the control, too."""
     elsewhere = {name: (f"{TRANSFER_TO}{data}", "all labels") for name, data in transferred.items()}
     here = {"Tuned probe": TUNED, "kNN-200": KNN, "kNN-200 of z": KNN_OF_Z}
     quantities = {**here, **elsewhere, "R² of hue by a network": HUE_BY_NETWORK}
     seeds = {label: len(group) for label, group in by_label(outcomes).items() if label != BASE}
     several = [label for label in seeds if seeds[label] > 1]
-    said = [compared(outcomes, BASE, label, what, words) for label in several for words, what in quantities.items()]
+    pairs = [(BASE, label) for label in several]
+    pairs += [(CONTROL, label) for label in several if label.startswith("keep") and CONTROL in several]
+    said = [compared(outcomes, *pair, what, words) for pair in pairs for words, what in quantities.items()]
     alone = [label for label in seeds if seeds[label] == 1]
     return [*said, f"One seed, which decides nothing: {'; '.join(alone)}."] if alone else said
 

@@ -8,7 +8,7 @@ from care.reproduce.studies import peers
 from care.reproduce.trial import Outcome, Trial
 
 TRANSFERRED = {"Flowers-102": "flowers102", "CIFAR-10": "cifar10"}
-LABELS = (peers.BASE, "SimCLR, four views", "keep hue", "keep photometric", "AugSelf", "CARE")
+LABELS = (peers.BASE, peers.CONTROL, "keep hue", "keep photometric", "AugSelf", "CARE")
 
 
 def trials(scale: Scale) -> list[Trial]:
