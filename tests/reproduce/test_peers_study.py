@@ -155,3 +155,17 @@ def test_differences_are_of_what_has_several_seeds():
         "kNN-200", "kNN-200 of z", "Flowers-102", "CIFAR-100", "R² of hue by a network",
     ]  # fmt: skip
     assert said[6] == "One seed, which decides nothing: DCL; CARE, split: hue, from the middle."
+
+
+def test_what_is_kept_is_also_compared_with_as_many_views_alone():
+    planted = {"SimCLR": 0.80, "SimCLR, four views": 0.82, "keep hue": 0.83, "AugSelf": 0.81}
+    done = [
+        outcome(t, planted[t.label] + 0.001 * t.config.seed, 0.1) for t in peers.trials(SMALL) if t.label in planted
+    ]
+    probes = [said.split(" (")[0] for said in peers.present(done).remarks if said.startswith("Tuned probe")]
+    assert probes == [
+        "Tuned probe: SimCLR, four views +2 points against SimCLR",
+        "Tuned probe: keep hue +3 points against SimCLR",
+        "Tuned probe: AugSelf +1 points against SimCLR",
+        "Tuned probe: keep hue +1 points against SimCLR, four views",
+    ]
