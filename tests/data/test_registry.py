@@ -18,6 +18,7 @@ from care.data.readers.download import Download, fetch
 from care.data.registry import (
     data_root,
     heldout_split,
+    known_splits,
     prepared_names,
     prepared_splits,
     read,
@@ -85,6 +86,16 @@ def test_stores_are_looked_for_without_listing_the_folders_of_classes(monkeypatc
     monkeypatch.setattr(os, "scandir", lambda path: (listed.append(Path(path)), scandir(path))[1])
     assert prepared_splits("photos", tmp_path) == ("train",)
     assert listed == [tmp_path / "photos"]
+
+
+def test_a_folder_of_pictures_alone_is_opened_without_a_path_for_each(monkeypatch, tmp_path):
+    """Of a million they take a minute to make and to sort."""
+    for name in ("a.jpg", "b.jpg", "c.png"):
+        (tmp_path / name).touch()
+    listed = []
+    monkeypatch.setattr(Path, "iterdir", lambda folder: listed.append(folder))
+    assert (known_splits(tmp_path), len(load(tmp_path))) == (("train",), 3)
+    assert listed == []
 
 
 def test_the_root(monkeypatch, tmp_path):

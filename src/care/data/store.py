@@ -13,7 +13,6 @@ Another one, `skipped.txt`, lists the source files that were left out, if there 
 import dataclasses
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from torch import Tensor
 from care.atomic_files import BLANK, is_sealed, seal
 from care.data.blocks import LABEL_BYTES, StoreFiles
 from care.data.mapping import UNIT, map_files
+from care.data.readers.files import folders_in
 from care.data.samples import Samples
 
 FORMAT, VERSION = "care image store", 3
@@ -122,11 +122,8 @@ def stores_in(folder: Path) -> list[Path]:
 
     What else is in them is not listed, as `Path.glob` does since Python 3.12: it may be a million pictures.
     """
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as entries:
-        folders = [Path(entry) for entry in entries if entry.is_dir()]
-    return sorted(inside for inside in folders if (inside / HEADER).exists())
+    names = folders_in(folder) if folder.is_dir() else []
+    return [folder / name for name in names if (folder / name / HEADER).exists()]
 
 
 def read_header(folder: Path) -> Header:

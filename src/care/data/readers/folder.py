@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from care.data.readers.files import ignored, is_listed, pictures_beside, pictures_in
+from care.data.readers.files import folders_in, ignored, pictures_beside, pictures_in
 from care.data.readers.pictures import Pictures, shuffled
 from care.data.readers.source import Source
 
@@ -41,7 +41,7 @@ def split_parts(path: Path, split: str) -> tuple[tuple[str, ...], list[tuple[int
     if split not in folders:
         raise ValueError(f"{path} has no split {split!r}, only {', '.join(folders)}")
     chosen = folders[split]
-    classes, there = _names(folders["train"]), _names(chosen)
+    classes, there = tuple(folders_in(folders["train"])), folders_in(chosen)
     if unknown := sorted(set(there) - set(classes)):
         raise ValueError(f"{chosen / unknown[0]}: the training pictures have no such class")
     if classes and not there:
@@ -55,12 +55,12 @@ def _split_folders(path: Path) -> dict[str, Path]:
     if not path.is_dir():
         raise ValueError(f"{path} is not a folder")
     found: dict[str, Path] = {}
-    for folder in sorted(path.iterdir()):
-        for split in (split for split, names in SPLITS.items() if folder.name.lower() in names and folder.is_dir()):
+    for folder in folders_in(path):
+        for split in (split for split, names in SPLITS.items() if folder.lower() in names):
             if split in found:
-                both = f"{found[split].name} and {folder.name}"
+                both = f"{found[split].name} and {folder}"
                 raise ValueError(f"{path} has {both}, which would both be the split {split}: rename one")
-            found[split] = folder
+            found[split] = path / folder
     return {split: found[split] for split in SPLITS if split in found} if "train" in found else {"train": path}
 
 
@@ -92,14 +92,11 @@ def pictures_without_class(folder: Path, classes: tuple[str, ...], within: int) 
     return f"ignored, since they are beside the folders of classes ({names}): {many} in {folder}"
 
 
-def _names(folder: Path) -> tuple[str, ...]:
-    """The names of the classes, if there are any."""
-    return tuple(sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and is_listed(entry.name)))
-
-
 def _beside(path: Path, folders: dict[str, Path]) -> list[str]:
     """What is said of folders beside those of the splits."""
-    rest = [] if path in folders.values() else sorted(set(_names(path)) - {folder.name for folder in folders.values()})
+    rest = (
+        [] if path in folders.values() else sorted(set(folders_in(path)) - {folder.name for folder in folders.values()})
+    )
     known = ", ".join(name for names in SPLITS.values() for name in names)
     return [f"ignored, since folders of splits are called {known}: {', '.join(rest)} in {path}"] if rest else []
 

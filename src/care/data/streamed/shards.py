@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from care.data.readers.files import is_listed
+from care.data.readers.files import folders_in
 from care.data.readers.folder import SHARDS, SPLITS
 
 BETWEEN_SPLITS = "data"  # the folder in which data sets of the Hugging Face hub keep the files of all splits
@@ -17,8 +17,8 @@ def shard_files(path: Path) -> dict[str, list[Path]]:
     They are in the folder itself, in a folder named after a split, or in `data`. Of which split a shard is, its name
     or that of its folder says. If none is said to be of train, all are.
     """
-    folders = [path, *(path / name for name in _folders(path) if name.lower() in (*SPLIT_NAMED, BETWEEN_SPLITS))]
-    found = sorted(file for folder in folders for file in folder.iterdir() if file.suffix.lower() in SHARDS)
+    folders = [path, *(path / name for name in folders_in(path) if name.lower() in (*SPLIT_NAMED, BETWEEN_SPLITS))]
+    found = sorted(file for folder in folders for file in _shards_in(folder))
     splits = {split: [file for file in found if split_of(file, path) == split] for split in SPLITS}
     if not splits["train"]:
         return {"train": found} if found else {}
@@ -31,6 +31,8 @@ def split_of(file: Path, path: Path) -> str | None:
     return next((SPLIT_NAMED[word] for word in words if word in SPLIT_NAMED), None)
 
 
-def _folders(path: Path) -> list[str]:
-    with os.scandir(path) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir() and is_listed(entry.name))
+def _shards_in(folder: Path) -> list[Path]:
+    with os.scandir(folder) as entries:
+        # Of a million pictures no path is made.
+        ending = [Path(entry) for entry in entries if entry.name.lower().endswith(SHARDS)]
+    return [file for file in ending if file.suffix.lower() in SHARDS]
