@@ -88,6 +88,20 @@ def test_stores_are_looked_for_without_listing_the_folders_of_classes(monkeypatc
     assert listed == [tmp_path / "photos"]
 
 
+def test_what_may_not_be_read_is_no_store_and_does_not_hide_the_others(monkeypatch, tmp_path):
+    prepare(tmp_path, "mine", "train")
+    prepare(tmp_path, "theirs", "train")
+    scandir = os.scandir
+
+    def denied(path):
+        if Path(path).name == "theirs":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    assert prepared_names(tmp_path) == ("mine",)
+
+
 def test_a_folder_of_pictures_alone_is_opened_without_a_path_for_each(monkeypatch, tmp_path):
     """Of a million they take a minute to make and to sort."""
     for name in ("a.jpg", "b.jpg", "c.png"):

@@ -13,6 +13,7 @@ Another one, `skipped.txt`, lists the source files that were left out, if there 
 import dataclasses
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -118,12 +119,15 @@ def open_store(folder: Path, verify: bool = False, tick: Callable[[int], object]
 
 
 def stores_in(folder: Path) -> list[Path]:
-    """The folders in `folder` that are stores.
+    """The folders in `folder` that are stores and may be read.
 
     What else is in them is not listed, as `Path.glob` does since Python 3.12: it may be a million pictures.
     """
-    names = folders_in(folder) if folder.is_dir() else []
-    return [folder / name for name in names if (folder / name / HEADER).exists()]
+    try:
+        names = folders_in(folder)
+    except OSError:  # whoever opens it says what is wrong with it
+        return []
+    return [folder / name for name in names if os.path.exists(folder / name / HEADER)]
 
 
 def read_header(folder: Path) -> Header:

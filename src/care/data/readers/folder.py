@@ -94,9 +94,8 @@ def pictures_without_class(folder: Path, classes: tuple[str, ...], within: int) 
 
 def _beside(path: Path, folders: dict[str, Path]) -> list[str]:
     """What is said of folders beside those of the splits."""
-    rest = (
-        [] if path in folders.values() else sorted(set(folders_in(path)) - {folder.name for folder in folders.values()})
-    )
+    there = set(folders_in(path)) - {folder.name for folder in folders.values()}
+    rest = [] if path in folders.values() else sorted(there)
     known = ", ".join(name for names in SPLITS.values() for name in names)
     return [f"ignored, since folders of splits are called {known}: {', '.join(rest)} in {path}"] if rest else []
 
