@@ -1,7 +1,6 @@
 """Color operations on images in [0, 1], with one strength and one order per image."""
 
-from collections.abc import Callable
-from functools import partial
+import itertools
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -35,31 +34,43 @@ def jitter(
     """
     factors = torch.stack([brightness, contrast, saturation, torch.ones_like(hue)], dim=1)
     hue_position = (order == HUE).int().argmax(dim=1)
-    blend = _blend_rows if by_rows(images) else _blend
+    if by_rows(images):
+        return _jitter_rows(images, order, hue_position, factors, hue)
     for k in range(3):
-        images = blend(images, order[:, k], factors, k < hue_position)
+        images = _blend(images, order[:, k], factors, k < hue_position)
     images = change_rows(images, hue != 0, lambda x, i: shift_hue(x, hue[i]))
     for k in range(1, 4):
-        images = blend(images, order[:, k], factors, k > hue_position)
+        images = _blend(images, order[:, k], factors, k > hue_position)
+    return images
+
+
+def _jitter_rows(
+    images: Float[Tensor, "n 3 h w"],
+    order: Int[Tensor, "n 4"],
+    hue_position: Int[Tensor, " n"],
+    factors: Float[Tensor, "n 4"],
+    hue: Float[Tensor, " n"],
+) -> Float[Tensor, "n 3 h w"]:
+    """`jitter` in place, each operation on the images it is for: less work where rows can be picked."""
+    place = torch.arange(4)[:, None]
+    blends = torch.stack([(order == name) & (factors[:, name, None] != 1) for name, _ in BLENDS], dim=1)
+    blends = blends.permute(2, 1, 0)  # [place in the order, operation, image]
+    _blend_rows(images, blends & (place < hue_position)[:, None], factors)
+    change_rows(images, hue != 0, lambda x, i: shift_hue(x, hue[i]))
+    _blend_rows(images, blends & (place > hue_position)[:, None], factors)
     return images
 
 
 def _blend_rows(
-    images: Float[Tensor, "n 3 h w"],
-    operation: Int[Tensor, " n"],
-    factors: Float[Tensor, "n 4"],
-    active: Bool[Tensor, " n"],
-) -> Float[Tensor, "n 3 h w"]:
-    """`_blend`, one operation after the other, each on the images it is for: less work where rows can be picked."""
-    for name, other in ((BRIGHTNESS, _black), (CONTRAST, _mean_gray), (SATURATION, grayscale)):
-        rows = active & (operation == name) & (factors[:, name] != 1)
-        factor = factors[:, name, None, None, None].to(images.dtype)
-        images = change_rows(images, rows, partial(_blend_with, factor, other))
-    return images
-
-
-def _blend_with(factor: Tensor, other: Callable[[Tensor], Tensor], x: Tensor, rows: slice | Tensor) -> Tensor:
-    return (factor[rows] * x + (1 - factor[rows]) * other(x)).clamp(0, 1)
+    images: Float[Tensor, "n 3 h w"], blends: Bool[Tensor, "place operation n"], factors: Float[Tensor, "n 4"]
+) -> None:
+    """φ x + (1 − φ) y in place of x, one after the other, where `blends` says so."""
+    counts = blends.sum(2).flatten().tolist()
+    for rows, (name, other) in zip(blends.nonzero()[:, 2].split(counts), itertools.cycle(BLENDS)):
+        if len(rows):
+            x, factor = images.index_select(0, rows), factors[rows, name, None, None, None].to(images.dtype)
+            y = other(x)
+            images.index_copy_(0, rows, x.mul_(factor).add_((1 - factor) * y).clamp_(0, 1))
 
 
 def _black(images: Tensor) -> Tensor:
@@ -68,6 +79,10 @@ def _black(images: Tensor) -> Tensor:
 
 def _mean_gray(images: Tensor) -> Tensor:
     return grayscale(images).mean((2, 3), keepdim=True)
+
+
+# What each blends an image with.
+BLENDS = ((BRIGHTNESS, _black), (CONTRAST, _mean_gray), (SATURATION, grayscale))
 
 
 def _blend(
@@ -92,11 +107,12 @@ def shift_hue(images: Float[Tensor, "n 3 h w"], shift: Float[Tensor, " n"]) -> F
     k = (offset + H) mod 6 and the offset is 5, 3, 1 for red, green, blue.
     """
     red, green, blue = images.unbind(1)
-    value, chroma = images.amax(1), images.amax(1) - images.amin(1)
+    value = torch.maximum(torch.maximum(red, green), blue)
+    chroma = value - torch.minimum(torch.minimum(red, green), blue)
     safe = torch.where(chroma == 0, 1, chroma)
     from_red, from_green, from_blue = (green - blue) / safe, 2 + (blue - red) / safe, 4 + (red - green) / safe
     hue = torch.where(value == red, from_red, torch.where(value == green, from_green, from_blue))
     hue = hue + 6 * shift.to(images.dtype)[:, None, None]
     offsets = (5 - 2 * torch.arange(3, device=images.device))[None, :, None, None]
-    k = (offsets + hue[:, None]) % 6
-    return value[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)
+    k = (offsets + hue[:, None]).remainder_(6)  # in place, like what follows: memory is what takes the time
+    return value[:, None] - torch.minimum(k, 4 - k).clamp_(0, 1).mul_(chroma[:, None])
