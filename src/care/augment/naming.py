@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import functools
 import math
 import re
 from typing import Any
@@ -16,6 +17,7 @@ FIELDS = {field.name: field.default for field in dataclasses.fields(ImagePolicy)
 KINDS = {int: "a whole number", float: "a number", tuple: "a range such as {low:g}-{high:g}"}
 
 
+@functools.cache  # a policy is a value, and every check of a configuration asks for some
 def policy_named(text: str) -> ImagePolicy:
     """The preset of that name, with its usual size; `simclr:gray=0.1,scale=0.2-1` is one with fields replaced.
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -66,7 +66,7 @@ class ImagePolicy:
     identity: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in (*get_args(Family), "identity"):
+        for name in (*OF_FAMILY, "identity"):
             _require(0 <= getattr(self, name) <= 1, f"{name} is a probability, got {getattr(self, name)}")
         for name in ("brightness", "contrast", "saturation"):
             _require(0 <= getattr(self, name) <= 1, f"{name} must be in [0, 1], got {getattr(self, name)}")
@@ -82,19 +82,19 @@ class ImagePolicy:
 
     def only(self, *families: Family) -> "ImagePolicy":
         """This policy with every other family of augmentations switched off."""
-        if unknown := set(families) - set(get_args(Family)):
-            raise ValueError(f"no augmentation is called {', '.join(sorted(unknown))}; there are {get_args(Family)}")
-        off: dict[str, Any] = {name: 0.0 for name in get_args(Family) if name not in families}
+        if unknown := set(families) - set(OF_FAMILY):
+            raise ValueError(f"no augmentation is called {', '.join(sorted(unknown))}; there are {tuple(OF_FAMILY)}")
+        off: dict[str, Any] = {name: 0.0 for name in OF_FAMILY if name not in families}
         return dataclasses.replace(self, **off)
 
     def certain(self) -> "ImagePolicy":
         """This policy with every augmentation that it may draw drawn for certain: no draw changes nothing."""
-        always: dict[str, Any] = {name: 1.0 for name in get_args(Family) if getattr(self, name) > 0}
+        always: dict[str, Any] = {name: 1.0 for name in OF_FAMILY if getattr(self, name) > 0}
         return dataclasses.replace(self, identity=0.0, **always)
 
     def families(self) -> tuple[Family, ...]:
         """The families of augmentations that this policy may draw."""
-        return tuple(name for name in get_args(Family) if getattr(self, name) > 0)
+        return tuple(name for name in OF_FAMILY if getattr(self, name) > 0)
 
     def resized(self, size: int) -> "ImagePolicy":
         """This policy for views of another size; the blur grows or shrinks with it, to an odd number of pixels."""

@@ -38,10 +38,12 @@ def check_settings(settings: Any) -> None:
     for field in dataclasses.fields(settings):
         value, kind = getattr(settings, field.name), kinds[field.name]
         if isinstance(value, int) and not isinstance(value, bool) and kind is float:
-            _require(abs(value) < 1 << 1000, f"{field.name} must be a finite number")
+            if abs(value) >= 1 << 1000:
+                raise ValueError(f"{field.name} must be a finite number")
             value = float(value)
             object.__setattr__(settings, field.name, value)
-        _require(_fits(value, kind), f"{field.name} must be {in_words(kind)}, got {value!r}")
+        if not _fits(value, kind):
+            raise ValueError(f"{field.name} must be {in_words(kind)}, got {value!r}")
         if value is not None:
             _check_range(field.name, value, field.metadata.get("bounds", {}))
 
@@ -96,8 +98,3 @@ def _fits(value: object, kind: Any) -> bool:
 def _is_unicode(value: object) -> bool:
     """Whether it is text that can be written: the name of a file may hold bytes that are none."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
