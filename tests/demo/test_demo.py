@@ -38,6 +38,7 @@ def mean(values):
     return sum(values) / len(values)
 
 
+@pytest.mark.long
 def test_the_tables_have_what_the_evaluations_have(shown):
     """Encoder by encoder, in the terminal and on the page, from the JSON that was saved."""
     out, printed = shown
@@ -67,6 +68,7 @@ def tall(block):
     return [" ".join(column) for column in zip(*cells, strict=True)]
 
 
+@pytest.mark.long
 def test_each_column_is_explained_in_a_sentence(shown):
     page = unescape((shown[0] / "report.html").read_text())
     for column in demo.COLUMNS:
@@ -74,6 +76,7 @@ def test_each_column_is_explained_in_a_sentence(shown):
         assert column.meaning.endswith(".")
 
 
+@pytest.mark.long
 def test_every_verdict_is_printed_and_on_the_page(shown):
     """The page has the numbers of each, the terminal its words."""
     out, printed = shown
@@ -85,12 +88,14 @@ def test_every_verdict_is_printed_and_on_the_page(shown):
     assert all(claim.words in words for claims in CLAIMS.values() for claim in claims)
 
 
+@pytest.mark.long
 def test_eighty_columns_hold_everything(shown):
     *lines, path = shown[1].splitlines()
     assert path == str(shown[0] / "report.html")  # as long as it is
     assert max(map(len, lines)) <= 80
 
 
+@pytest.mark.long
 def test_the_equivariance_loss_makes_rotations(shown):
     """40 steps on point clouds: with the loss, one rotation explains unseen clouds better, and γ_f is halved."""
     simclr, *cares = (of_equivariance_loss(evaluation(shown[0], run))["families"]["all"] for run in CHAINS)
@@ -100,12 +105,14 @@ def test_the_equivariance_loss_makes_rotations(shown):
         assert mean(care["gamma"]) < mean(simclr["gamma"]) / 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("runs", "policy"), [(SHAPES, "shapes"), (CHAINS, "rotations")])
 def test_all_encoders_are_measured_under_the_same_augmentations(shown, runs, policy):
     """Also the one whose equivariance loss sees nothing but hues."""
     assert {evaluation(shown[0], run)["about"]["policy"] for run in runs} == {policy}
 
 
+@pytest.mark.long
 def test_runs_can_be_used_like_all_others(shown):
     out, _ = shown
     for run in RUNS:
@@ -236,6 +243,7 @@ def simple(tmp_path):
     return path
 
 
+@pytest.mark.long
 @browsed
 @pytest.mark.parametrize("width", [1100, 360], ids=["desktop", "phone"])
 def test_the_page_shows_all_and_complains_about_nothing(shown, profile, width):
