@@ -19,6 +19,9 @@ SORT = """const head = page.querySelectorAll(".sortable th")[{column}], body = h
   const cells = () => [...body.rows].map(row => parseFloat(row.cells[{column}].textContent));
   head.click(); const up = cells(); head.click(); return [up, cells()];"""
 
+BROKEN = """return [...page.querySelectorAll("article code .pre")]
+  .filter(word => word.getClientRects().length > 1).map(word => word.textContent);"""
+
 
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory):
@@ -32,6 +35,11 @@ def test_a_page_is_whole(html, profile, name, width):
     assert seen.errors == []
     assert seen.missing == []
     assert seen.too_wide <= 0
+
+
+@pytest.mark.parametrize("name", ["catalogue", "losses"])
+def test_names_and_options_are_on_one_line_each(html, profile, name):
+    assert look(html / f"{name}.html", profile, 390, act=BROKEN).answer == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
