@@ -60,6 +60,13 @@ class ObjectiveSettings(Settings):
     size: int | None = setting(
         None, "Side of the views in pixels. Default: the policy's own.", at_least=8, at_most=4096
     )
+    train_size: int | None = setting(
+        None,
+        "Side of the views while training: a crop is enlarged, so what it shows is as large in a view of 24 pixels as "
+        "in a whole picture of 32, which is what a finished encoder is given. Default: that of --size.",
+        at_least=8,
+        at_most=4096,
+    )
     model: str = setting("resnet18", "Any timm model, small_resnet for small pictures, or deepset for point clouds.")
     stem: Literal["auto", "cifar", "tiny_imagenet", "imagenet"] = setting(
         "auto", "The stem of a ResNet, from fine to coarse; auto is cifar up to 32 px and tiny_imagenet up to 64 px."
@@ -102,6 +109,18 @@ class ObjectiveSettings(Settings):
         return getattr(self.equivariance.settings, "equivariance_policy", None) or self.policy
 
     @property
+    def training_policy(self) -> Policy:
+        """The augmentations of the method's views, at the size that they have while training."""
+        return policy_for(self.policy, self.train_size or self.size)
+
+    @property
+    def training_pixels(self) -> float:
+        """The pixels of a view while training, as a share of those of a view at its own size."""
+        sides = (getattr(policy, "size", 1) for policy in (self.training_policy, policy_for(self.policy, self.size)))
+        training, own = sides
+        return (training / own) ** 2
+
+    @property
     def form(self) -> str:
         """The bilinear form that augmentations should preserve."""
         return str(getattr(self.equivariance.settings, "form", "euclidean"))
@@ -118,7 +137,7 @@ class ObjectiveSettings(Settings):
             joint=self.batchnorm == "joint",
             clouds=self.policy == ROTATIONS,
             policy=_policy_of_equivariance(self),
-            method_policy=policy_for(self.policy, self.size),
+            method_policy=self.training_policy,
             second_policy=_second_policy(self),
         )
 
@@ -154,7 +173,7 @@ def policy_for(name: str, size: int | None = None) -> Policy:
 
 def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
     """Which views a step draws. All of them have the size of the method's."""
-    policy = policy_for(settings.policy, settings.size)
+    policy = settings.training_policy
     method, equivariance = _classes(settings)
     views = () if method is None else method.views(settings.method.settings, policy, batch)
     if (second := _second_policy(settings)) is not None:
@@ -168,14 +187,14 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
 
 def _policy_of_equivariance(settings: ObjectiveSettings) -> Policy:
     """The augmentations of the equivariance, for views of the size of the method's."""
-    return policy_for(settings.equivariance_policy, getattr(policy_for(settings.policy, settings.size), "size", None))
+    return policy_for(settings.equivariance_policy, getattr(settings.training_policy, "size", None))
 
 
 def _second_policy(settings: ObjectiveSettings) -> Policy | None:
     """The augmentations of the method's second view, where they are not those of the first."""
     if settings.second_policy is None:
         return None
-    return policy_for(settings.second_policy, getattr(policy_for(settings.policy, settings.size), "size", None))
+    return policy_for(settings.second_policy, getattr(settings.training_policy, "size", None))
 
 
 def _with_second(views: tuple[ViewSpec, ...], policy: Policy) -> tuple[ViewSpec, ...]:

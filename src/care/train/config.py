@@ -90,9 +90,10 @@ class Config(TrainingSettings):
 
     @property
     def views_a_step(self) -> float:
-        """How many views of a sample a step costs: those of a teacher, which go forward only, count a third."""
-        method = find("method", self.method.name)
-        return views_cost(view_plan(self, self.batch_size // self.accumulate), method, self.method.settings)
+        """How many views of a sample a step costs: those of a teacher, which go forward only, count a third, and those
+        that are smaller while training as many as their pixels."""
+        plan, method = view_plan(self, self.batch_size // self.accumulate), find("method", self.method.name)
+        return self.training_pixels * views_cost(plan, method, self.method.settings)
 
     def to_toml(self) -> str:
         """`name = value` lines, then a table for the method and one for the equivariance; what is None is left out."""

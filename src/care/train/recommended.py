@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from care.augment import ImagePolicy, policy_named
 from care.objective.build import ROTATIONS
 from care.train.config import Config
-from care.train.recipes import DEFAULTS, default_config, fitting_chunks, keeping
+from care.train.recipes import ANY_FOLDER, DEFAULTS, default_config, fitting_chunks, keeping
 
 # `care reproduce recipe-sweep`: SimCLR with four views of half as many samples, and Muon at its usual rate.
 FOR_IMAGES: dict[str, Any] = {
@@ -14,6 +15,8 @@ FOR_IMAGES: dict[str, Any] = {
 FOR_CLOUDS: dict[str, Any] = {"method": "simclr", "equivariance": "care"}
 POLICIES = {"cifar10": "small_images", "cifar100": "small_images"}  # where the paper's is not the one that was tried
 WARMUP, LONG = 2, 20  # epochs of warm-up, of a run of so many or more
+# Views while training have three quarters of the side, a multiple of what a ResNet makes one place of the last map.
+SMALLER, PLACE = 0.75, 8
 
 # What is kept: the features keep it because AugSelf predicts it from them, and a head on the middle of the backbone,
 # which trains nothing else, makes rotations of it.
@@ -46,7 +49,21 @@ def _for_images(data: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
     epochs = chosen.get("epochs", DEFAULTS.get(data, {}).get("epochs", Config.__dataclass_fields__["epochs"].default))
     warmup = {"warmup_epochs": WARMUP if type(epochs) is int and epochs >= LONG else 0}
     policy = {"policy": POLICIES[data]} if data in POLICIES else {}
-    return {**FOR_IMAGES, **warmup, **policy}
+    return {**FOR_IMAGES, **warmup, **policy, **_smaller_views(data, {**policy, **chosen})}
+
+
+def _smaller_views(data: str, chosen: Mapping[str, Any]) -> dict[str, int]:
+    """What crops show is then as large as in whole pictures, for about half of the work (Touvron et al., 2019).
+
+    Of ResNets alone: others may take pictures of one size only, and weights to begin with have seen theirs.
+    """
+    there = {**DEFAULTS.get(data, ANY_FOLDER), "model": "resnet18", **chosen}
+    if "resnet" not in str(there["model"]) or there.get("init") is not None:
+        return {}
+    policy = there["policy"] if isinstance(there["policy"], ImagePolicy) else policy_named(there["policy"])
+    side = there.get("size") or policy.size
+    smaller = PLACE * round(SMALLER * side / PLACE)
+    return {"train_size": smaller} if policy.crop > 0 and PLACE < smaller < side else {}
 
 
 def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:

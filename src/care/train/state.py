@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from care.data import Samples, batches
 from care.models import Encoder, checkpoint_activations, describe_stem, split_batchnorm
+from care.models.timm_models import MISFITS, output_width
 from care.objective import Objective, build_encoder, build_objective
 from care.objective.build import ROTATIONS
 from care.randomness import derive
@@ -175,10 +176,22 @@ def check_network(config: Config, source: tuple[int, ...], begins: bool = True) 
             raise ValueError(f"{name} {getattr(config, name)} cannot augment {config.data}: choose {wanted}")
     with torch.device("meta"):
         encoder = build_encoder(config, view_source(config, source))
+        if config.train_size is not None and not clouds:
+            _check_takes(encoder, config.model, config.train_size)
     if config.activation_checkpointing:
         checkpoint_activations(encoder.backbone)
     if config.init is not None and begins:
         initial_encoder(config, config.init, view_source(config, source))
+
+
+def _check_takes(encoder: Encoder, model: str, side: int) -> None:
+    """ValueError where the network is made for pictures of one size alone, as Vision Transformers are."""
+    try:
+        output_width(encoder.backbone, (side, side))
+    except MISFITS as error:
+        raise ValueError(
+            f"{model} takes views of one size only, and none of {side} pixels: leave out train_size"
+        ) from error
 
 
 def stem_sentence(config: Config, source: tuple[int, ...]) -> str | None:

@@ -41,6 +41,8 @@ RECIPE: dict[str, Any] = {
 }  # fmt: skip
 EPOCHS = 0.5  # of SimCLR, as a fraction of the scale's: Muon takes half as many
 SIMCLR_VIEWS, BATCHES = 2, 32  # batches are a multiple of this
+# Views that are smaller while training, of ¾ of the side: as many steps see more of them.
+SMALLER, SMALLER_HERE = ", 24 px", {"train_size": 24}
 # The weight of every method that has one, by the name of its setting, and what `peers-weights` chose for it by its
 # rule. None is chosen yet: a method that is not there has its paper's weight, or our default.
 WEIGHTS = {
@@ -91,6 +93,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     chunks = {} if scale.instead else {"chunks": CHUNKS}
     half = {} if scale.instead else {"equivariance_fraction": FRACTION}
     kept = {what: {**keeping(what, d), **BESIDE, **chunks, **half, "views": VIEWS} for what in ("hue", "photometric")}
+    smaller = {"train_size": 16} if scale.instead else SMALLER_HERE
     middle = {**keeping("hue", d), **BESIDE, "equivariant_depth": 2, "augself_weight": 0.0}
     peers = {
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
@@ -99,7 +102,10 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     return {
         BASE: {},
         CONTROL: {"views": VIEWS},
-        **{f"keep {what}": own for what, own in kept.items()},  # as `care train --keep`
+        **{f"keep {what}": own for what, own in kept.items()},
+        BASE + SMALLER: smaller,
+        CONTROL + SMALLER: {"views": VIEWS, **smaller},  # as `care train`
+        **{f"keep {what}{SMALLER}": {**own, **smaller} for what, own in kept.items()},  # as `care train --keep`
         "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4},
         "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
         "MoCo-v2": {"method": "mocov2", "symmetric": True},
@@ -172,7 +178,8 @@ def _differences(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) ->
     seeds = {label: len(group) for label, group in by_label(outcomes).items() if label != BASE}
     several = [label for label in seeds if seeds[label] > 1]
     pairs = [(BASE, label) for label in several]
-    pairs += [(CONTROL, label) for label in several if label.startswith("keep") and CONTROL in several]
+    controls = ((CONTROL + SMALLER if label.endswith(SMALLER) else CONTROL, label) for label in several)
+    pairs += [(control, label) for control, label in controls if label.startswith("keep") and control in several]
     said = [compared(outcomes, *pair, what, words) for pair in pairs for words, what in quantities.items()]
     alone = [label for label in seeds if seeds[label] == 1]
     return [*said, f"One seed, which decides nothing: {'; '.join(alone)}."] if alone else said

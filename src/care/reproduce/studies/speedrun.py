@@ -20,20 +20,24 @@ from care.reproduce.presentation import (
     seen_views,
 )
 from care.reproduce.scales import Scale
+from care.reproduce.studies.peers import SMALLER_HERE
 from care.reproduce.studies.recipe_sweep import ADAM, FASTER, FOUR, MUON
 from care.reproduce.trial import Outcome, Trial
 
 GOAL = 0.9
 IMAGES = 50_000
 LARGER = {"batch_size": 256, "learning_rate": 5e-3}
-# Millions of views that go through the encoder, of which SimCLR's two views for 100 epochs are ten; and what is not as
-# in the recipe that `recipe-sweep` found best for classes.
+# Millions of views of 32 pixels that go through the encoder, of smaller ones as many pixels; SimCLR's two views for 100
+# epochs are ten. And what is not as in the recipe that `recipe-sweep` found best for classes.
 RUNS: dict[str, tuple[int, dict[str, Any]]] = {
     "15 million views": (15, {}),
     "20 million views": (20, {}),
     "20 million views, batch 256": (20, LARGER),
     "30 million views, batch 256": (30, LARGER),
     "40 million views, batch 256": (40, LARGER),
+    "6 million views, batch 256, 24 px": (6, {**LARGER, **SMALLER_HERE}),
+    "16 million views, batch 256, 24 px": (16, {**LARGER, **SMALLER_HERE}),
+    "32 million views, batch 256, 24 px": (32, {**LARGER, **SMALLER_HERE}),
 }
 COLUMNS: dict[str, Quantity] = {"tuned probe %": TUNED, "kNN-200 %": KNN}
 
