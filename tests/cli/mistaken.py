@@ -26,6 +26,7 @@ MISTAKES = {
     "train --data ./data --batch-size 1024": "100 samples do not fill one batch of 1024: choose a smaller",
     f"{SMALL} --equivariance care --chunks 3": "chunks must divide a batch of 16 .*these do: 1, 2, 4, 8",
     f"{SMALL} --equivariance care --chunks 0": "0 does not; these do: 1, 2, 4, 8",
+    f"{SMALL} --train-size 4": "train_size must be at least 8 and at most 4096, got 4",
     f"{SMALL} --temperature 0": "temperature must be greater than 0, got 0",
     f"{SMALL} --temperature -1": "temperature must be greater than 0, got -1",
     f"{SMALL} --temperature nan": "temperature must be a finite number, got nan",

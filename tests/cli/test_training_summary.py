@@ -54,6 +54,7 @@ def test_what_keep_adds_has_views_of_the_method_and_of_its_own():
     found = summary(config, facts)
     assert found["equivariance"].startswith("split: ")
     assert {"λ 10", "κ 0.1", "w 0.05", "chunks 8", "stop_gradient True"} <= set(found["equivariance"][7:].split(", "))
+    assert found["views"].startswith("6 of each sample, 24 × 24 pixels (later 32 × 32): ")
     assert found["views"].endswith(": 4 of small_images for simclr and split, 2 of hue_only for split")
 
 

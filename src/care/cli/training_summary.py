@@ -23,9 +23,9 @@ from care.train.state import precision, stem_sentence
 
 # What the lines below say by themselves; of other settings, those that are not at their default are named.
 SAID = {
-    "data", "split", "method", "equivariance", "policy", "second_policy", "size", "model", "stem", "embedding_dim",
-    "epochs", "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs", "weight_decay",
-    "device", "precision", "compile", "graph", "seed", "validation", "cache",
+    "data", "split", "method", "equivariance", "policy", "second_policy", "size", "train_size", "model", "stem",
+    "embedding_dim", "epochs", "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs",
+    "weight_decay", "device", "precision", "compile", "graph", "seed", "validation", "cache",
 }  # fmt: skip
 WEIGHTS = {
     "care_weight": "λ", "equivariant_weight": "κ", "orbit_weight": "ω", "steering_weight": "μ", "augself_weight": "w",
@@ -163,7 +163,10 @@ def _views(config: Config, plan: ViewPlan) -> str:
         (turned, f"{own} in four turns", config.equivariance.name),
     )
     parts = [f"{len(positions)} of {policy} for {whose}" for positions, policy, whose in kinds if positions]
-    return f"{len(plan.views)} of each sample{f', {size} × {size} pixels' if size else ''}: {', '.join(parts)}"
+    own = view_source(config, (0,))[0]
+    later = f" (later {own} × {own})" if size and own != size else ""
+    pixels = f", {size} × {size} pixels{later}" if size else ""
+    return f"{len(plan.views)} of each sample{pixels}: {', '.join(parts)}"
 
 
 def _steps(config: Config, facts: Facts) -> str:

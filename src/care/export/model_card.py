@@ -12,7 +12,8 @@ from care.train.config import Config
 from care.train.runs import Run, Trained
 
 SETTINGS = (
-    "model", "size", "epochs", "batch_size", "optimizer", "learning_rate", "weight_decay", "schedule", "policy", "seed",
+    "model", "size", "train_size", "epochs", "batch_size", "optimizer", "learning_rate", "weight_decay", "schedule",
+    "policy", "seed",
 )  # fmt: skip
 METHODS = {
     "simclr": "SimCLR", "mocov2": "MoCo-v2", "mocov3": "MoCo-v3", "byol": "BYOL", "simsiam": "SimSiam",

@@ -217,7 +217,7 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def view_source(config: Config, source: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a view: the policy's size for images, the number of points for clouds."""
+    """The shape of what a finished encoder is given: the policy's size for images, the number of points for clouds."""
     policy = policy_for(config.policy, config.size)
     return (policy.size, policy.size) if hasattr(policy, "size") else source
 

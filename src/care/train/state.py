@@ -190,7 +190,7 @@ def _check_takes(encoder: Encoder, model: str, side: int) -> None:
         output_width(encoder.backbone, (side, side))
     except MISFITS as error:
         raise ValueError(
-            f"{model} takes views of one size only, and none of {side} pixels: leave out train_size"
+            f"{model} takes views of one size only, and none of {side} px: leave out train_size"
         ) from error
 
 
