@@ -1,5 +1,6 @@
 """How much of a step is waiting, for a step and a stream that take as long as we want."""
 
+import dataclasses
 import json
 
 import pytest
@@ -16,12 +17,13 @@ class SlowStep:
 
     graph = None
 
-    def __init__(self, now):
-        self.now = now
+    def __init__(self, now, slower=0.0):
+        self.now, self.seconds, self.slower = now, 0.01, slower
 
     def __call__(self, inputs, epoch):
         assert len(inputs) == 1
-        self.now[0] += 0.01
+        self.now[0] += self.seconds
+        self.seconds += self.slower
 
 
 @pytest.fixture
@@ -52,6 +54,15 @@ def test_the_share_of_waiting_is_that_of_a_slow_stream(now):
     assert said[-1] == "40.0 ms a step fed, of which it waits for 75.0%"
     ready = (torch.zeros(1) for _ in range(100))
     assert fed.measure(ready, said.append)["waiting_share"] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_gpu_that_slows_down_does_not_wait(now):
+    """Each step takes a hundredth of a millisecond more than the one before, whether it is fed or not."""
+    fed = data_waiting.FedStep(dataclasses.replace(TINY, seconds=1.0))
+    fed.step = SlowStep(now, slower=1e-5)
+    ready = (torch.zeros(1) for _ in range(1000))
+    assert fed.measure(ready, print)["waiting_share"] == pytest.approx(0, abs=0.01)
+    assert fed.step.seconds > 0.011  # or nothing was tested
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -18,7 +18,10 @@ from care.train.step import Step
 
 Stream = Generator[Tensor, Any, Any]  # batches without end, which can be closed
 
-NOTE = "Waiting: 1 − (a CARE step on one batch that is there) / (a CARE step on the batches as they come)."
+NOTE = (
+    "Waiting: 1 − (a CARE step on one batch that is there) / (a CARE step on the batches as they come); the former is "
+    "the mean of one before and one after, since a GPU slows down as it gets warm."
+)
 
 
 def full_batches(samples: Samples, size: int, epochs: Iterable[int]) -> Iterator[Tensor]:
@@ -49,11 +52,14 @@ class FedStep:
         step, device, seconds = self.step, self.processes.device, self.settings.seconds
         assert step is not None
         try:
-            alone = (self.alone or self.time_alone(next(stream), say)).median
-            say(f"{1e3 * alone:.1f} ms a step alone; fed, measuring for {seconds:g} s")
+            batch = next(stream)
+            before = (self.alone or self.time_alone(batch, say)).median
+            say(f"{1e3 * before:.1f} ms a step alone; fed, measuring for {seconds:g} s")
             fed = time_calls(lambda: step([next(stream)], 0), device, seconds).median
         finally:
             stream.close()
+        self.alone = time_calls(lambda: step([batch], 0), device, seconds)
+        alone = (before + self.alone.median) / 2
         share = max(0.0, 1 - alone / fed)
         say(f"{1e3 * fed:.1f} ms a step fed, of which it waits for {share:.1%}")
         return {"waiting_share": share, "ms_per_step": 1e3 * fed, "alone_ms": 1e3 * alone}
