@@ -20,7 +20,7 @@ Stream = Generator[Tensor, Any, Any]  # batches without end, which can be closed
 
 NOTE = (
     "Waiting: 1 − (a CARE step on one batch that is there) / (a CARE step on the batches as they come); the former is "
-    "the mean of one before and one after, since a GPU slows down as it gets warm."
+    "the mean of one before and one after, since the rate of a GPU changes."
 )
 
 
