@@ -89,7 +89,7 @@ def test_what_a_crop_shows_is_about_as_large_as_in_a_whole_picture(generator):
         ({"data": "photos", "size": 96, "train_size": 96}, 96),
         ({"data": "cifar10", "policy": simclr(64)}, 48),
         ({"data": "cifar10", "policy": simclr(64).only("color")}, None),
-        ({"data": "photos", "size": 8}, None),
+        ({"data": "photos", "size": 24}, None),
         ({"data": "photos", "model": "vit_small_patch16_224"}, None),
         ({"data": "photos", "init": "timm/resnet18.a1_in1k"}, None),
         ({"data": "cifar10", "method": "simclr"}, None),

@@ -15,8 +15,9 @@ FOR_IMAGES: dict[str, Any] = {
 FOR_CLOUDS: dict[str, Any] = {"method": "simclr", "equivariance": "care"}
 POLICIES = {"cifar10": "small_images", "cifar100": "small_images"}  # where the paper's is not the one that was tried
 WARMUP, LONG = 2, 20  # epochs of warm-up, of a run of so many or more
-# Views while training have three quarters of the side, a multiple of what a ResNet makes one place of the last map.
-SMALLER, PLACE = 0.75, 8
+# Views while training have three quarters of the side, a multiple of what a ResNet makes one place of the last map, of
+# which three are left along a side.
+SMALLER, PLACE, SMALLEST = 0.75, 8, 24
 
 # What is kept: the features keep it because AugSelf predicts it from them, and a head on the middle of the backbone,
 # which trains nothing else, makes rotations of it.
@@ -63,7 +64,7 @@ def _smaller_views(data: str, chosen: Mapping[str, Any]) -> dict[str, int]:
     policy = there["policy"] if isinstance(there["policy"], ImagePolicy) else policy_named(there["policy"])
     side = there.get("size") or policy.size
     smaller = PLACE * round(SMALLER * side / PLACE)
-    return {"train_size": smaller} if policy.crop > 0 and PLACE < smaller < side else {}
+    return {"train_size": smaller} if policy.crop > 0 and SMALLEST <= smaller < side else {}
 
 
 def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
