@@ -163,8 +163,8 @@ def _views(config: Config, plan: ViewPlan) -> str:
         (turned, f"{own} in four turns", config.equivariance.name),
     )
     parts = [f"{len(positions)} of {policy} for {whose}" for positions, policy, whose in kinds if positions]
-    own = view_source(config, (0,))[0]
-    later = f" (later {own} × {own})" if size and own != size else ""
+    side = view_source(config, (0,))[0]
+    later = f" (later {side} × {side})" if size and side != size else ""
     pixels = f", {size} × {size} pixels{later}" if size else ""
     return f"{len(plan.views)} of each sample{pixels}: {', '.join(parts)}"
 
