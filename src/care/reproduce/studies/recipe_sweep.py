@@ -25,7 +25,7 @@ from care.reproduce.studies.lambda_sweep import PER_CLASS
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 from care.train.recipes import SMALL_IMAGES
-from care.train.recommended import BESIDE
+from care.train.recommended import BESIDE, CHUNKS, FRACTION
 
 BASE, COMPUTE = "SimCLR", 200  # views of a sample, over all epochs
 AT_LAYER: Quantity = ("intermediate", HUE[1])  # of the layer that the equivariant part is made from
@@ -56,6 +56,9 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
     four, faster = {**ADAM, **FOUR}, {**hue, **MUON, **FASTER}
     small = {"equivariant_weight": 3e-3}
     predicted = {name: BESIDE[name] for name in ("augself_weight", "equivariant_depth")}
+    smaller = {"train_size": 24}
+    kept = {**four, **MUON, **FASTER, **smaller, **keeping("hue", embedding_dim), **BESIDE}
+    kept |= {"chunks": CHUNKS, "equivariance_fraction": FRACTION}  # as `care train --keep hue`
     apart = {**faster, "chunks": 8, "equivariance_fraction": 1.0, "stop_gradient": True}  # views that cost little
     return {
         f"{BASE}, SGD": SGD,
@@ -66,10 +69,13 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
         f"{BASE}, four views, Muon": {**four, **MUON},
         f"{BASE}, four views, Muon, 0.003": {**four, **MUON, **FASTER},
         f"{BASE}, four views, Muon, 0.01": {**four, **MUON, "learning_rate": 1e-2},
-        f"{BASE}, Muon, 0.003, 24 px": {**ADAM, **MUON, **FASTER, "train_size": 24},
-        f"{BASE}, four views, Muon, 0.003, 24 px": {**four, **MUON, **FASTER, "train_size": 24},
+        f"{BASE}, Muon, 0.003, 24 px": {**ADAM, **MUON, **FASTER, **smaller},
+        f"{BASE}, four views, Muon, 0.003, 24 px": {**four, **MUON, **FASTER, **smaller},
         f"{BASE}, four views, Muon, 0.003, 20 px": {**four, **MUON, **FASTER, "train_size": 20},
         f"{BASE}, four views, Muon, 0.003, τ = 0.2": {**four, **MUON, **FASTER, "temperature": 0.2},
+        "keep hue, 24 px": kept,
+        "keep hue, 24 px, w = 0.02": {**kept, "augself_weight": 0.02},
+        "keep hue, 24 px, a quarter of each chunk": {**kept, "equivariance_fraction": 0.25},
         "CARE, all views compared": {**ADAM, "batch_size": 128, "equivariance": "care", "contrast": "all"},
         "split: hue": hue,
         "split: hue, composed": {**hue, "equivariance_views": "composed"},
