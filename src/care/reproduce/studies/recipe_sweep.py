@@ -75,7 +75,7 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
         f"{BASE}, four views, Muon, 0.003, τ = 0.2": {**four, **MUON, **FASTER, "temperature": 0.2},
         "keep hue, 24 px": kept,
         "keep hue, 24 px, w = 0.02": {**kept, "augself_weight": 0.02},
-        "keep hue, 24 px, a quarter of each chunk": {**kept, "equivariance_fraction": 0.25},
+        "keep hue, 24 px, a quarter of each chunk": {**kept, "chunks": 4, "equivariance_fraction": 0.25},
         "CARE, all views compared": {**ADAM, "batch_size": 128, "equivariance": "care", "contrast": "all"},
         "split: hue": hue,
         "split: hue, composed": {**hue, "equivariance_views": "composed"},
