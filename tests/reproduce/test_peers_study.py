@@ -55,7 +55,8 @@ def test_one_recipe_for_all_and_the_loss_of_each_its_own(monkeypatch):
     assert {(c["optimizer"], c["learning_rate"]) for c in found.values()} == {("sgd", 0.12)}
     assert [found[label]["batch_size"] for label in ("SimCLR", "CARE", "E-SSL")] == [512, 256, 352]
     own = {"MoCo-v3": 0.2, "DCL": 0.1}
-    assert {label: c["temperature"] for label, c in found.items()} == {label: own.get(label, 0.3) for label in found}
+    for label, config in found.items():
+        assert config["temperature"] == own.get(label.removesuffix(peers.SMALLER), 0.3)
     assert (found["SimCLR"]["epochs"], found["CARE"]["epochs"]) == (50, 25)
     assert not set(before.values()) & {trial.slug for trial in peers.trials(SMALL)}
     assert {t.config.epochs for t in peers.trials(scale_named("smoke")) if t.label == "CARE"} == {1}
@@ -70,8 +71,9 @@ def test_weights_that_were_chosen_are_trained_with(monkeypatch):
     monkeypatch.setattr(peers, "CHOSEN", {"AugSelf": 7.0, "CARE": 5.0})
     found = {label: c.config.flat() for label, c in first_trials(peers).items()}
     changed = {label for label in found if found[label] != usual[label]}
-    assert changed == {"AugSelf", "CARE"}
+    assert changed == {"AugSelf", "AugSelf, 24 px", "CARE"}
     assert (found["AugSelf"]["augself_weight"], found["CARE"]["care_weight"]) == (7, 5)
+    assert found["AugSelf, 24 px"]["augself_weight"] == 7
 
 
 def test_every_weight_is_tried_on_validation_images_at_equal_compute():
@@ -169,3 +171,28 @@ def test_what_is_kept_is_also_compared_with_as_many_views_alone():
         "Tuned probe: AugSelf +1 points against SimCLR",
         "Tuned probe: keep hue +1 points against SimCLR, four views",
     ]
+
+
+def test_methods_are_compared_at_the_same_size_of_views():
+    """With smaller views against SimCLR with smaller views, and every size of a method against the other."""
+    planted = {"SimCLR": 0.80, "AugSelf": 0.81, "SimCLR, 24 px": 0.84, "AugSelf, 24 px": 0.86}
+    done = [
+        outcome(t, planted[t.label] + 0.001 * t.config.seed, 0.1) for t in peers.trials(SMALL) if t.label in planted
+    ]
+    probes = [said.split(" (")[0] for said in peers.present(done).remarks if said.startswith("Tuned probe")]
+    assert probes == [
+        "Tuned probe: AugSelf +1 points against SimCLR",
+        "Tuned probe: AugSelf, 24 px +2 points against SimCLR, 24 px",
+        "Tuned probe: SimCLR, 24 px +4 points against SimCLR",
+        "Tuned probe: AugSelf, 24 px +5 points against AugSelf",
+    ]
+
+
+def test_smaller_views_put_as_many_pixels_through_the_network_in_as_many_steps():
+    found = {label: trial.config for label, trial in first_trials(peers).items()}
+    for label in peers.AT_BOTH_SIZES:
+        large, small = found[label], found[label + peers.SMALLER]
+        assert small.train_size == 24
+        assert small.views_a_step == pytest.approx(large.views_a_step * (24 / 32) ** 2)
+        assert small.epochs * small.views_a_step == pytest.approx(large.epochs * large.views_a_step, rel=0.03)
+        assert small.batch_size * small.views_a_step == pytest.approx(large.batch_size * large.views_a_step, rel=0.09)

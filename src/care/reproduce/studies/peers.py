@@ -41,8 +41,9 @@ RECIPE: dict[str, Any] = {
 }  # fmt: skip
 EPOCHS = 0.5  # of SimCLR, as a fraction of the scale's: Muon takes half as many
 SIMCLR_VIEWS, BATCHES = 2, 32  # batches are a multiple of this
-# Views that are smaller while training, of ¾ of the side: as many steps see more of them.
+# Smaller views while training, of ¾ of the side: the same compute sees more of them. Methods are compared at one size.
 SMALLER, SMALLER_HERE = ", 24 px", {"train_size": 24}
+AT_BOTH_SIZES = (BASE, CONTROL, "keep hue", "keep photometric", "MoCo-v3", "AugSelf", "EquiMod", "E-SSL", "STL")
 # The weight of every method that has one, by the name of its setting, and what `peers-weights` chose for it by its
 # rule. None is chosen yet: a method that is not there has its paper's weight, or our default.
 WEIGHTS = {
@@ -99,13 +100,10 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
         "LooC": "looc", "STL": "stl", "CASSLE": "cassle",
     }  # fmt: skip
-    return {
+    at_full_size = {
         BASE: {},
-        CONTROL: {"views": VIEWS},
-        **{f"keep {what}": own for what, own in kept.items()},
-        BASE + SMALLER: smaller,
-        CONTROL + SMALLER: {"views": VIEWS, **smaller},  # as `care train`
-        **{f"keep {what}{SMALLER}": {**own, **smaller} for what, own in kept.items()},  # as `care train --keep`
+        CONTROL: {"views": VIEWS},  # with smaller views `care train`
+        **{f"keep {what}": own for what, own in kept.items()},  # with smaller views `care train --keep`
         "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4},
         "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
         "MoCo-v2": {"method": "mocov2", "symmetric": True},
@@ -117,6 +115,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "CARE, all views compared": {**care, "contrast": "all"},
         "CARE, split: hue, from the middle": {**middle, **chunks},
     }
+    return at_full_size | {label + SMALLER: {**at_full_size[label], **smaller} for label in AT_BOTH_SIZES}
 
 
 def trials(scale: Scale) -> list[Trial]:
@@ -131,7 +130,8 @@ def trials_on(data: str, scale: Scale, transferred: Mapping[str, str]) -> list[T
     measures = dataclasses.replace(scale.measures, probe="none", augmentations=min(6, scale.measures.augmentations))
     found = []
     for label, own in settings(scale).items():
-        chosen = {**own, **({WEIGHTS[label]: CHOSEN[label]} if label in CHOSEN else {})}
+        method = label.removesuffix(SMALLER)
+        chosen = {**own, **({WEIGHTS[method]: CHOSEN[method]} if method in CHOSEN else {})}
         configs = (peer_config(scale, seed, chosen, data) for seed in scale.seeds)
         found += [Trial(label, config, measures, transfer) for config in configs]
     return found
@@ -171,18 +171,24 @@ def presented(outcomes: Sequence[Outcome], title: str, transferred: Mapping[str,
 
 
 def _differences(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -> list[str]:
-    """Of the methods that have several seeds: from SimCLR, and of what is kept from the control, too."""
+    """Methods with several seeds against SimCLR with views of the same size, and `keep` against the control, too."""
     elsewhere = {name: (f"{TRANSFER_TO}{data}", "all labels") for name, data in transferred.items()}
     here = {"Tuned probe": TUNED, "kNN-200": KNN, "kNN-200 of z": KNN_OF_Z}
     quantities = {**here, **elsewhere, "R² of hue by a network": HUE_BY_NETWORK}
     seeds = {label: len(group) for label, group in by_label(outcomes).items() if label != BASE}
     several = [label for label in seeds if seeds[label] > 1]
-    pairs = [(BASE, label) for label in several]
-    controls = ((CONTROL + SMALLER if label.endswith(SMALLER) else CONTROL, label) for label in several)
-    pairs += [(control, label) for control, label in controls if label.startswith("keep") and control in several]
+    pairs = [(_at_size_of(label, BASE), label) for label in several if label != BASE + SMALLER]
+    pairs += [(_at_size_of(label, CONTROL), label) for label in several if label.startswith("keep")]
+    pairs += [(label, label + SMALLER) for label in AT_BOTH_SIZES]
+    pairs = [pair for pair in pairs if set(pair) <= {BASE, *several}]
     said = [compared(outcomes, *pair, what, words) for pair in pairs for words, what in quantities.items()]
     alone = [label for label in seeds if seeds[label] == 1]
     return [*said, f"One seed, which decides nothing: {'; '.join(alone)}."] if alone else said
+
+
+def _at_size_of(label: str, reference: str) -> str:
+    """The reference that trains with views of the same size."""
+    return reference + SMALLER if label.endswith(SMALLER) else reference
 
 
 def _figures(groups: dict[str, list[Outcome]], title: str, transferred: Mapping[str, str]) -> dict[str, Any]:

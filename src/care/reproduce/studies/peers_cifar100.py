@@ -8,7 +8,8 @@ from care.reproduce.studies import peers
 from care.reproduce.trial import Outcome, Trial
 
 TRANSFERRED = {"Flowers-102": "flowers102", "CIFAR-10": "cifar10"}
-LABELS = (peers.BASE, peers.CONTROL, "keep hue", "keep photometric", "AugSelf", "CARE")
+AT_BOTH_SIZES = (peers.BASE, peers.CONTROL, "keep hue", "keep photometric", "AugSelf")
+LABELS = (*AT_BOTH_SIZES, "CARE", *(label + peers.SMALLER for label in AT_BOTH_SIZES))
 
 
 def trials(scale: Scale) -> list[Trial]:
