@@ -107,7 +107,7 @@ def test_a_batch_can_be_moved(pictures):
     [
         ([torch.zeros(3, 8, 8)] * 5, r"a batch of 5 does not fall into 3 chunks.*drop_last=True"),
         ([torch.zeros(3, 8, 8), torch.zeros(3, 8, 9), torch.zeros(3, 8, 8)], "differ in size"),
-        (["a", "b", "c"], "PIL or a tensor"),
+        (["a", "b", "c"], "PIL images or tensors"),
     ],
 )
 def test_mistakes(items, message):

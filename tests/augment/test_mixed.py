@@ -20,7 +20,7 @@ def families_drawn(p):
     return p.hue != 0, cropped
 
 
-def test_each_draw_is_one_of_a_part_and_all_are_as_likely(generator):
+def test_each_draw_is_from_one_part_and_all_are_equally_likely(generator):
     n = 6000
     policy = policy_named("hue_only,crop_only,byol_second")
     uniform, which = policy.random_numbers(n, (40, 40), generator)
@@ -61,7 +61,7 @@ def test_a_family_alone_is_that_of_the_part_that_has_it():
     assert mixture([hue_only(), small_crops]).scale == (0.02, 0.5)  # that of hue_only, which never crops, is no range
 
 
-def test_names_that_are_none_are_refused():
+def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match=r"no policy is called 'crop_onlyy'.*did you mean crop_only\?"):
         policy_named("hue_only,crop_onlyy")
     with pytest.raises(ValueError, match="the policy rotations is for point clouds"):

@@ -22,7 +22,7 @@ def test_another_size_takes_the_blur_with_it_unless_that_is_chosen():
     assert policy_named("mocov2:kernel_size=3,size=64") == dataclasses.replace(mocov2(), size=64, kernel_size=3)
 
 
-def test_policies_of_which_each_draw_is_one_have_fields_of_their_own():
+def test_policies_in_a_mixture_have_fields_of_their_own():
     changed = dataclasses.replace(simclr(), gray=0.1, flip=0.0)
     assert policy_named("simclr:gray=0.1,flip=0,hue_only:hue=0.3") == mixture(
         [changed, dataclasses.replace(hue_only(), hue=0.3)]
@@ -45,12 +45,12 @@ def test_policies_of_which_each_draw_is_one_have_fields_of_their_own():
         ("simclr:gray=2", "gray is a probability, got 2.0"),
         ("simclr:scale=1-0.2", "scale must be 0 < low ≤ high ≤ 1"),
         ("simclr:", "a policy has no ''"),
-        ("gray=0.1", "no policy is called ''; write the one that is changed before it, simclr:gray=0.1"),
+        ("gray=0.1", "gray=0.1 names no policy to change: write it like simclr:gray=0.1"),
         ("simcl:gray=0.1", "no policy is called 'simcl'; .*did you mean simclr?"),
         ("rotations:scale=1-2", "the policy rotations is for point clouds"),
     ],
 )
-def test_what_makes_no_sense_is_said_in_a_line(text, words):
+def test_mistakes_are_explained_in_a_line(text, words):
     with pytest.raises(ValueError, match=words.replace("?", r"\?")) as error:
         policy_named(text)
     assert "\n" not in str(error.value)
@@ -77,7 +77,7 @@ def test_the_text_is_that_of_the_nearest_preset():
     assert policy_text(simclr().resized(64)) == "simclr:size=64"
 
 
-def test_what_is_no_policy_of_images_has_no_text():
+def test_other_policies_have_no_text():
     class Mine(ImagePolicy):
         pass
 

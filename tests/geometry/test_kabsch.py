@@ -49,7 +49,7 @@ def test_a_batch_may_hold_both_signs(generator):
 
 
 @pytest.mark.parametrize("special", [True, False])
-def test_products_leave_to_the_identity_what_points_do_not_tell(special, generator):
+def test_products_do_not_move_undetermined_directions(special, generator):
     """20 points in 64 dimensions: both ways must complete the rotation alike, by moving as little as possible."""
     F = torch.randn(20, 64, generator=generator, dtype=torch.float64)
     F_a = F + 0.3 * torch.randn(20, 64, generator=generator, dtype=torch.float64)
@@ -58,7 +58,7 @@ def test_products_leave_to_the_identity_what_points_do_not_tell(special, generat
     torch.testing.assert_close(polar_by_products(M, special), polar_by_svd(M, special), atol=1e-3, rtol=0)
 
 
-def test_what_products_cannot_reach_is_seen(generator):
+def test_singular_values_that_products_cannot_reach_are_detected(generator):
     """A singular value of 0 stays 0: the result is not orthogonal, and `kabsch` looks."""
     M = covariance(8, 10.0, generator)
     M[:, 0] = 0

@@ -17,7 +17,7 @@ def test_agrees_with_a_published_implementation(temperature, n, d, generator):
     torch.testing.assert_close(info_nce(z1, z2, temperature=temperature), published)
 
 
-def test_of_two_views_it_is_what_it_was(generator):
+def test_two_views_are_a_softmax_and_more_views_the_mean_over_pairs(generator):
     """The softmax of the positive among all 2N − 1 other embeddings, and of more views the mean over their pairs."""
     z = torch.randn(4, 20, 8, generator=generator, dtype=torch.float64)
     pairs = [info_nce(a, b, temperature=0.2) for a, b in combinations(z, 2)]
@@ -122,7 +122,7 @@ def test_tiled_never_makes_the_whole_matrix(generator):
     assert tiled.largest == tile * 2 * n
 
 
-def test_tiles_of_nothing_are_refused(generator):
+def test_empty_tiles_are_refused(generator):
     with pytest.raises(ValueError, match="at least one anchor"):
         info_nce(*torch.randn(2, 4, 4, generator=generator), tile=0)
 

@@ -133,7 +133,7 @@ def test_nothing_makes_the_host_wait(case):
 
 
 @each_loss
-def test_values_that_are_not_finite_are_the_loops_to_catch(case, generator):
+def test_nonfinite_values_pass_through_for_the_loop_to_catch(case, generator):
     z = embeddings(case, generator)
     z[0][3, 2] = torch.nan
     assert case.loss(*z).isnan()

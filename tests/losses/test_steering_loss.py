@@ -39,7 +39,7 @@ def test_it_is_its_formula(given):
     torch.testing.assert_close(steering(*given), literal(*given))
 
 
-def test_so_is_its_gradient(given):
+def test_gradient_is_that_of_the_formula(given):
     given = [tensor.requires_grad_() for tensor in given]
     ours, theirs = (torch.autograd.grad(loss(*given), given) for loss in (steering, literal))
     for a, b in zip(ours[:4], theirs[:4], strict=True):
@@ -54,7 +54,7 @@ def test_the_batch_a_chunk_or_a_sample_may_share_an_augmentation(draws, given, g
     torch.testing.assert_close(steering(z1, z2, *theta, A), literal(z1, z2, *theta, A))
 
 
-def test_embeddings_that_turn_as_the_parameters_say_have_no_loss(given):
+def test_embeddings_rotated_as_the_parameters_prescribe_have_no_loss(given):
     z, _, theta1, theta2, A = given
     views = [torch.stack([rotation(theta[i * 3 // N], A) @ z[i] for i in range(N)]) for theta in (theta1, theta2)]
     assert steering(*views, theta1, theta2, A) < 1e-20
@@ -79,5 +79,5 @@ def test_nothing_makes_the_host_wait():
 @pytest.mark.usefixtures("unchecked")
 def test_mistakes_are_told(given):
     z1, z2, theta1, theta2, A = given
-    with pytest.raises(ValueError, match="3 augmentations cannot be shared out over 11 embeddings"):
+    with pytest.raises(ValueError, match="11 embeddings cannot be divided evenly among 3 augmentations"):
         steering(z1[:11], z2[:11], theta1, theta2, A)

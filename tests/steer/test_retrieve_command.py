@@ -117,7 +117,7 @@ def test_of_few_queries_nothing_is_claimed(run, tmp_path):
     ("options", "words"),
     [
         (["--make", "color=1"], "no change is called 'color'; there are brightness"),
-        (["--make", "brightness=1"], "these changes change nothing"),
+        (["--make", "brightness=1"], "these changes have no effect"),
         (["--query", "20"], "there is no image 20: the 20 of the split are counted from 0"),
         (["--query", "nowhere.png"], "nowhere.png is not there: --query is a picture file, or the number of an image"),
         (["--query", __file__], "cannot be read as a picture"),
@@ -185,7 +185,7 @@ def test_point_clouds_have_no_pictures():
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(("part", "number"), [(slice(None), 2), (slice(5, 25), None)])
-def test_a_square_is_none_of_wide_images(part, number, generator):
+def test_a_square_view_of_a_wide_image_is_not_that_image(part, number, generator):
     wide = torch.randint(256, (4, 3, 20, 30), dtype=torch.uint8, generator=generator)
     images, query = (Samples(x, torch.full((len(x),), -1), ()) for x in (wide, wide[2:3, :, :, part]))
     hues = Hues(torch.zeros(4), torch.zeros(4))

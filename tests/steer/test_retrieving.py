@@ -133,7 +133,7 @@ def test_gray_queries_have_no_hue_to_be_near_to(embedder):
 
 @pytest.mark.parametrize("make", ["hue=0", "x=0.3", "brightness=1", "flip=0"])
 def test_a_change_of_nothing_is_refused(embedder, make):
-    with pytest.raises(ValueError, match="these changes change nothing"):
+    with pytest.raises(ValueError, match="these changes have no effect"):
         augmentation_of(embedder, read_changes(make))
 
 
@@ -177,7 +177,7 @@ def test_the_notes_say_what_the_rotation_was_not_fitted_to(embedder):
 
     assert notes(hue=0.2) == ""
     assert "no generator for brightness" in notes(brightness=1.2)
-    assert "hue is changed by -0.4, and the policy does so by at most 0.25" in notes(hue=-0.4)
+    assert "hue is changed by -0.4, but the policy changes it by at most 0.25" in notes(hue=-0.4)
     assert "brightness is changed by +0.5" in notes(brightness=1.5)
     assert "fitted to these images" in notes("train", hue=0.2)
 

@@ -4,7 +4,7 @@
     p = policy.sample(n, source=(32, 32), generator=generator)   # one augmentation per image
     views = care.augment.apply(images, p)
 
-One augmentation per chunk, as the equivariance loss needs it, is the same with fewer draws, repeated:
+For one augmentation per chunk, as the equivariance loss needs, draw one per chunk and repeat it:
 
     shared = policy.sample(chunks, source=(32, 32), generator=generator).repeat(n // chunks)
 """

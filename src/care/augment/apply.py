@@ -17,7 +17,7 @@ from care.augment.values import Parameters
 
 
 def apply(inputs: Tensor, augmentation: Parameters | Sequence[Parameters]) -> Tensor:
-    """a_i(x_i) for every input x_i and augmentation a_i; a composition (`compose`) is applied from its first on.
+    """a_i(x_i) for every input x_i and augmentation a_i; a composition (`compose`) is applied step by step.
 
     Images [n, 3, H, W], uint8 or floating point in [0, 1], give floating-point images [n, 3, size, size] in [0, 1].
     Point clouds [n, p, 3] give point clouds. The values equal torchvision's v2 functions with the same parameters.

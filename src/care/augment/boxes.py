@@ -1,4 +1,4 @@
-"""Which box of an image a crop cuts out: (top, left, height, width) in pixels."""
+"""The boxes that crops cut out of images: (top, left, height, width) in pixels."""
 
 import math
 
@@ -19,13 +19,13 @@ def random_boxes(
     ratio: tuple[float, float],
     picture: Float[Tensor, " n"] | None = None,
 ) -> tuple[Int[Tensor, " n"], ...]:
-    """torchvision's RandomResizedCrop, out of uniform numbers in [0, 1).
+    """torchvision's RandomResizedCrop, from uniform numbers in [0, 1).
 
     Each try has an area uniform in `scale` times the image and an aspect log-uniform in `ratio`. The first try that
     fits into the image is placed uniformly; if none fits, the box is the largest central one with an aspect in `ratio`.
 
-    `picture` is the aspect of each whole picture that was squeezed into a square `source`: there, a box has the aspect
-    that it has in the picture, divided by that of the picture.
+    `picture` is the aspect of each whole picture that was squeezed into a square `source`. The drawn aspects apply to
+    the whole picture, so in `source` they are divided by `picture`.
     """
     pixels = (scale[0] + area * (scale[1] - scale[0])) * (source[0] * source[1])
     aspect = (math.log(ratio[0]) + aspect * math.log(ratio[1] / ratio[0])).exp()
@@ -53,7 +53,7 @@ def central_box(source: tuple[int, int], fraction: float) -> tuple[int, int, int
 def central_boxes(
     source: tuple[int, int], fraction: float, picture: Float[Tensor, " n"]
 ) -> tuple[Int[Tensor, " n"], ...]:
-    """`central_box` of whole pictures of the aspects `picture`, squeezed into a square `source`."""
+    """`central_box` for whole pictures of the aspects `picture`, squeezed into a square `source`."""
     side = fraction * source[0]
     return _centered(source, side * picture.clamp_max(1), side / picture.clamp_min(1))
 

@@ -13,16 +13,16 @@ from care.augment.images import ImageParameters
 
 
 class Range(NamedTuple):
-    """Which numbers a change may have, and in words."""
+    """The values that a change may have, as numbers and in words."""
 
     low: float
     high: float
     words: str
-    above: bool = False  # `low` itself is too little
-    switch: bool = False  # nothing between `low` and `high`
+    above: bool = False  # `low` itself is excluded
+    switch: bool = False  # only `low` and `high` themselves
 
     def holds(self, value: float) -> bool:
-        """Whether the number is one of them."""
+        """Whether the value is allowed."""
         if self.switch:
             return value in (self.low, self.high)
         return self.low < value <= self.high or (value == self.low and not self.above)
@@ -47,7 +47,7 @@ CHANGES = {
 
 
 def read_changes(text: str) -> dict[str, float]:
-    """The changes in a text like "hue=+0.1,brightness=1.3", by name; `CHANGES` has the names and what they may be."""
+    """The changes in a text like "hue=+0.1,brightness=1.3", by name; `CHANGES` has the names and allowed values."""
     found: dict[str, float] = {}
     for part in text.split(","):
         name, equals, number = (piece.strip() for piece in part.partition("="))
@@ -63,9 +63,9 @@ def read_changes(text: str) -> dict[str, float]:
 def changed(unchanged: ImageParameters, values: Mapping[str, float]) -> ImageParameters:
     """The augmentations `unchanged`, as `policy.unchanged` returns them, with these changes.
 
-    `x` and `y` shift the crop's center to the right and down, in units of its side, `zoom` multiplies its sides; it is
-    kept inside the picture, so that a crop of the whole of it moves only with a zoom below 1. Colors keep the order of
-    `unchanged`. `blur` is the σ of a kernel of `unchanged`'s size, or of one that reaches 3 σ if it has none.
+    `x` and `y` shift the crop's center to the right and down, in units of its side; `zoom` multiplies its sides. The
+    crop stays inside the picture, so a crop of the whole picture moves only with a zoom below 1. Colors keep the order
+    of `unchanged`. `blur` is the σ of a kernel of `unchanged`'s size; without such a kernel, of one that reaches 3 σ.
     """
     _check(values)
     fields: dict[str, Any] = _box(unchanged, values)

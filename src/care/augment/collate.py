@@ -1,4 +1,4 @@
-"""Augmentations for the loop of somebody else: a `collate_fn` of a `DataLoader` that draws them for every batch."""
+"""Augmentations for your own training loop: a `collate_fn` for a `DataLoader` that draws them for every batch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ Views = tuple[Float[Tensor, "n 3 size size"], ...]
 
 @dataclass(frozen=True, eq=False)
 class AugmentedBatch:
-    """The pictures of a batch, and the augmentations that were drawn for them, which `views` applies.
+    """The pictures of a batch and the augmentations drawn for them; `views` applies these.
 
-    `per_sample` has one augmentation per picture for every view, `per_chunk` one per chunk, repeated. `labels` is what
-    came with the pictures, if anything did.
+    `per_sample` has one augmentation per picture for every view, `per_chunk` one per chunk, repeated. `labels`
+    are those of the pictures, if there are any.
     """
 
     images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]
@@ -43,7 +43,7 @@ class AugmentedBatch:
         return per_sample, per_chunk
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "AugmentedBatch":
-        """The same batch on another device: bytes and parameters are moved, and not the views, which are larger."""
+        """The same batch on another device: pictures and parameters are moved, not the views, which are larger."""
         return self._map(lambda part: part.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> "AugmentedBatch":
@@ -57,15 +57,15 @@ class AugmentedBatch:
 
 
 class ChunkCollate:
-    """Collates pictures, all of one size, or (picture, label) into an `AugmentedBatch`.
+    """Collates pictures of one size, or (picture, label) pairs, into an `AugmentedBatch`.
 
-    `views` augmentations per picture are drawn from `policy`, and `chunk_views` per chunk, from `chunk_policy` if there
-    is one; a batch falls into `chunks` chunks of neighbors. Pictures are tensors [3, h, w], uint8 or floating point in
-    [0, 1], or PIL.
+    A batch consists of `chunks` chunks of consecutive pictures. `views` augmentations per picture are drawn from
+    `policy`, and `chunk_views` per chunk from `chunk_policy` (default: `policy`). Pictures are PIL images or tensors
+    [3, h, w], uint8 or floating point in [0, 1].
 
-    What is drawn is a function of `seed`, of the number of the batch and, in a worker, of the seed that the DataLoader
-    has drawn for the epoch, which torch's own seed, or a `generator` of its own, fixes. The number of workers matters
-    only if they are persistent. Several processes that train together need a seed each.
+    The augmentations depend on `seed`, on the number of the batch and, in a worker, on the DataLoader's seed for the
+    epoch, which torch's global seed or the DataLoader's `generator` determines. The number of workers matters only if
+    they are persistent. Processes that train together need different seeds.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class ChunkCollate:
         self.seed, self.collated = seed, 0
 
     def __call__(self, items: Sequence[Any]) -> AugmentedBatch:
-        """The batch, with augmentations that no other batch has."""
+        """The batch with newly drawn augmentations."""
         images, labels = _stacked(items)
         n, source = len(images), (images.shape[2], images.shape[3])
         if self.chunk_views and n % self.chunks:
-            hint = "DataLoader(drop_last=True) leaves out a last batch that is smaller"
+            hint = "DataLoader(drop_last=True) leaves out a smaller last batch"
             raise ValueError(f"a batch of {n} does not fall into {self.chunks} chunks: choose another size; {hint}")
         generator = generator_for("cpu", self.seed, "collate", *self._place())
         per_sample = tuple(self.policy.sample(n, source, generator) for _ in range(self.views))
@@ -98,10 +98,10 @@ class ChunkCollate:
         return AugmentedBatch(images, per_sample, per_chunk, labels)
 
     def _place(self) -> tuple[int, int]:
-        """(the DataLoader's seed of the epoch, the number of the batch in it); outside of workers (0, of all batches).
+        """(the DataLoader's seed for the epoch, the batch's number in it); outside workers (0, the overall number).
 
-        Worker w of W gets the batches w, w + W, w + 2W … and a new copy of this for every epoch, with another seed. A
-        persistent one keeps both and goes on counting, so that the batches of the next epoch are others, too.
+        Worker w of W gets the batches w, w + W, w + 2W …, and for every epoch a new copy of this object and a new seed.
+        A persistent worker keeps both and continues counting, so the next epoch has new augmentations, too.
         """
         worker, count = get_worker_info(), self.collated
         self.collated += 1
@@ -109,7 +109,7 @@ class ChunkCollate:
 
 
 def _stacked(items: Sequence[Any]) -> tuple[Tensor, Tensor | None]:
-    """All pictures and, where each came with one, all labels."""
+    """All pictures and, if every picture has one, all labels."""
     pairs = [item if isinstance(item, tuple | list) else (item,) for item in items]
     images = [_tensor(pair[0]) for pair in pairs]
     if len(sizes := {tuple(image.shape) for image in images}) > 1:
@@ -122,5 +122,5 @@ def _tensor(picture: Any) -> Tensor:
     if isinstance(picture, Image.Image):
         return torch.from_numpy(np.array(picture.convert("RGB"))).permute(2, 0, 1)
     if not isinstance(picture, Tensor) or picture.ndim != 3:
-        raise ValueError(f"a picture is PIL or a tensor [3, height, width], not a {type(picture).__name__}")
+        raise ValueError(f"pictures must be PIL images or tensors [3, height, width], got {type(picture).__name__}")
     return picture

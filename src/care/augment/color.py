@@ -26,11 +26,11 @@ def jitter(
     saturation: Float[Tensor, " n"],
     hue: Float[Tensor, " n"],
 ) -> Float[Tensor, "n 3 h w"]:
-    """Brightness, contrast, saturation and hue, image i in the order order[i]. A CPU does it in place.
+    """Brightness, contrast, saturation and hue of image i in the order order[i]. On a CPU, in place.
 
-    Brightness, contrast and saturation blend an image with something of its own, so one `_blend` serves whichever is
-    next. Hue costs as much as all of them: it is done once for all images, between the blends that come before it in
-    an image's order and those that come after.
+    Brightness, contrast and saturation blend an image with another one made from it, so one `_blend` serves whichever
+    is next. Hue costs as much as these three: it is applied once to all images, between the blends that come before
+    it in an image's order and those that come after.
     """
     factors = torch.stack([brightness, contrast, saturation, torch.ones_like(hue)], dim=1)
     hue_position = (order == HUE).int().argmax(dim=1)
@@ -51,7 +51,7 @@ def _jitter_rows(
     factors: Float[Tensor, "n 4"],
     hue: Float[Tensor, " n"],
 ) -> Float[Tensor, "n 3 h w"]:
-    """`jitter` in place, each operation on the images it is for: less work where rows can be picked."""
+    """`jitter` in place, each operation only on the images that need it."""
     place = torch.arange(4)[:, None]
     blends = torch.stack([(order == name) & (factors[:, name, None] != 1) for name, _ in BLENDS], dim=1)
     blends = blends.permute(2, 1, 0)  # [place in the order, operation, image]
@@ -64,7 +64,7 @@ def _jitter_rows(
 def _blend_rows(
     images: Float[Tensor, "n 3 h w"], blends: Bool[Tensor, "place operation n"], factors: Float[Tensor, "n 4"]
 ) -> None:
-    """φ x + (1 − φ) y in place of x, one after the other, where `blends` says so."""
+    """Replace x by clamp(φ x + (1 − φ) y), one operation after the other, where `blends` is true."""
     counts = blends.sum(2).flatten().tolist()
     for rows, (name, other) in zip(blends.nonzero()[:, 2].split(counts), itertools.cycle(BLENDS)):
         if len(rows):
@@ -81,7 +81,7 @@ def _mean_gray(images: Tensor) -> Tensor:
     return grayscale(images).mean((2, 3), keepdim=True)
 
 
-# What each blends an image with.
+# The image that each operation blends with.
 BLENDS = ((BRIGHTNESS, _black), (CONTRAST, _mean_gray), (SATURATION, grayscale))
 
 
@@ -114,5 +114,5 @@ def shift_hue(images: Float[Tensor, "n 3 h w"], shift: Float[Tensor, " n"]) -> F
     hue = torch.where(value == red, from_red, torch.where(value == green, from_green, from_blue))
     hue = hue + 6 * shift.to(images.dtype)[:, None, None]
     offsets = (5 - 2 * torch.arange(3, device=images.device))[None, :, None, None]
-    k = (offsets + hue[:, None]).remainder_(6)  # in place, like what follows: memory is what takes the time
+    k = (offsets + hue[:, None]).remainder_(6)  # in place, like the next line: memory traffic is the bottleneck
     return value[:, None] - torch.minimum(k, 4 - k).clamp_(0, 1).mul_(chroma[:, None])

@@ -1,6 +1,6 @@
-"""Augmentations as coordinates θ: 0 where nothing is changed, and as additive under composition as they can be.
+"""Augmentations as coordinates θ: 0 = unchanged, and as additive under composition as possible.
 
-Of images, in the order in which the operations are applied:
+For images, in the order in which the operations are applied:
 
     x, y          how far the crop's center is from the middle, in sides of the un-augmented view
     scale         log of the crop's side (the root of its area) over the side of the un-augmented view
@@ -9,17 +9,17 @@ Of images, in the order in which the operations are applied:
     brightness, contrast, saturation    logs of the factors
     hue           shift, as a fraction of the hue circle
     gray          0 or 1
-    blur          variance of the kernel in pixels², which adds up where one blur follows another, as σ does not
+    blur          variance of the kernel in pixels², which, unlike σ, adds up when one blur follows another
     solarize      0 or 1
 
-Of point clouds: the rotation vector (axis × angle, the logarithm of the rotation) and the log of the scale. The jitter
-is noise, and has no coordinate.
+For point clouds: the rotation vector (axis × angle, the logarithm of the rotation) and the log of the scale. The jitter
+is noise and has no coordinate.
 
-Not additive, whatever the coordinates: color operations do not commute, so their order counts beside θ, and they clamp
-at black and white; contrast is changed about the mean of the picture that the other operations left; a crop of a crop
-shifts by its own size and not by the picture's, and never beyond the border; flip, gray and solarize are on or off (a
-second gray does nothing, a second flip undoes the first); a blur reflects at the border. Rotation vectors add only
-about one axis, and at an angle of π v and −v are the same rotation.
+Some effects are not additive in any coordinates. Color operations do not commute, so their order matters besides θ, and
+they clamp at black and white. Contrast depends on the mean of the picture after the preceding operations. A crop of a
+crop shifts in units of its own size, not the picture's, and never beyond the border. Flip, gray and solarize are on or
+off (a second gray does nothing, a second flip undoes the first). A blur reflects at the border. Rotation vectors add
+only for a common axis, and at an angle of π, v and −v are the same rotation.
 """
 
 import math
@@ -64,8 +64,11 @@ def coordinates(augmentations: Parameters, center: float = 1.0) -> Float[Tensor,
 
 
 def relative(theta1: Float[Tensor, "n k"], theta2: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
-    """The coordinates of what leads from a view with θ1 to one with θ2: of images θ2 − θ1, the hue the shorter way
-    round its circle, of clouds those of R2 R1ᵀ and of the quotient of the scales."""
+    """The coordinates of the change from a view with θ1 to one with θ2.
+
+    For images, θ2 − θ1 with the hue the shorter way around its circle; for clouds, those of R2 R1ᵀ and of the ratio of
+    the scales.
+    """
     if theta1.shape[1] != len(POINT_NAMES):
         before, hue, after = (theta2 - theta1).tensor_split((HUE, HUE + 1), dim=1)
         return torch.cat([before, (hue + 0.5) % 1 - 0.5, after], dim=1)
@@ -76,8 +79,8 @@ def relative(theta1: Float[Tensor, "n k"], theta2: Float[Tensor, "n k"]) -> Floa
 def rotation_vector(R: Float[Tensor, "n 3 3"]) -> Float[Tensor, "n 3"]:
     """axis × angle of a rotation, the angle in [0, π]: R = exp([v]×), through the unit quaternion (w, u).
 
-    The angle is 2 atan2(‖u‖, w), exact near 0 as near π. Every column of the symmetric 4 × 4 matrix 4 q qᵀ is the
-    quaternion times a number; the longest one is free of cancellation.
+    The angle is 2 atan2(‖u‖, w), accurate near both 0 and π. Every column of the symmetric 4 × 4 matrix
+    4 q qᵀ is a multiple of the quaternion; the longest one is free of cancellation.
     """
     R = R.double()
     (a, b, c), (d, e, f), (g, h, i) = (row.unbind(1) for row in R.unbind(1))
@@ -105,7 +108,7 @@ def _rotation(v: Float[Tensor, "n 3"]) -> Float[Tensor, "n 3 3"]:
 def _of_the_crop(p: ImageParameters, center: float) -> Float[Tensor, "n 4"]:
     (rows, columns), height, width = p.source, p.height.float(), p.width.float()
     side = float(max(1, round(center * min(p.source))))
-    middle = [(length - side) // 2 + side / 2 for length in (columns, rows)]  # where the un-augmented view has it
+    middle = [(length - side) // 2 + side / 2 for length in (columns, rows)]  # center of the un-augmented view
     return torch.stack(
         [
             (p.left + width / 2 - middle[0]) / side,

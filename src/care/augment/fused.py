@@ -1,7 +1,8 @@
-"""Augmenting images in one kernel, or in four: each view is read, changed and written once. Needs a GPU and Triton.
+"""Augment images in one fused kernel, or in four for large views. Needs a GPU and Triton.
 
-What `apply` does in some hundred operations, each a pass over all views, is here one program per view that keeps the
-view in registers. A large view is made in strips, and passes through memory where a step needs more than a strip.
+Unfused, `apply` takes some hundred operations, each a pass over all views. Here, one program per view keeps the view in
+registers: it is read, changed and written once. Large views are made in strips, and pass through memory where a step
+needs more than one strip.
 """
 
 import importlib.util
@@ -17,18 +18,18 @@ from care.augment.images import ImageParameters
 # A larger view does not fit into the registers of one program, and is made in strips.
 LARGEST_WHOLE = 64
 LARGEST_SIZE = 512
-# Shrinking by a factor s reads (2s)² pixels of the image for each of the view.
+# Shrinking by a factor s reads (2s)² pixels of the image per pixel of the view.
 LARGEST_SHRINK = 3
 PIXELS_PER_THREAD, PIXELS_OF_A_STRIP = 8, 1024
 
-ROUNDING: dict[str, Any] = {"enable_fp_fusion": True}  # Triton 3.9 warns where the choice is left to it
+ROUNDING: dict[str, Any] = {"enable_fp_fusion": True}  # explicit, because Triton 3.9 warns otherwise
 
 TRITON_INSTALLED = importlib.util.find_spec("triton") is not None
 
 
 def can_fuse(images: Tensor, p: ImageParameters) -> bool:
-    """Whether `fused_augment` can stand in for `apply`: RGB images on a GPU, not much larger than their views, and no
-    gradient asked for."""
+    """Whether `fused_augment` can replace `apply`: RGB images on a GPU, not much larger than their views, and no
+    gradient required."""
     small = p.size <= LARGEST_SIZE and max(p.source) <= LARGEST_SHRINK * max(p.size, 32)
     plain = images.ndim == 4 and images.shape[1] == 3 and images.dtype in (torch.uint8, torch.float32)
     gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (images, *dict(p._tensors()).values()))
@@ -156,7 +157,7 @@ def _empty_views(
     dtype: torch.dtype,
     channels_last: bool,
 ) -> Tensor:
-    """Memory for the views; all that torch.compile needs to know of the operator."""
+    """Allocate the views; this is all that torch.compile needs to know about the operator."""
     memory_format = torch.channels_last if channels_last else torch.contiguous_format
     shape = (len(parameters[0]), 3, size, size)
     return torch.empty(shape, dtype=dtype, device=images.device, memory_format=memory_format)

@@ -14,8 +14,8 @@ from care.augment.color import LUMA
 BRIGHTNESS, CONTRAST, HUE = (tl.constexpr(k) for k in (parameters.BRIGHTNESS, parameters.CONTRAST, parameters.HUE))
 LUMA_RED, LUMA_GREEN, LUMA_BLUE = (tl.constexpr(weight) for weight in LUMA)
 
-# None of these is read more than an element at a time, so Triton has nothing to gain from their alignment; a kernel
-# compiled anew for every combination of aligned and unaligned slices would be a long wait in the middle of training.
+# These are read one element at a time, so Triton gains nothing from their alignment; recompiling a kernel for every
+# combination of aligned and unaligned slices would interrupt training for long.
 READ_SINGLY = (
     "images", "indices", "mean", "std", "top", "left", "height", "width", "flip", "order", "brightness", "contrast",
     "saturation", "hue", "gray", "blur", "sigma", "solarize",
@@ -41,7 +41,7 @@ def resize(
     y_center: tl.tensor, y_radius: tl.tensor, y_start: tl.tensor, y_stop: tl.tensor,
     x_center: tl.tensor, x_radius: tl.tensor, x_start: tl.tensor, x_stop: tl.tensor, WHITE: tl.constexpr,
 ) -> tuple[tl.tensor, ...]:  # fmt: skip
-    """Σ_yx w_y w_x image_yx / Σ_yx w_y w_x with triangle weights: at most ⌈2 radius⌉ pixels a side are not 0."""
+    """Σ_yx w_y w_x image_yx / Σ_yx w_y w_x with triangle weights: at most ⌈2 radius⌉ weights per side are not 0."""
     total = tl.zeros((y_center.shape[0], x_center.shape[1]), tl.float32)
     r, g, b = total, total, total
     first_y = tl.floor(y_center - y_radius - 0.5).to(tl.int32) + 1
@@ -95,7 +95,7 @@ def _unit(x: tl.tensor) -> tl.tensor:
 @triton.jit
 @no_type_check
 def shift_hue(r: tl.tensor, g: tl.tensor, b: tl.tensor, shift: tl.tensor) -> tuple[tl.tensor, ...]:
-    """`care.augment.color.shift_hue`, and nothing at all for a shift of 0."""
+    """`care.augment.color.shift_hue`, skipped for a shift of 0."""
     if shift != 0:
         value = tl.maximum(tl.maximum(r, g), b)
         chroma = value - tl.minimum(tl.minimum(r, g), b)
@@ -128,7 +128,7 @@ def solarized(x: tl.tensor, inverted: tl.tensor, threshold: tl.tensor) -> tl.ten
 def store(
     pixel: tl.tensor, x: tl.tensor, inside: tl.tensor, mean: tl.tensor, std: tl.tensor, channel: tl.tensor
 ) -> None:
-    """(x − mean) / std of a channel, or x without a mean, as one number of the view."""
+    """Store (x − mean) / std of a channel, or x if there is no mean."""
     if mean is not None:
         x = (x - tl.load(mean + channel)) / tl.load(std + channel)
     tl.store(pixel, x.to(pixel.dtype.element_ty), mask=inside)

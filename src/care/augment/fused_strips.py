@@ -1,7 +1,7 @@
 """The kernels of `fused_augment` for views that one program cannot hold: a program makes a strip of rows of a view.
 
-Two steps need more than a strip, and each begins another kernel: contrast asks for the mean of the view, blurring for
-the rows above and below. Between kernels a view lies in memory, in float32.
+Two steps need more than a strip, so each starts another kernel: contrast needs the mean of the view, and blur needs the
+rows above and below. Between kernels, a view is kept in memory in float32.
 """
 
 from typing import no_type_check
@@ -34,7 +34,7 @@ def resize_kernel(
     image_stride: tl.tensor, channel_stride: tl.tensor, row_stride: tl.tensor, column_stride: tl.tensor,
     WHITE: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ) -> None:  # fmt: skip
-    """Crop, flip, and the colors that come before contrast; Σ luma of the strip, whose mean contrast asks for."""
+    """Crop, flip, and the colors before contrast; also Σ luma of the strip, for the mean that contrast needs."""
     n, strip = tl.program_id(0).to(tl.int64), tl.program_id(1)
     row, column, inside, pixel = _strip(strip, n, SIZE, ROWS, BLOCK)
     image = n if indices is None else tl.load(indices + n).to(tl.int64)
@@ -114,7 +114,7 @@ def blur_rows_kernel(
     out_channel_stride: tl.tensor, out_row_stride: tl.tensor, out_column_stride: tl.tensor,
     SIZE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, KERNEL_SIZE: tl.constexpr,
 ) -> None:  # fmt: skip
-    """The same along its rows, and what is left to do for views that were blurred."""
+    """`gaussian_blur` of one channel along its rows, and the remaining steps for blurred views."""
     n, strip, channel = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     if tl.load(blur + n):
         row, column, inside, _ = _strip(strip, n, SIZE, ROWS, BLOCK)
@@ -130,7 +130,7 @@ def blur_rows_kernel(
 def _strip(
     strip: tl.tensor, n: tl.tensor, SIZE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
 ) -> tuple[tl.tensor, ...]:
-    """Rows and columns of a strip, which of its pixels are of the view, and where they lie in [n, 3, SIZE, SIZE]."""
+    """Rows and columns of a strip, the mask of its pixels inside the view, and their offsets in [n, 3, SIZE, SIZE]."""
     row, column = strip * ROWS + tl.arange(0, ROWS)[:, None], tl.arange(0, BLOCK)[None, :]
     inside = (row < SIZE) & (column < SIZE)
     row, column = tl.minimum(row, SIZE - 1), tl.minimum(column, SIZE - 1)

@@ -44,7 +44,7 @@ def augment_kernel(
     row, column = tl.minimum(row, SIZE - 1), tl.minimum(column, SIZE - 1)
 
     image = n if indices is None else tl.load(indices + n).to(tl.int64)
-    # An image that does not exist has no rows: its view is 0/0, not what happens to lie there in memory.
+    # An image that does not exist has no rows: its view is 0/0, not arbitrary memory.
     exists = ((image >= 0) & (image < count)).to(tl.int32)
     y, y_radius, y_start, y_stop = stretch(top + n, height + n, source_height * exists, row, SIZE)
     mirrored = tl.where(tl.load(flip + n), SIZE - 1 - column, column)
@@ -79,7 +79,7 @@ def augment_kernel(
     store(out + pixel + 2 * out_channel_stride, solarized(b, inverted, threshold), inside, mean, std, 2)
 
 
-# Whether TRITON_INTERPRET=1 has Triton run its kernels in Python, where they take tensors on the CPU.
+# Whether TRITON_INTERPRET=1 makes Triton run its kernels in Python, on CPU tensors.
 INTERPRETED = not isinstance(augment_kernel, triton.JITFunction)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from care.augment.boxes import central_box
 from care.augment.values import Parameters
 
-# The numbers that stand in `order`.
+# The numbers of the operations in `order`.
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 COLOR_OPERATIONS = ("brightness", "contrast", "saturation", "hue")
 
@@ -22,7 +22,7 @@ class ImageParameters(Parameters):
     In this order: cut the box at (`top`, `left`) of `height` × `width` source pixels and resize it; `flip` left to
     right; apply the color operations in the order `order`, a permutation of 0 … 3 for brightness, contrast,
     saturation and hue; turn `gray`; `blur` with a Gaussian of width `sigma` on `kernel_size` pixels; `solarize`, that
-    is invert what is at least `threshold`. A color factor of 1 and a hue of 0 mean "not applied".
+    is invert values of at least `threshold`. A color factor of 1 and a hue of 0 mean "not applied".
     """
 
     top: Int[Tensor, " n"]
@@ -68,7 +68,7 @@ class ImageParameters(Parameters):
 
 
 def identity(n: int, source: tuple[int, int], size: int, center: float = 1.0) -> ImageParameters:
-    """n times the augmentation that changes nothing but the size: it cuts the central box and resizes it."""
+    """n copies of the augmentation that changes only the size: it cuts the central box and resizes it."""
     top, left, height, width = (torch.full((n,), pixels) for pixels in central_box(source, center))
     no, one = torch.zeros(n, dtype=torch.bool), torch.ones(n)
     return ImageParameters(

@@ -12,16 +12,16 @@ from care.augment.images import ImageParameters
 from care.augment.policy import Family, ImagePolicy
 
 SHARED = ("size", "center", "kernel_size", "threshold", "identity")
-# What a policy draws a family with, where it may draw it at all.
+# The parameters of a family, which matter only if the policy may draw it.
 STRENGTHS = ("brightness", "contrast", "saturation", "hue")
 RANGES: dict[str, Family] = {"scale": "crop", "ratio": "crop", "sigma": "blur"}
 
 
 @dataclass(frozen=True)
 class MixedPolicy(ImagePolicy):
-    """Each draw is one of a part, and all `parts` are as likely: a family per chunk, at the cost of one.
+    """Each augmentation is drawn from one of the `parts`, all equally likely: for example, one family per chunk.
 
-    Its other fields are what the parts have together, so that one of its families alone (`only`) is a policy as any.
+    The other fields combine those of the parts, so that a single family of the mixture (`only`) is an ordinary policy.
     """
 
     parts: tuple[ImagePolicy, ...] = ()
@@ -32,15 +32,15 @@ class MixedPolicy(ImagePolicy):
         object.__setattr__(self, "parts", tuple(dataclasses.replace(part, **shared) for part in self.parts))
 
     def only(self, *families: Family) -> ImagePolicy:
-        """What the parts have together, with every other family of augmentations switched off."""
+        """The parts combined, with every other family of augmentations switched off."""
         return self._together().only(*families)
 
     def certain(self) -> ImagePolicy:
-        """What the parts have together, drawn for certain."""
+        """The parts combined, with every family drawn for certain."""
         return self._together().certain()
 
     def random_numbers(self, n: int, source: tuple[int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
-        """The numbers of any policy, and one that says which part draws."""
+        """The numbers of any policy, and one that selects the part to draw from."""
         numbers = super().random_numbers(n, source, generator)
         return *numbers, torch.rand(n, generator=generator, device=generator.device)
 
@@ -53,7 +53,7 @@ class MixedPolicy(ImagePolicy):
     def from_numbers(
         self, numbers: tuple[Tensor, ...], source: tuple[int, int], aspect: Tensor | None = None
     ) -> ImageParameters:
-        """The augmentations that `random_numbers` stand for."""
+        """The augmentations that `random_numbers` determine."""
         *uniform, which = numbers
         drawn = [part.from_numbers(tuple(uniform), source, aspect) for part in self.parts]
         part = (which * len(drawn)).long().clamp_max(len(drawn) - 1)  # 0.99… · 3 may round to 3
@@ -65,7 +65,7 @@ class MixedPolicy(ImagePolicy):
 
 
 def mixture(parts: Sequence[ImagePolicy]) -> MixedPolicy:
-    """The policy of which each draw is one of a part; the size of its views is that of the first."""
+    """The policy that draws each augmentation from one of the parts; its views have the size of the first part's."""
     first: dict[str, Any] = {field.name: getattr(parts[0], field.name) for field in dataclasses.fields(ImagePolicy)}
     together: dict[str, Any] = {family: max(getattr(part, family) for part in parts) for family in get_args(Family)}
     colors = [part for part in parts if part.color > 0]

@@ -1,4 +1,4 @@
-"""Policies as text: a preset by name, some of its fields replaced, or several of which each draw is one."""
+"""Policies as text: a preset by name, possibly with some fields replaced, or a mixture of several."""
 
 import dataclasses
 import difflib
@@ -11,29 +11,29 @@ from care.augment.mixed import MixedPolicy, mixture
 from care.augment.policy import ImagePolicy
 from care.augment.presets import PRESETS
 
-POINT_POLICY = "rotations"  # what `PointPolicy` is called
-LARGEST = 4096  # pixels a side
+POINT_POLICY = "rotations"  # the name of `PointPolicy`
+LARGEST = 4096  # pixels per side
 FIELDS = {field.name: field.default for field in dataclasses.fields(ImagePolicy)}
 KINDS = {int: "a whole number", float: "a number", tuple: "a range such as {low:g}-{high:g}"}
 
 
-@functools.cache  # a policy is a value, and every check of a configuration asks for some
+@functools.cache  # policies are immutable, and every check of a configuration needs some
 def policy_named(text: str) -> ImagePolicy:
-    """The preset of that name, with its usual size; `simclr:gray=0.1,scale=0.2-1` is one with fields replaced.
+    """The preset of that name at its default size; `simclr:gray=0.1,scale=0.2-1` replaces some of its fields.
 
-    Of several, `hue_only,crop_only`, each draw is one of them.
+    `hue_only,crop_only` is a mixture: each augmentation is drawn from one of the two.
     """
     policies = [_changed(_preset(name), changes) for name, changes in _parts(text)]
     return policies[0] if len(policies) == 1 else mixture(policies)
 
 
 def policy_text(policy: ImagePolicy) -> str:
-    """What `policy_named` makes this policy of: the preset that has most in common with it, and all that differs."""
+    """The text that `policy_named` reads as this policy: the most similar preset, and all fields that differ."""
     parts = policy.parts if isinstance(policy, MixedPolicy) else (policy,)
     known = all(type(part) is ImagePolicy for part in parts)
     text = ",".join(min((_written(name, part) for name in PRESETS), key=_changes) for part in parts) if known else ""
     if not text or policy_named(text) != policy:
-        raise ValueError(f"{policy} cannot be written as text: train with an ImagePolicy, or a mixture of some")
+        raise ValueError(f"{policy} cannot be written as text: train with an ImagePolicy or a mixture of several")
     return text
 
 
@@ -43,7 +43,7 @@ def _parts(text: str) -> list[tuple[str, list[str]]]:
     for word in text.split(","):
         name, colon, change = (part.strip() for part in word.partition(":"))
         if "=" in name and not found:
-            raise ValueError(f"no policy is called ''; write the one that is changed before it, simclr:{name}")
+            raise ValueError(f"{name} names no policy to change: write it like simclr:{name}")
         if "=" in name:
             found[-1][1].append(name)
         else:
@@ -64,7 +64,7 @@ def _preset(name: str) -> ImagePolicy:
 
 
 def _changed(policy: ImagePolicy, changes: list[str]) -> ImagePolicy:
-    """The policy with these `field=value`s. A size takes the blur with it, unless that has a value, too."""
+    """The policy with these `field=value`s. A new size also scales the blur's kernel, unless that is given, too."""
     values: dict[str, Any] = {}
     for change in changes:
         name, _, value = (part.strip() for part in change.partition("="))
@@ -80,7 +80,7 @@ def _changed(policy: ImagePolicy, changes: list[str]) -> ImagePolicy:
 
 
 def _value(name: str, text: str) -> Any:
-    """A whole number, a number, or a range `low-high`, as the field has it."""
+    """A whole number, a number, or a range `low-high`, depending on the field."""
     usual = 1 if name == "size" else FIELDS[name]
     ends = re.split(r"(?<![eE])-", text) if isinstance(usual, tuple) else [text]
     try:

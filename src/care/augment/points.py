@@ -57,7 +57,7 @@ class PointPolicy:
             raise ValueError(f"identity is a probability, got {self.identity}")
 
     def unchanged(self, n: int, source: tuple[int]) -> PointParameters:
-        """n times the augmentation that changes nothing."""
+        """n copies of the augmentation that changes nothing."""
         return PointParameters(torch.eye(3).repeat(n, 1, 1), torch.ones(n), torch.zeros(n, *source, 3), source)
 
     def sample(self, n: int, source: tuple[int], generator: torch.Generator) -> PointParameters:
@@ -65,13 +65,13 @@ class PointPolicy:
         return self.from_numbers(self.random_numbers(n, source, generator), source)
 
     def random_numbers(self, n: int, source: tuple[int], generator: torch.Generator) -> tuple[Tensor, ...]:
-        """All that is random about n augmentations: uniform numbers, quaternions, uniform numbers, normal noise."""
+        """The random numbers that determine n augmentations: uniform, quaternions, uniform, normal noise."""
         here = device_of(generator)
         uniform, normal = (partial(f, generator=generator, device=here) for f in (torch.rand, torch.randn))
         return uniform(n), normal(n, 4), uniform(n), normal(n, *source, 3)
 
     def from_numbers(self, numbers: tuple[Tensor, ...], source: tuple[int]) -> PointParameters:
-        """The augmentations that `random_numbers` stand for. Nothing here is random: it can be compiled."""
+        """The augmentations that `random_numbers` determine. Nothing here is random, so it can be compiled."""
         changed, quaternion, u, noise = numbers[0] >= self.identity, *numbers[1:]
         low, high = (math.log(end) for end in self.scale)
         scale, noise = (low + u * (high - low)).exp(), noise * self.jitter

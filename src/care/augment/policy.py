@@ -1,4 +1,4 @@
-"""Which augmentations are drawn, and how often. The only place in the package that draws them."""
+"""Policies for images: which augmentations are drawn, and how often."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ DRAWS = {
     "solarize": 1,
 }  # fmt: skip
 
-# Which of them are of which family.
+# Which of these numbers belong to which family.
 OF_FAMILY: dict[Family, tuple[str, ...]] = {
     "crop": ("crop", "area", "aspect", "top", "left"),
     "flip": ("flip",),
@@ -43,7 +43,7 @@ class ImagePolicy:
     from [−h, h].
 
     Without a random crop the view is the central square of `center` times the shorter side. With probability
-    `identity` the augmentation changes nothing else either.
+    `identity`, the augmentation returns this square and changes nothing else.
     """
 
     size: int
@@ -88,7 +88,7 @@ class ImagePolicy:
         return dataclasses.replace(self, **off)
 
     def certain(self) -> "ImagePolicy":
-        """This policy with every augmentation that it may draw drawn for certain: no draw changes nothing."""
+        """This policy with every possible family drawn for certain: no draw leaves an image unchanged."""
         always: dict[str, Any] = {name: 1.0 for name in OF_FAMILY if getattr(self, name) > 0}
         return dataclasses.replace(self, identity=0.0, **always)
 
@@ -97,14 +97,14 @@ class ImagePolicy:
         return tuple(name for name in OF_FAMILY if getattr(self, name) > 0)
 
     def resized(self, size: int) -> "ImagePolicy":
-        """This policy for views of another size; the blur grows or shrinks with it, to an odd number of pixels."""
-        if self.kernel_size == 1:  # which is no blur
+        """This policy for views of another size; the blur kernel scales with it, to an odd number of pixels."""
+        if self.kernel_size == 1:  # no blur
             return dataclasses.replace(self, size=size)
         kernel_size = max(3, round(self.kernel_size * size / self.size) // 2 * 2 + 1)
         return dataclasses.replace(self, size=size, kernel_size=kernel_size)
 
     def unchanged(self, n: int, source: tuple[int, int]) -> ImageParameters:
-        """n times the view without augmentation: the central square at the policy's size."""
+        """n copies of the un-augmented view: the central square at the policy's size."""
         return identity(n, source, self.size, self.center)
 
     def sample(self, n: int, source: tuple[int, int], generator: torch.Generator) -> ImageParameters:
@@ -112,11 +112,11 @@ class ImagePolicy:
         return self.from_numbers(self.random_numbers(n, source, generator), source)
 
     def random_numbers(self, n: int, source: tuple[int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
-        """All that is random about n augmentations, as uniform numbers in [0, 1)."""
+        """The uniform numbers in [0, 1) that determine n augmentations."""
         return (torch.rand(n, sum(DRAWS.values()), generator=generator, device=device_of(generator)),)
 
     def sharing(self, numbers: tuple[Tensor, ...], others: tuple[Tensor, ...], family: Family) -> tuple[Tensor, ...]:
-        """`numbers`, with those of one family taken from `others`: two augmentations that agree in it alone."""
+        """`numbers`, with one family's taken from `others`: the two augmentations agree in that family alone."""
         widths = list(DRAWS.values())
         own, theirs = (uniform.split(widths, dim=1) for (uniform,) in (numbers, others))
         parts = zip(DRAWS, own, theirs, strict=True)
@@ -125,7 +125,7 @@ class ImagePolicy:
     def from_numbers(
         self, numbers: tuple[Tensor, ...], source: tuple[int, int], aspect: Tensor | None = None
     ) -> ImageParameters:
-        """The augmentations that `random_numbers` stand for. Nothing here is random: it can be compiled.
+        """The augmentations that `random_numbers` determine. Nothing here is random, so it can be compiled.
 
         `aspect` is W/H of each whole picture that was squeezed into a square (`care.whole_pictures`).
         """

@@ -6,15 +6,15 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-# What to change them by: the images, and which of all they are, to cut their parameters out.
+# Changes images, given these images and their row indices, which select their parameters.
 Change = Callable[[Tensor, slice | Tensor], Tensor]
 
 
 def change_rows(images: Float[Tensor, "n c h w"], rows: Bool[Tensor, " n"], change: Change) -> Float[Tensor, "n c h w"]:
     """`images` with change(images[i], i) in place of the `rows` i.
 
-    A CPU computes those rows only, and overwrites `images`. A GPU computes all rows and chooses, because the host would
-    have to wait for the number of rows.
+    A CPU computes only these rows and overwrites `images`. A GPU computes all rows and then selects, because the host
+    would have to wait for the number of rows.
     """
     if not by_rows(images):
         return torch.where(rows[:, None, None, None], change(images, slice(None)), images)
@@ -28,7 +28,7 @@ def change_rows(images: Float[Tensor, "n c h w"], rows: Bool[Tensor, " n"], chan
 
 
 def by_rows(images: Tensor) -> bool:
-    """Whether to pick rows: on the host, but not in a compiled function, whose shapes are fixed, and not where a
-    gradient is wanted, which needs what would be overwritten.
+    """Whether to compute only selected rows: on a CPU, but not in a compiled function, whose shapes are fixed, and not
+    where a gradient is needed, which requires the values that would be overwritten.
     """
     return images.device.type == "cpu" and not images.requires_grad and not torch.compiler.is_compiling()

@@ -1,4 +1,4 @@
-"""What all drawn augmentations have in common: they are values with one row per augmentation."""
+"""The base class of drawn augmentations: immutable values with one row per augmentation."""
 
 import dataclasses
 import itertools
@@ -20,7 +20,7 @@ P = TypeVar("P", bound="Parameters")
 class Parameters(ABC):
     """Drawn augmentations: fields that are tensors have a row per augmentation, all other fields are shared.
 
-    Index it, repeat it, concatenate it, move it between devices; nothing changes it.
+    They can be indexed, repeated, concatenated and moved between devices, but not changed.
     """
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class Parameters(ABC):
 
 
 def device_of(generator: torch.Generator | None) -> torch.device:
-    """Where a generator draws; TypeError where there is none: from torch's own, nobody could draw the same again."""
+    """The generator's device; TypeError without one, since draws from torch's global one could not be repeated."""
     if not isinstance(generator, torch.Generator):
         raise TypeError(f"sample takes a generator, such as torch.Generator(), and got {generator!r}")
     return generator.device

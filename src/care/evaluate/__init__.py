@@ -4,11 +4,11 @@
 `evaluate_model`       everything the paper measures, and more
 `compare_evaluations`  several evaluated models, side by side
 `measure_transfer`     how good the features of any model are on other data sets
-`measure_robustness`   how much a classifier of these features loses on corrupted images
+`measure_robustness`   how much accuracy a classifier on these features loses on corrupted images
 
-A folder per question, of functions of tensors: `features` (how good are they for classification?), `effects` (how do
-augmentations act on embeddings?), `decoding` (what can be decoded from features?), `retrieval` (what is retrieved after
-color jitter?), `transfer` (how good are features on other data sets?), `robustness` (and on corrupted images?),
+Each folder answers one question with functions of tensors: `features` (how well do features classify?), `effects` (how
+do augmentations act on embeddings?), `decoding` (what can be decoded from features?), `retrieval` (what is retrieved
+after color jitter?), `transfer` (how good are features on other data sets?), `robustness` (and on corrupted images?),
 `comparison` (which model is better?). The geometry is in `care.geometry`.
 """
 

@@ -1,4 +1,4 @@
-"""Adam for a few tensors: torch's own loads a compiler before its first step, which takes longer than a small fit."""
+"""Adam for a few tensors: torch.optim.Adam loads a compiler first, which takes longer than a small fit."""
 
 from torch import Tensor
 

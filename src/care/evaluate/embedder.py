@@ -1,4 +1,4 @@
-"""Embeddings of samples by a frozen model, clean and augmented: where every measurement of a model begins."""
+"""Embeddings of samples by a frozen model, clean and augmented: the input of every measurement."""
 
 import dataclasses
 import math
@@ -15,14 +15,14 @@ from care.geometry import BilinearForm, Euclidean, form_named
 
 Policy = ImagePolicy | PointPolicy
 
-# Pixels times channels that are embedded at once on a CPU and on a GPU: 500 and 4,000 images of 32 pixels.
+# Pixels times channels embedded at once on a CPU and on a GPU: 500 and 4,000 images of 32 pixels.
 NUMBERS_AT_ONCE = (1_536_000, 12_288_000)
 
 EUCLIDEAN = Euclidean()
 
-# What a trained run puts out: the whole output of the head; of a split embedding also its equivariant part (and its
-# invariant part); the features of the backbone, and "intermediate", where one of its layers is read. Models of others
-# have "features".
+# The outputs of a trained run: the whole output of the head; with a split embedding, also its equivariant and invariant
+# parts; the features of the backbone; and "intermediate", if one of its layers is read. External models have
+# "features".
 EMBEDDING, INVARIANT, EQUIVARIANT, BACKBONE = "embedding", "invariant", "equivariant", "backbone"
 
 # Inputs → embeddings, by the name of the output: a model may have several.
@@ -34,7 +34,7 @@ Embeddings = dict[str, Float[Tensor, "n _"]]
 class Embedder:
     """Embeds `samples`, clean or augmented, `rows_at_once` at a time. Tensors stay on `device`.
 
-    `forms` has the bilinear form of every output that is not measured on the sphere.
+    `forms` maps every output that is not measured on the sphere to its bilinear form.
     """
 
     embed: Embed
@@ -46,7 +46,7 @@ class Embedder:
     forms: Mapping[str, BilinearForm] = field(default_factory=dict)
 
     def form(self, output: str) -> BilinearForm:
-        """The form whose space an output lives in: the sphere, unless `forms` has another."""
+        """The bilinear form of an output: Euclidean, on the sphere, unless `forms` has another."""
         return self.forms.get(output, EUCLIDEAN)
 
     def points(self, embeddings: Mapping[str, Tensor]) -> Embeddings:
@@ -54,7 +54,7 @@ class Embedder:
         return {output: self.form(output).embed(z) for output, z in embeddings.items()}
 
     def also_with(self, forms: Sequence[str]) -> "Embedder":
-        """The same, with the embedding in the spaces of other forms as outputs of their own: `embedding-minkowski` …"""
+        """A copy with additional outputs: the embedding in the spaces of other forms, `embedding-minkowski` …"""
         names = {output_in_form(form): form_named(form) for form in forms}
         embedder = dataclasses.replace(self, forms={**self.forms, **names})
 
@@ -72,11 +72,11 @@ class Embedder:
         return self.batch_size or max(1, NUMBERS_AT_ONCE[self.device.type == "cuda"] // largest)
 
     def clean(self) -> Embeddings:
-        """f(x): of the clean samples, brought to the policy's size."""
+        """f(x) of the clean samples, resized to the policy's size."""
         return self.augmented(self.policy.unchanged(1, self.samples.source))  # type: ignore[arg-type]
 
     def augmented(self, *augmentations: Parameters) -> Embeddings:
-        """f(a(x)) for one augmentation a of all samples; of several, applied one after the other, f(…b(a(x)))."""
+        """f(a(x)) for one augmentation a of all samples; with several, applied one after the other, f(…b(a(x)))."""
         here = [a.to(self.device) for a in augmentations]
         return self._embed(lambda rows: [a.repeat(len(rows)) for a in here])
 
@@ -97,21 +97,21 @@ class Embedder:
 
 
 def output_in_form(form: str) -> str:
-    """The name of the embedding where it is measured in the space of another form than it was trained with."""
+    """The name of the embedding as measured in the space of another form than the one it was trained with."""
     return f"{EMBEDDING}-{form}"
 
 
 def equivariant_output(outputs: Iterable[str]) -> str:
     """The output that the equivariance loss acts on: the equivariant part of a split embedding, or the whole embedding.
 
-    Of a model of others, which has neither, it is the first output.
+    An external model has neither; its first output is returned.
     """
     return _first(outputs, EQUIVARIANT, EMBEDDING)
 
 
 def invariant_output(outputs: Iterable[str]) -> str:
-    """The output that the method acts on: the invariant part of a split embedding, or the whole embedding, or likewise
-    the first output."""
+    """The output that the method acts on: the invariant part of a split embedding, the whole embedding, or the first
+    output of an external model."""
     return _first(outputs, INVARIANT, EMBEDDING)
 
 
@@ -121,12 +121,12 @@ def _first(outputs: Iterable[str], *wanted: str) -> str:
 
 
 def features_of(embeddings: Mapping[str, Tensor]) -> Float[Tensor, "n d"]:
-    """What downstream tasks use: the backbone's output, un-normalized, or the only output there is."""
+    """The features for downstream tasks: the backbone's output, un-normalized, or else the first output."""
     return embeddings[BACKBONE] if BACKBONE in embeddings else next(iter(embeddings.values()))
 
 
 def device_of(model: object, samples: Samples) -> torch.device:
-    """Where a model is; of one without weights, where the samples are."""
+    """The device of a model, or that of the samples if the model has no weights."""
     weights = next(model.parameters(), None) if isinstance(model, nn.Module) else None
     return samples.device if weights is None else weights.device
 

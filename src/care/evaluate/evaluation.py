@@ -14,19 +14,19 @@ from care.evaluate.records import load_record, save_record
 RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"
 
 # The version of the measures. 2: held-out ratios without the bias of halves, kNN with τ = 0.07, decoding by networks,
-# gray masked. 3: composition errors by the displacement of all compositions, where each was divided by its own before.
-# 4: the network decodes what the linear decoder leaves, where it had to find everything. 5: it is mixed with the linear
-# one, of which it often found nothing to be left.
+# gray masked. 3: composition errors are divided by the displacement of all compositions, no longer each by its own.
+# 4: the network decodes only the residual of the linear decoder. 5: the network is mixed with the linear decoder, whose
+# residual often held nothing for it to find.
 ESTIMATORS = 5
 
-# What must be the same for two evaluations to be compared image by image and augmentation by augmentation, and for a
-# difference of their probes to be one of the models.
+# Fields that must agree for two evaluations to be compared image by image and augmentation by augmentation, and for a
+# difference between probes to come from the models.
 PAIRED = (
     "data", "split", "test_images", "policy", "augmentations", "seed",
     "train_images", "probe", "probe_on", "probe_epochs", "learning_rates", "logistic", "neighbors", "temperature",
     "estimators",
 )  # fmt: skip
-# What evaluations were made with before it was a setting.
+# The values used before these became settings.
 BEFORE = {"neighbors": [20, 200], "temperature": 0.5}
 
 
@@ -34,8 +34,8 @@ BEFORE = {"neighbors": [20, 200], "temperature": 0.5}
 class Evaluation:
     """The evaluation of one model. `record` is what `evaluation.json` holds.
 
-    `arrays` holds what a paired comparison and the pictures need: which test images were classified correctly, cosines,
-    what each query retrieved.
+    `arrays` holds the data for paired comparisons and pictures: which test images were classified correctly, cosines,
+    and the images that each query retrieved.
     """
 
     record: Mapping[str, Any]
@@ -48,8 +48,8 @@ class Evaluation:
 
     @property
     def outputs(self) -> list[str]:
-        """What was measured of the model: "embedding" and "backbone", with a split embedding "invariant" and
-        "equivariant" too; "features" of a model of others; "intermediate" where a layer was read."""
+        """The outputs that were measured: "embedding" and "backbone"; with a split embedding also "invariant" and
+        "equivariant"; "features" for an external model; "intermediate" if a layer was read."""
         return list(self.record["measurements"])
 
     @property
@@ -64,7 +64,7 @@ class Evaluation:
 
     @property
     def estimators(self) -> int:
-        """Which version of the measures it was made with: `ESTIMATORS`, or an earlier one."""
+        """The version of its measures: `ESTIMATORS`, or an earlier one."""
         families = (family for m in self.record["measurements"].values() for family in m["families"].values())
         unbiased = all("unexplained" in family for family in families)
         return int(self.record["about"].get("estimators", 2 if unbiased else 1))
@@ -74,7 +74,7 @@ class Evaluation:
         return Measurement.from_json(self.record["measurements"][output])
 
     def unlike(self, other: "Evaluation") -> list[str]:
-        """In what two evaluations differ that should have been the same: empty if they are paired."""
+        """The settings in which two evaluations differ but should agree: empty if they are paired."""
         ours, theirs = ({**BEFORE, "estimators": one.estimators, **one.record["about"]} for one in (self, other))
         pairs = ((name, ours[name], theirs[name]) for name in PAIRED)
         return [f"{name}: {a} for {self.name}, {b} for {other.name}" for name, a, b in pairs if a != b]
@@ -90,12 +90,12 @@ class Evaluation:
 
 
 def logistic_name(logistic: Mapping[str, Any]) -> str:
-    """What a logistic regression of a record is called; older records have one whose penalty was given."""
+    """The name of a record's logistic regression; in older records, its penalty was fixed."""
     return "logistic regression (tuned)" if "path" in logistic else "logistic regression"
 
 
 def probe_name(record: Mapping[str, Any]) -> str:
-    """What the linear probe of a record is called: by its protocol."""
+    """The name of a record's linear probe, by its protocol."""
     return f"linear probe ({record['about']['probe']})"
 
 

@@ -23,20 +23,20 @@ from care.frozen import frozen
 from care.geometry import BilinearForm
 
 PROTOCOLS = {"paper": PAPER, "imagenet100": IMAGENET100}
-TRAIN_PER_IMAGE = 20  # so many training images for each of the images that were asked for
+TRAIN_PER_IMAGE = 20  # training images per requested test image
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What to measure, on how much: by default on all test images. For a quick look at some `images`, classifiers are
-    fitted to 20 times as many.
+    """What to measure, and on how many images: by default on all test images. With `images`, only so many test images
+    are used, and 20 times as many training images for classifiers.
 
-    `logistic` is the tuned logistic regression. `probe` names the protocol of the linear probe. `probe_on` says on what
-    it is trained: features of "clean" images, which are computed once; anew in every epoch, of random "crops" and flips
-    or of "augmented" images; or, as in the authors' program, of augmented images with BatchNorm in training mode,
-    "bn-train", so that its statistics change meanwhile. `neighbors` are the k of kNN, `temperature` is its τ. `forms`
-    are bilinear forms in whose geometry the embedding is measured beside the one it was trained with, `projections` the
-    numbers of its directions, principal and random ones, in which it is measured as a control of that dimension.
+    `logistic` is the tuned logistic regression. `probe` names the protocol of the linear probe. `probe_on` selects its
+    training features: of "clean" images, computed once; of random "crops" and flips, or of "augmented" images, computed
+    anew in every epoch; or, as in the authors' program, of augmented images with BatchNorm in training mode
+    ("bn-train"), so that its statistics change meanwhile. `neighbors` are the k of kNN, `temperature` is its τ.
+    `forms` are further bilinear forms in whose geometry the embedding is measured. `projections` are numbers of
+    principal and random directions in which the embedding is also measured, as controls of these dimensions.
     """
 
     images: int | None = None
@@ -65,11 +65,11 @@ class Settings:
             raise ValueError(f"projections must be to at least 1 direction, got {list(self.projections)}")
         if self.probe_on != "clean" and len(self.learning_rates or ()) > 1:
             raise ValueError(f"a probe on augmented images takes one learning rate, got {self.learning_rates}")
-        self.protocol()  # has checks of its own
+        self.protocol()  # raises ValueError for an invalid protocol
 
     @property
     def fits_classifiers(self) -> bool:
-        """Whether anything is fitted to images of the split "train"."""
+        """Whether any classifier is fitted to images of the split "train"."""
         return self.probe != "none" or self.logistic
 
     def protocol(self) -> Protocol | None:
@@ -94,9 +94,9 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationSetup:
-    """A model, `embed`, with what it is evaluated on. `module` is what `embed` calls: a "bn-train" probe needs it.
+    """A model, `embed`, and its evaluation data. `module` is the network in `embed`; a "bn-train" probe needs it.
 
-    Without `train`, the samples that classifiers are fitted to, there is no kNN either.
+    Classifiers are fitted to `train`; without it, there is no kNN either.
     """
 
     model: str
@@ -112,7 +112,7 @@ class EvaluationSetup:
     batch_size: int | None = None
 
     def check(self, settings: Settings) -> None:
-        """ValueError if these settings ask for what this setup cannot give."""
+        """ValueError if these settings need more than this setup has."""
         if settings.fits_classifiers and self.train is None:
             raise ValueError(
                 "a probe is fitted to training samples, and there are none: choose probe none, no logistic"
@@ -121,13 +121,13 @@ class EvaluationSetup:
             raise ValueError(f"{self.test.name} holds point clouds, which have no crops: choose probe_on augmented")
 
     def embedder(self, samples: Samples) -> Embedder:
-        """The model, to embed `samples`."""
+        """An embedder of `samples` by the model."""
         forms = {EMBEDDING: self.form}  # all other outputs are measured on the sphere, by their angles
         return Embedder(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size, forms)
 
 
 def evaluate_model(setup: EvaluationSetup, settings: Settings, watch: Watch | None = None) -> Evaluation:
-    """Classification, effects of augmentations, retrieval, and what features decode."""
+    """Evaluate classification, effects of augmentations, retrieval, and decoding from features."""
     progress = watch or (lambda *words: None)
     images, started = min(settings.images or len(setup.test), len(setup.test)), time.perf_counter()
     setup.check(settings)
@@ -154,7 +154,7 @@ def evaluate_model(setup: EvaluationSetup, settings: Settings, watch: Watch | No
 
 
 def _training_images(train: Samples, images: int | None) -> Samples:
-    """All, or enough for so many test images: the first of every class, each in proportion."""
+    """All training samples, or enough for `images` test images: the first of every class, in proportion."""
     share = 1.0 if images is None else TRAIN_PER_IMAGE * images / len(train)
     if share >= 1:
         return train

@@ -13,9 +13,9 @@ Log = Sequence[Mapping[str, Any]]
 
 
 def figures(evaluations: Mapping[str, Evaluation], logs: Mapping[str, Log]) -> dict[str, "Figure"]:
-    """Figures by name, for every output that all models have, which each of them names above.
+    """Figures by name, for every output that all models have; each figure shows its output's name at the top.
 
-    `logs` are those of the models that care trained.
+    `logs` are the training logs of the models that care trained.
     The cosines of positive pairs are those of the output that the equivariance loss acts on, as in the logs.
     """
     from care.report import (  # matplotlib takes a while to load

@@ -1,4 +1,4 @@
-"""What was measured, on disk: a record of numbers as JSON, and the arrays behind them, both with checksums."""
+"""Measurements on disk: a record of numbers as JSON, and the arrays behind them, both with checksums."""
 
 import json
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def load_record(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What `save_record` wrote; ValueError if it is not there or any byte of it has changed.
 
-    `what` it is, such as "evaluation", and the `command` that makes it, are for the error.
+    The error names `what` is missing, such as "evaluation", and the `command` that makes it.
     """
     try:
         text, data = ((folder / name).read_bytes() for name in (record_name, arrays_name))

@@ -1,4 +1,4 @@
-"""How many directions embeddings use, and how far apart they are: where they collapse, all of these fall."""
+"""Measures of collapse: how many directions the embeddings use, and how far apart they are."""
 
 import math
 
@@ -9,9 +9,9 @@ from torch import Tensor
 from care.geometry.forms import Euclidean
 from care.geometry.wahba import checked_points
 
-# As many as the authors of RankMe take; the rank of more has hardly any more to tell.
+# The number of rows that the authors of RankMe use; more rows hardly change the rank.
 ROWS = 25_600
-EPSILON = 1e-7  # theirs
+EPSILON = 1e-7  # as in RankMe
 PAIRS_AT_ONCE = 2**24
 
 SPHERE = Euclidean()
@@ -20,8 +20,8 @@ SPHERE = Euclidean()
 def rankme(Z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """RankMe = exp(−Σ p_k log p_k) with p_k = σ_k / Σσ + ε, of the singular values σ of Z (Garrido et al. 2023).
 
-    Z has the outputs of a network as rows, neither centered nor normalized; the first 25,600 are taken. It is between
-    1, where all outputs are multiples of one, and min(n, d). It is 0 if all are 0.
+    The rows of Z are the outputs of a network, neither centered nor normalized; only the first 25,600 are used. RankMe
+    lies between 1 = all outputs are multiples of one vector, and min(n, d). It is 0 if all outputs are 0.
     """
     Z = checked_points(Z[:ROWS], Z[:ROWS])[0]
     sigma = _singular_values(Z.double())
@@ -30,7 +30,7 @@ def rankme(Z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
 
 
 def spectrum(F: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:
-    """The singular values of the centered embeddings, over √n. What is below the rounding of the embeddings is 0."""
+    """The singular values of the centered embeddings, divided by √n; all 0 if the embeddings vary only by rounding."""
     F = checked_points(F, F)[0]
     centered = F.double() - F.double().mean(0)
     sigma = _singular_values(centered)
@@ -42,7 +42,7 @@ def effective_rank(singular_values: Float[Tensor, " r"]) -> Float[Tensor, ""]:
     """exp(−Σ p_k log p_k) with p_k = σ_k² / Σσ², of the `spectrum`: how many directions carry the variance.
 
     It is the effective rank of the covariance matrix, whose eigenvalues are σ² (Roy and Vetterli 2007). Unlike RankMe,
-    it does not count the mean of the embeddings, and small σ hardly. 0 where there is no variance.
+    it ignores the mean of the embeddings and gives small σ little weight. 1 = a single direction, 0 = no variance.
     """
     variance = singular_values.double().square()
     p = variance / variance.sum()
@@ -51,15 +51,15 @@ def effective_rank(singular_values: Float[Tensor, " r"]) -> Float[Tensor, ""]:
 
 
 def alignment(F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"]) -> Float[Tensor, "*#batch"]:
-    """E ‖f(x) − f(a(x))‖² on the unit sphere (Wang and Isola 2020): 0 for an invariant encoder, and a collapsed one."""
+    """E ‖f(x) − f(a(x))‖² on the unit sphere (Wang and Isola 2020): 0 for an invariant or collapsed encoder."""
     F, F_a = checked_points(F, F_a)
     return SPHERE.squared_distance(SPHERE.embed(F), SPHERE.embed(F_a)).mean(-1)
 
 
 def gaussian_uniformity(F: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """log E_{i≠j} exp(−2 ‖f(x_i) − f(x_j)‖²) on the unit sphere (Wang and Isola 2020): 0 collapsed, about −4 uniform.
+    """log E_{i≠j} exp(−2 ‖f(x_i) − f(x_j)‖²) on the unit sphere (Wang and Isola 2020).
 
-    The first 25,600 embeddings are taken.
+    0 = collapsed, about −4 = uniform. Only the first 25,600 embeddings are used.
     """
     z = SPHERE.embed(checked_points(F[:ROWS], F[:ROWS], at_least=2)[0])
     n, rows = len(z), torch.arange(len(z), device=z.device)
@@ -71,6 +71,6 @@ def gaussian_uniformity(F: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
 
 
 def _singular_values(X: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:
-    """From the largest down, by the smaller of XᵀX and XXᵀ: in float64, exact to 10⁻⁸ of the first."""
+    """In descending order, from the smaller of XᵀX and XXᵀ: in float64, accurate to 10⁻⁸ of the largest."""
     gram = X.mT @ X if X.shape[0] > X.shape[1] else X @ X.mT
     return torch.linalg.eigvalsh(gram).clamp_min(0).sqrt().flip(-1)

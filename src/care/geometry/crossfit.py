@@ -1,4 +1,4 @@
-"""Maps fitted on one half of the points for use on the other: what they explain there is no matter of fitting."""
+"""Cross-fitting: maps are fitted on one half of the points and applied to the other, so overfitting is not rewarded."""
 
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ class Principal(NamedTuple):
 
 
 def halves(F: Float[Tensor, "*batch n d"]) -> tuple[Int[Tensor, " a"], Int[Tensor, " b"]]:
-    """Two halves of the rows, always the same, that have nothing to do with the order of the rows: split by a hash.
+    """The indices of two fixed halves of the rows, split by a hash of the index, not by order.
 
-    Rows can be sorted by class, or their classes can go round: every other row would then be half of the classes.
+    Rows may be sorted by class, or classes may alternate: every other row could then hold only half of the classes.
     """
     order = scrambled(torch.arange(F.shape[-2], device=F.device)).argsort(stable=True)
     return order[: (len(order) + 1) // 2], order[(len(order) + 1) // 2 :]
@@ -44,10 +44,10 @@ def crossfit_rotations(
     group: Group = "SO",
     principal: Principal | None = None,
 ) -> Float[Tensor, "*#batch 2 d d"]:
-    """The rotations R̂ that carry F to F_a, fitted on one half of the rows and on the other: each for use elsewhere.
+    """Two rotations R̂ that carry F to F_a, each fitted on one half of the rows, to be applied to the other half.
 
     In SO(d) and O(d), R̂ is the rotation nearest to M̂ FᵀF with the linear map M̂ of `crossfit_linear`, which is shrunk
-    towards the identity as far as the noise in the half makes it wise. Without noise that is Wahba's solution.
+    toward the identity, the more the noisier the data. Without noise, R̂ is Wahba's solution.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     if form_of(group).group != "O":
@@ -61,11 +61,11 @@ def crossfit_rotations(
 def crossfit_linear(
     F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], principal: Principal | None = None
 ) -> Float[Tensor, "*#batch 2 d d"]:
-    """Any linear maps M̂ that carry F to F_a, fitted like `crossfit_rotations`.
+    """Two unconstrained linear maps M̂ that carry F to F_a, fitted like those of `crossfit_rotations`.
 
-    M = I + Xᵀ with X = argmin ‖F X − D‖² + λ ‖X‖² for the displacements D = F_a − F, and the λ of least generalized
-    cross-validation error, ‖F X − D‖² / (1 − tr H_λ / n)², H_λ = F (FᵀF + λ)⁻¹ Fᵀ. `principal` is that of
-    `principal_axes`, which is the same for every F_a.
+    M = I + Xᵀ with X = argmin ‖F X − D‖² + λ ‖X‖² for the displacements D = F_a − F. λ minimizes the generalized
+    cross-validation error ‖F X − D‖² / (1 − tr H_λ / n)², H_λ = F (FᵀF + λ)⁻¹ Fᵀ. `principal` is the result of
+    `principal_axes`, which can be reused for every F_a.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     F, D = torch.broadcast_tensors(F.double(), F_a.double() - F.double())
@@ -75,7 +75,7 @@ def crossfit_linear(
 
 
 def principal_axes(F: Float[Tensor, "*batch n d"]) -> Principal:
-    """The principal axes of both halves of the rows and of all, which is the expensive part of a linear fit."""
+    """The principal axes of both halves of the rows and of all rows: the expensive part of a linear fit."""
     one, other = (part.mT @ part for part in (F[..., rows, :].double() for rows in halves(F)))
     s, V = torch.linalg.eigh(torch.stack([one, other, one + other], dim=-3))
     return Principal(s.clamp_min(0), V)
@@ -84,7 +84,7 @@ def principal_axes(F: Float[Tensor, "*batch n d"]) -> Principal:
 def crossfit_predictions(
     F: Float[Tensor, "*#batch n d"], R: Float[Tensor, "*#batch 2 d d"]
 ) -> Float[Tensor, "*#batch n d"]:
-    """R̂f(x_i) for every row, with the one of two maps that was not fitted on it."""
+    """R̂f(x_i) for every row, with the map that was fitted on the other half."""
     F = F.to(R.dtype).expand(*R.shape[:-3], *F.shape[-2:])
     predicted = torch.empty_like(F)
     for rows, elsewhere in zip(halves(F), (1, 0), strict=True):
@@ -100,7 +100,7 @@ def _ridge(
 ) -> Float[Tensor, "*batch d d"]:
     """M of `crossfit_linear`: with B = VᵀFᵀD it is X = V (s + λ)⁻¹ B.
 
-    Then ‖F X − D‖² = ‖D‖² − Σ_k (s_k + 2λ)/(s_k + λ)² ‖B_k‖², whatever λ is: no fit is computed but the one chosen.
+    Then ‖F X − D‖² = ‖D‖² − Σ_k (s_k + 2λ)/(s_k + λ)² ‖B_k‖², for every λ, so only the chosen fit is computed.
     """
     B = V.mT @ (F.mT @ D)
     strength, total = B.square().sum(-1), D.square().sum((-2, -1))

@@ -1,4 +1,4 @@
-"""The exponential of a matrix with a fixed number of products, so that the host never waits for a value."""
+"""The matrix exponential with a fixed number of products, so that the host never waits for the GPU."""
 
 import math
 
@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# For skew matrices whose angles stay below 40 (six revolutions) what is left out is smaller than what fp32 rounds.
+# For skew matrices with angles below 40 (six revolutions), the truncation error is below the rounding of fp32.
 SQUARINGS, DEGREE = 6, 8
 
 
 def exponential(X: Float[Tensor, "*batch m m"]) -> Float[Tensor, "*batch m m"]:
     """exp(X) = exp(X / 2^s)^(2^s), with the Taylor series up to degree 8 and s = 6 squarings, whatever X is.
 
-    torch.matrix_exp chooses both by the norm of X, for which the host waits for the GPU.
+    torch.matrix_exp chooses both from the norm of X, so the host must wait for the GPU.
     """
     small, eye = X / 2**SQUARINGS, torch.eye(X.shape[-1], dtype=X.dtype, device=X.device)
     series = eye / math.factorial(DEGREE)

@@ -7,8 +7,8 @@
 | Symplectic | [[0, I], [−I, 0]] | Sp(2k)             | R^2k                                 |
 
 The squared distance of two points is B(x − y, x − y) on the sphere and on the hyperboloid: 2 − 2 cos θ and 2 cosh θ − 2
-for points θ apart. The group leaves it as it is. No distance of R^2k is left as it is by Sp(2k): there it is ‖x − y‖²,
-which depends on the coordinates.
+for points θ apart. The group preserves it. Sp(2k) preserves no distance on R^2k: there it is ‖x − y‖², which depends on
+the coordinates.
 
 `embed` is a retraction: it maps R^d onto the embedding space inside the same R^d and leaves points already there
 where they are. Losses can therefore always apply it, and the width of a projection head does not depend on the form.
@@ -45,7 +45,7 @@ class BilinearForm(ABC):
 
     @abstractmethod
     def embed(self, x: Float[Tensor, "... d"]) -> Float[Tensor, "... d"]:
-        """The point of the embedding space that belongs to x."""
+        """Map x to a point of the embedding space."""
 
     @abstractmethod
     def random_element(self, d: int, generator: torch.Generator, spread: float = 1.0) -> Float[Tensor, "d d"]:
@@ -127,7 +127,7 @@ class Minkowski(BilinearForm):
     def squared_distance(
         self, x: Float[Tensor, "*#batch d"], y: Float[Tensor, "*#batch d"]
     ) -> Float[Tensor, "*#batch"]:
-        """B(x − y, x − y), row by row: never negative on the hyperboloid, where rounding may say otherwise."""
+        """B(x − y, x − y), row by row. On the hyperboloid it is never negative, so rounding below 0 is clamped."""
         return ((x - y) * self.apply_matrix(x - y)).sum(-1).clamp_min(0)
 
     def random_element(self, d: int, generator: torch.Generator, spread: float = 1.0) -> Float[Tensor, "d d"]:
@@ -160,7 +160,7 @@ class Symplectic(BilinearForm):
         return torch.cat([p, -q], dim=-1)
 
     def embed(self, x: Float[Tensor, "... d"]) -> Float[Tensor, "... d"]:
-        """R^2k itself: the identity, once the dimension is known to be even."""
+        """The identity on R^2k; an odd dimension raises ValueError."""
         if x.shape[-1] % 2:
             raise ValueError(f"the symplectic form needs an even dimension, got {x.shape[-1]}")
         return x
@@ -178,7 +178,7 @@ FORMS: dict[str, BilinearForm] = {form.name: form for form in (Euclidean(), Mink
 def form_named(name: str) -> BilinearForm:
     """The form called "euclidean", "minkowski" or "symplectic"."""
     if name not in FORMS:
-        raise ValueError(f"no bilinear form is called {name!r}; there are {', '.join(FORMS)}")
+        raise ValueError(f"unknown bilinear form {name!r}: choose one of {', '.join(FORMS)}")
     return FORMS[name]
 
 

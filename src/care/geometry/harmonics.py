@@ -8,10 +8,11 @@ from torch import Tensor
 
 
 def harmonic_generators(degree: int) -> Float64[Tensor, "3 m m"]:
-    """J_x, J_y, J_z of degree l, skew and of size 2l + 1, with [J_x, J_y] = J_z and so on round.
+    """J_x, J_y, J_z of degree l, skew and of size 2l + 1, with [J_x, J_y] = J_z and its cyclic permutations.
 
-    exp(Σ_k v_k J_k) rotates the real spherical harmonics of degree l by the rotation vector v. They are the complex
-    ones, on which J_z is diagonal and J_x ± iJ_y raise and lower, in a real basis: cosine and sine of every order.
+    exp(Σ_k v_k J_k) rotates the real spherical harmonics of degree l by the rotation vector v. They are the
+    generators on complex harmonics, where J_z is diagonal and J_x ± iJ_y raise and lower the order, written in a real
+    basis: the cosine and sine of every order.
     """
     order = torch.arange(degree, -degree - 1, -1, dtype=torch.float64)
     ladder = torch.sqrt(degree * (degree + 1) - order[1:] * (order[1:] + 1))
@@ -22,13 +23,13 @@ def harmonic_generators(degree: int) -> Float64[Tensor, "3 m m"]:
 
 
 def harmonic_blocks(degrees: Sequence[int]) -> Float64[Tensor, "3 m m"]:
-    """J_x, J_y, J_z of several degrees at once, a block on the diagonal for each."""
+    """J_x, J_y, J_z of several degrees at once, block-diagonal with one block per degree."""
     parts = [torch.zeros(3, 0, 0, dtype=torch.float64), *(harmonic_generators(degree) for degree in degrees)]
     return torch.stack([torch.block_diag(*(part[k] for part in parts)) for k in range(3)])
 
 
 def _real_basis(degree: int) -> Tensor:
-    """The unitary matrix from complex to real harmonics: order 0, then cosine and sine of orders 1, 2, …"""
+    """The unitary matrix from complex to real harmonics: order 0, then the cosine and sine of orders 1, 2, …"""
     basis = torch.zeros(2 * degree + 1, 2 * degree + 1, dtype=torch.complex128)
     basis[0, degree] = 1
     for order in range(1, degree + 1):

@@ -4,24 +4,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-# How much the identity is preferred, relative to the size of the covariance: enough to choose among rotations that fit
-# the points equally well, and too little to be seen in any other.
+# Weight of the preference for the identity, relative to the size of the covariance: large enough to choose among
+# rotations that fit the points equally well, and too small to affect any other.
 PULL = 1e-11
-# Steps of `polar_by_products` that bring singular values of 10⁻¹⁴ to 1, and those that then make them exactly 1.
+# Steps of `polar_by_products`: the first grow singular values from 10⁻¹⁴ to about 1, the last make them exactly 1.
 GROWING, SETTLING = 40, 6
 # From this d on, products are faster than an SVD on a GPU. Milliseconds on an H200, products and SVD: 7 and 3.4 for
 # d = 128, 6.4 and 22 for 512, 64 and 291 for 2048. On a CPU an SVD takes a third to a fifth of the time of products.
 LARGE = 256
-# H⁻¹ to the power 2¹²: enough to separate the smallest singular value from one that is larger by a hundredth.
+# H⁻¹ to the power 2¹²: enough to separate the smallest singular value from one that is 1 % larger.
 SQUARINGS = 12
 
 
 def kabsch(
     covariance: Float[Tensor, "*batch d d"], special: bool, size: Float[Tensor, "*batch"] | None = None
 ) -> Float[Tensor, "*batch d d"]:
-    """argmax_R tr(Rᵀ M) + ε tr R for M = `covariance`, in float64: of those that are equally near M, the R nearest I.
+    """argmax_R tr(Rᵀ M) + ε tr R for M = `covariance`, in float64: among equally good R, the one nearest to I.
 
-    R is in O(d), or in SO(d) if `special`. ε is tiny beside `size`, at which M was rounded: ‖M‖ unless given.
+    R is in O(d), or in SO(d) if `special`. ε is tiny relative to `size`, the scale at which M was rounded (‖M‖ unless
+    given).
     """
     M = covariance.double()
     size = torch.linalg.matrix_norm(M) if size is None else size
@@ -43,10 +44,10 @@ def polar_by_svd(M: Float[Tensor, "*batch d d"], special: bool) -> Float[Tensor,
 
 
 def polar_by_products(M: Float[Tensor, "*batch d d"], special: bool) -> Float[Tensor, "*batch d d"]:
-    """The same, by Newton's and Schulz's iteration X ← X (3 − α² XᵀX) α/2, whose steps keep U and V.
+    """The same, by the Newton-Schulz iteration X ← X (3 − α² XᵀX) α/2, whose steps keep U and V.
 
-    With α = 3/2 a singular value x becomes p(x) with p(x) ≈ 9x/4 for small ones and 9/16 ≤ p(x) ≤ 1 for those
-    above 0.27; with α = 1 those become 1. What began below 10⁻¹⁴ does not get there: look at RᵀR.
+    With α = 3/2, a singular value x becomes p(x), where p(x) ≈ 9x/4 for small x and 9/16 ≤ p(x) ≤ 1 for x above 0.27;
+    α = 1 then brings it to 1. Singular values that start below 10⁻¹⁴ do not reach 1: check RᵀR.
     """
     X = M / torch.linalg.matrix_norm(M)[..., None, None]
     identity = torch.eye(M.shape[-1]).to(M)
@@ -58,8 +59,8 @@ def polar_by_products(M: Float[Tensor, "*batch d d"], special: bool) -> Float[Te
 def _reflection(Q: Float[Tensor, "*batch d d"], M: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
     """I where det Q = 1, else the reflection I − 2vvᵀ with v the direction of M's smallest singular value.
 
-    H = QᵀM has M's singular values for eigenvalues. The largest of H⁻¹ outgrows the others where it is squared again
-    and again: vvᵀ is left.
+    The eigenvalues of H = QᵀM are the singular values of M. Repeated squaring of H⁻¹ makes its largest eigenvalue
+    dominate, which leaves vvᵀ.
     """
     power = torch.linalg.inv_ex(Q.mT @ M)[0]
     for _ in range(SQUARINGS):

@@ -1,16 +1,17 @@
-"""Wahba's problem on the hyperboloid, where it has a closed form too.
+"""Wahba's problem on the hyperboloid, in closed form.
 
-Wanted is the Lorentz transformation A that keeps the direction of time and minimizes Σ ⟨Ax_i − y_i, Ax_i − y_i⟩, which
-is −2n − 2 Σ ⟨Ax_i, y_i⟩, with ⟨·,·⟩ the Minkowski form and x_i, y_i on the hyperboloid.
+The solution is the Lorentz transformation A that keeps the direction of time and minimizes Σ ⟨Ax_i − y_i, Ax_i − y_i⟩ =
+−2n − 2 Σ ⟨Ax_i, y_i⟩, with ⟨·,·⟩ the Minkowski form and x_i, y_i on the hyperboloid.
 
-1. L = −Σ y_i ⟨x_i, ·⟩ maps the cone of future directions into itself, and so does its adjoint L*. By Perron and
-   Frobenius L*L has an eigenvector u in the cone, and its eigenvalue τ² is the largest. Let w be Lu, normalized.
-2. L maps what is orthogonal to u to what is orthogonal to w. Both are Euclidean spaces.
-3. A carries u to w, and between the Euclidean spaces it is Kabsch's rotation or reflection R.
+1. L = −Σ y_i ⟨x_i, ·⟩ maps the cone of future directions into itself, and so does its adjoint L*. By the
+   Perron-Frobenius theorem, L*L has an eigenvector u in the cone, with the largest eigenvalue τ². Let w be Lu,
+   normalized.
+2. L maps the orthogonal complement of u to that of w. Both complements are Euclidean spaces.
+3. A carries u to w, and between the complements it is Kabsch's rotation or reflection R.
 
-Nothing does better: seen from the frames of u and w, Σ y_i x_iᵀ is diag(τ, M). Another A has a rapidity η in these
-frames, and Σ ⟨Ax_i, y_i⟩ ≤ (σ_1 − τ) cosh η + σ_2 + σ_3 + …, with σ the singular values of M (von Neumann), where
-σ_1 ≤ τ. At η = 0 and A = R there is equality.
+This A is optimal: in the frames of u and w, Σ y_i x_iᵀ is diag(τ, M). Any other A has a rapidity η in these frames, and
+Σ ⟨Ax_i, y_i⟩ ≤ (σ_1 − τ) cosh η + σ_2 + σ_3 + …, with σ the singular values of M (von Neumann) and σ_1 ≤ τ. Equality
+holds at η = 0 and A = R.
 """
 
 import torch
@@ -26,7 +27,7 @@ MINKOWSKI = Minkowski()
 def solve_lorentz(
     source: Float[Tensor, "*batch n d"], target: Float[Tensor, "*batch n d"]
 ) -> Float[Tensor, "*batch d d"]:
-    """The A above, with target ≈ source @ A.T. Computed in float64, and around the apex, where rounding is least."""
+    """The A above, with target ≈ source @ A.T. Computed in float64 around the apex, where rounding is least."""
     to_source, to_target = (frame(_normalized(_on_hyperboloid(points).mean(-2))) for points in (source, target))
     x = MINKOWSKI.embed(_on_hyperboloid(source) @ _adjoint(to_source).mT)
     y = MINKOWSKI.embed(_on_hyperboloid(target) @ _adjoint(to_target).mT)
@@ -52,7 +53,7 @@ def frame(u: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d d"]:
 
 
 def _adjoint(A: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
-    """A* = J Aᵀ J, with ⟨Ax, y⟩ = ⟨x, A*y⟩. It is the inverse of a Lorentz transformation."""
+    """A* = J Aᵀ J, with ⟨Ax, y⟩ = ⟨x, A*y⟩. For a Lorentz transformation, A* = A⁻¹."""
     return MINKOWSKI.apply_matrix(MINKOWSKI.apply_matrix(A).mT)
 
 
@@ -70,7 +71,7 @@ def _normalized(u: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
 
 
 def _on_hyperboloid(x: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n d"]:
-    """The points in float64: their time is computed again, which takes back its rounding."""
+    """The points in float64, with the time coordinate recomputed to remove its rounding error."""
     exact = MINKOWSKI.embed(x.double())
     if ((exact[..., 0] - x[..., 0]).abs() > 1e-3 * exact[..., 0]).any():
         raise ValueError("the Lorentz group acts on the hyperboloid: pass points of Minkowski().embed")

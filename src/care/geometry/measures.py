@@ -1,12 +1,12 @@
-"""How an augmentation acted on a set of embeddings.
+"""Measures of how an augmentation acts on a set of embeddings.
 
 Every measure takes F [..., n, d] with rows f(x_i) and F_a [..., n, d] with rows f(a(x_i)), and returns one value per
 leading index. None of them normalizes: pass the points of the embedding space. Points that are not finite raise
-ValueError. Distances d² are those of the form, or of the form that the group leaves unchanged: ‖x − y‖² on the sphere.
+ValueError. d² is the squared distance of the `form`, or of the form that the `group` preserves: ‖x − y‖² on the sphere.
 
-For an encoder that is invariant to the augmentation there is no rotation to find: the relative measures
+If the encoder is invariant to the augmentation, no rotation can be found: the relative measures
 (`relative_equivariance`, `heldout_ratio`, `composition_error`) are then NaN, which means "invariant", never 0.
-A displacement below √eps of the embedding's length, which is the rounding of a squared distance, counts as none.
+Displacements below √eps of the embedding's length are the rounding of a squared distance and count as 0.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,9 @@ def displacement(
 def gram_error(
     F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], form: BilinearForm = EUCLIDEAN
 ) -> Float[Tensor, "*#batch"]:
-    """E_{i≠j} [B(f(a x_i), f(a x_j)) − B(f(x_i), f(x_j))]²: the paper's L_equi over all pairs of different points."""
+    """E_{i≠j} [B(f(a x_i), f(a x_j)) − B(f(x_i), f(x_j))]²: the paper's L_equi over all pairs of different points.
+
+    0 = the augmentation preserves all inner products."""
     F, F_a = checked_points(F, F_a, at_least=2)
     total = F.new_zeros(F.shape[:-2], dtype=torch.float64)
     for i, j in _pairs(F):
@@ -54,10 +56,11 @@ def relative_equivariance(
 ) -> Float[Tensor, "*#batch"]:
     """γ_f = E_{i≠j} (‖f(a x_j) − f(a x_i)‖² − ‖f(x_j) − f(x_i)‖²)² / (‖f(a x_j) − f(x_j)‖² + ‖f(a x_i) − f(x_i)‖²)².
 
-    With another form, d² stands for ‖·‖² everywhere. A skew form has no such distances to compare: the numerator is
-    then (2 B(f(a x_i), f(a x_j)) − 2 B(f(x_i), f(x_j)))², which on the sphere and on the hyperboloid is the same.
+    0 = the augmentation preserves all distances. With another form, its d² replaces ‖·‖² everywhere. A skew form has no
+    such distances: its numerator is (2 B(f(a x_i), f(a x_j)) − 2 B(f(x_i), f(x_j)))², which equals the one above on the
+    sphere and on the hyperboloid.
 
-    The mean is over all pairs of different points. Pairs in which neither point moved are 0/0 and left out; if next to
+    The mean is over all pairs of different points. Pairs in which neither point moved are 0/0 and left out; if almost
     nothing moved, γ_f is NaN.
 
     γ_f falls as the displacement grows, whatever its direction: read it beside `displacement` and `heldout_ratio`.
@@ -76,10 +79,10 @@ def relative_equivariance(
 
 
 def symplectic_strength(F: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch"]:
-    """(d − 1) Σ_ij ω(f_i, f_j)² / Σ_ij (‖f_i‖² ‖f_j‖² − ⟨f_i, f_j⟩²): areas as ω sees them, and as they are.
+    """(d − 1) Σ_ij ω(f_i, f_j)² / Σ_ij (‖f_i‖² ‖f_j‖² − ⟨f_i, f_j⟩²): areas measured by ω over Euclidean ones.
 
-    1 is what points in a random orientation have, whatever their length and rank. 0 is the Lagrangian collapse: ω
-    vanishes on the points, and with it the equivariance loss. NaN where all points are on one line.
+    1 = points in a random orientation, whatever their length and rank. 0 = the Lagrangian collapse: ω vanishes on the
+    points, and with it the equivariance loss. NaN = all points lie on one line.
     """
     F, dtype = checked_points(F, F, at_least=2)[0].double(), F.dtype
     d, C = F.shape[-1], F.mT @ F
@@ -91,14 +94,14 @@ def symplectic_strength(F: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch
 def heldout_ratio(
     F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"], group: Group = "SO", rank: int | None = None
 ) -> Float[Tensor, "*#batch"]:
-    """E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² with the best R of all: 0 = exactly one rotation, 1 = none is better
-    than the identity.
+    """E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² with the best R: 0 = exactly one rotation, 1 = no rotation beats the
+    identity.
 
-    In SO(d) and O(d) it is estimated for the population that the n rows are drawn from, so it can be compared between
-    dimensions and numbers of images (see `best_inner_products`): all rows are used, and the optimism of fitting to them
-    is taken back. R acts on the `rank` leading directions of both, as many as n allows. In the other groups it is
-    Σ d²(R̂ f(x_i), f(a(x_i))) / Σ d²(f(x_i), f(a(x_i))) in the distance of the group's form, R̂ fitted on other rows
-    (`crossfit_rotations`), which is too high by about d/n.
+    For SO(d) and O(d), the ratio is estimated for the population that the n rows are drawn from, so it can be compared
+    between dimensions and numbers of images: all rows are used, and the optimism of fitting to them is corrected (see
+    `best_inner_products`). R acts on the `rank` leading directions of F and F_a, at most n/4. For the other groups, it
+    is Σ d²(R̂ f(x_i), f(a(x_i))) / Σ d²(f(x_i), f(a(x_i))) in the distance of the group's form, with R̂ fitted
+    on the other half of the rows (`crossfit_rotations`), which is too high by about d/n.
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     if form_of(group).group != "O":
@@ -118,9 +121,9 @@ def _flat(X: Float[Tensor, "*batch n d"]) -> Float[Tensor, "b n d"]:
 
 
 def ratio_left(source: Source, F_a: Float[Tensor, "n d"], inner_product: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """E‖M f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² for a map M that keeps lengths and has this inner product, E⟨M f, f_a⟩.
+    """E‖M f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² for a length-preserving map M.
 
-    NaN where nothing moved.
+    `inner_product` is E⟨M f(x), f(a(x))⟩. 0 = M is exact, 1 = no better than the identity, NaN = nothing moved.
     """
     F = source.F
     moved = (F_a - F).square().sum(-1)
@@ -128,7 +131,7 @@ def ratio_left(source: Source, F_a: Float[Tensor, "n d"], inner_product: Float[T
 
 
 def squared_error(source: Source, F_a: Float[Tensor, "n d"], inner_product: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """Σ ‖M f(x_i) − f(a(x_i))‖²: in the span of `source` by M's inner product, and outside, where M is the identity."""
+    """Σ ‖M f(x_i) − f(a(x_i))‖²: from M's inner product in the span of `source`; outside, M is the identity."""
     Y, Y_a = source.coordinates(source.F).double(), source.coordinates(F_a).double()
     within = _squared(Y) + _squared(Y_a) - 2 * Y.shape[-2] * inner_product
     outside = _squared((F_a - source.F).double()) - _squared(Y_a - Y)
@@ -136,12 +139,12 @@ def squared_error(source: Source, F_a: Float[Tensor, "n d"], inner_product: Floa
 
 
 def unexplained(source: Source, F_a: Float[Tensor, "n d"], inner_product: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − E f(a(x))‖² for the best rotation R, of this inner product: the unexplained
-    variance, 1 − R².
+    """E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − E f(a(x))‖² for the best rotation R, whose inner product is given: the
+    unexplained variance, 1 − R².
 
     0 = exactly one rotation, 1 = no better than predicting the mean for every image. Read it beside `heldout_ratio`,
-    which is 0 for an encoder that encodes the augmentation and nothing of the image: one rotation carries its one point
-    to the other.
+    which is 0 for an encoder that encodes only the augmentation and nothing of the image: one rotation carries its
+    single point to the other.
     """
     spread = _squared(F_a - F_a.mean(-2, keepdim=True))
     varies = spread > torch.finfo(F_a.dtype).eps * _squared(F_a)
@@ -157,8 +160,8 @@ def composition_error(
 ) -> Float[Tensor, "*#batch"]:
     """‖R_b R_a F − F_{b∘a}‖² / ‖F_{b∘a} − F‖²: whether rotations compose as the augmentations do (Corollary 1).
 
-    R_a is fitted to F → F_a and R_b to F → F_b, both on the half of the rows that is not scored. F_ba has rows
-    f(b(a(x_i))).
+    0 = they compose exactly, 1 = no better than the identity. R_a is fitted to F → F_a and R_b to F → F_b, both on the
+    half of the rows that is not scored. F_ba has rows f(b(a(x_i))).
     """
     F, F_a = checked_points(F, F_a, at_least=2)
     F_b, F_ba = checked_points(F_b, F_ba, at_least=2)

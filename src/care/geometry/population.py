@@ -1,8 +1,8 @@
-"""What the best rotation, and the best linear map, leave of an augmentation's effect on all images, from n of them.
+"""How well the best rotation and the best linear map fit an augmentation on all images, estimated from n of them.
 
-A rotation that was fitted to n points explains these too well and others too badly, by about d/n each. Both come from
-the noise in C = Σ f(a(x_i)) f(x_i)ᵀ / n. How much that matters can be seen by adding as much noise again, and what is
-seen can be taken back: simulation and extrapolation, SIMEX (Cook and Stefanski 1994).
+A rotation that was fitted to n points fits these too well and others too badly, by about d/n each. Both errors come
+from the noise in C = Σ f(a(x_i)) f(x_i)ᵀ / n. Adding the same amount of noise again shows how large the error is, so
+that it can be subtracted: simulation and extrapolation, SIMEX (Cook and Stefanski 1994).
 """
 
 from typing import NamedTuple
@@ -16,17 +16,18 @@ from care.geometry.forms import Group
 from care.geometry.kabsch import LARGE, kabsch
 from care.geometry.source import Source
 
-# N^p is taken to grow in proportion to the noise: see `best_inner_products`.
+# N^p is assumed to grow in proportion to the noise: see `best_inner_products`.
 POWER = 1.5
-# Noise is added to so many coordinates in all: one draw is enough for a large d, which averages by itself.
+# Coordinates with added noise, over all draws: one draw is enough for a large d, which averages by itself.
 NOISY_COORDINATES = 1024
 NUMBERS_AT_ONCE = 1 << 16  # for several draws in one product, as long as they stay in the cache
 
 
 class InnerProducts(NamedTuple):
-    """max_M E⟨M f(x), f(a(x))⟩ over rotations M, and over linear maps that keep the mean length.
+    """max_M E⟨M f(x), f(a(x))⟩ over rotations M, and over linear maps M that keep E‖f(x)‖².
 
-    `fitted` is that of the rotation fitted to the points, on the same points: the paper's W_f is made of it.
+    `fitted` is the inner product of the rotation fitted to the points, on the same points: it determines the paper's
+    W_f.
     """
 
     rotation: Float[Tensor, ""]
@@ -35,13 +36,13 @@ class InnerProducts(NamedTuple):
 
 
 def best_inner_products(source: Source, F_a: Float[Tensor, "n d"], group: Group = "SO") -> InnerProducts:
-    """The inner products in the population, estimated from the rows of `source` and F_a, in the span of `source`.
+    """Estimate the inner products in the population from the rows of `source` and F_a, in the span of `source`.
 
-    The best rotation has ‖E C‖_*, the nuclear norm. With N₁ = ‖C‖_* and N₂ that of C with as much noise again, it is
-    about (2 N₁^p − N₂^p)^(1/p), as if N^p grew in proportion to the noise. It does with p = 1 where the noise is weak,
-    and about with p = 2 where singular values are alike and weaker than the noise: p = 3/2. It is at most that of the
-    best linear map M, √(E‖f(x)‖² E‖M f(x)‖²), which least squares gives without bias:
-    E‖M f(x)‖² = E‖f(a(x))‖² − RSS/(n − r), r the rank of F.
+    The inner product of the best rotation is the nuclear norm ‖E C‖_*. With N₁ = ‖C‖_* and N₂ the norm of C with the
+    same amount of noise added again, the estimate is (2 N₁^p − N₂^p)^(1/p), as if N^p grew in proportion to the noise.
+    This holds with p = 1 for weak noise, and approximately with p = 2 for similar singular values below the noise;
+    p = 3/2 lies between. The estimate is capped at the inner product of the best linear map M, √(E‖f(x)‖² E‖M f(x)‖²),
+    which least squares gives without bias: E‖M f(x)‖² = E‖f(a(x))‖² − RSS/(n − r), r the rank of F.
     """
     Y, Y_a = source.coordinates(source.F).double(), source.coordinates(F_a).double()
     n = len(Y)
@@ -56,10 +57,10 @@ def best_inner_products(source: Source, F_a: Float[Tensor, "n d"], group: Group 
 
 
 def squared_wahba(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """W_f² = ‖F‖² + ‖F_a‖² − 2 ‖F_aᵀ F‖_*, without the rotation: singular values alone cost a fraction of it.
+    """W_f² = ‖F‖² + ‖F_a‖² − 2 ‖F_aᵀ F‖_*, without computing the rotation, which would cost several times as much.
 
-    For n < d, from the n × n triangles of Fᵀ = Q T and F_aᵀ = Q_a T_a: F_aᵀ F = Q_a (T_a Tᵀ) Qᵀ. It is a rotation
-    then, since some direction is free to be reflected.
+    For n < d, it is computed from the n × n triangles of Fᵀ = Q T and F_aᵀ = Q_a T_a: F_aᵀ F = Q_a (T_a Tᵀ) Qᵀ. The
+    best orthogonal matrix is then a rotation, since some direction is free to be reflected.
     """
     X, X_a = F.double(), F_a.double()
     n, d = X.shape
@@ -75,7 +76,7 @@ def nuclear_norm(C: Float[Tensor, "*batch d d"], special: bool) -> Float[Tensor,
     """max_R tr(Rᵀ C) = Σ σ_k over O(d); over SO(d), if `special`, the last σ is subtracted where det C < 0."""
     if C.is_cuda and C.shape[-1] >= LARGE:  # where products are faster than singular values
         return (kabsch(C, special) * C).sum((-2, -1))
-    # On a GPU singular values are found matrix by matrix, eigenvalues of a batch at once.
+    # A GPU computes singular values one matrix at a time, but eigenvalues for the whole batch at once.
     values = torch.linalg.eigvalsh(C.mT @ C).clamp_min(0).sqrt() if C.is_cuda else torch.linalg.svdvals(C)
     reflected = special & (torch.linalg.slogdet(C).sign < 0)
     return values.sum(-1) - 2 * reflected * values.amin(-1)
@@ -83,7 +84,7 @@ def nuclear_norm(C: Float[Tensor, "*batch d d"], special: bool) -> Float[Tensor,
 
 def _noises(noise: Float[Tensor, "n d"], Y: Float[Tensor, "n d"]) -> Float[Tensor, "draws d d"]:
     """W = Σ ±ε_i f(x_i)ᵀ / n for several draws of signs: as much noise as C has. C + W and C − W are used together, so
-    that what is linear in W cancels."""
+    that terms linear in W cancel."""
     n, d = Y.shape
     draws = max(1, NOISY_COORDINATES // d)
     signs = 2 * (scrambled(torch.arange(draws * n, device=Y.device)) & 1).to(Y).view(draws, n) - 1

@@ -1,4 +1,4 @@
-"""The points that maps are fitted from, in the span that they and their images leave no doubt about."""
+"""The source points of a fit, restricted to the directions that the data are sufficient to fit."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,17 @@ from torch import Tensor
 from care.geometry.crossfit import Principal, principal_axes
 from care.geometry.wahba import checked_points
 
-# So many points per direction: with fewer, there are more rotations that fit by chance than points to tell.
+# The fewest points per direction: with fewer, rotations fit by chance.
 POINTS_PER_DIRECTION = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """F with rows f(x_i), and what all fits from it share.
+    """F with rows f(x_i), and everything that fits from F share.
 
-    Maps act on the span of the columns of `basis`, orthonormal, and leave what is orthogonal to it as it is. Without a
-    basis they act on everything. `principal` are the principal axes of F in the coordinates of the span.
+    Maps act on the span of the orthonormal columns of `basis` and are the identity on its orthogonal complement.
+    Without a basis, they act on the whole space. `principal` holds the principal axes of F in the coordinates of the
+    span.
     """
 
     F: Float[Tensor, "n d"]
@@ -27,12 +28,12 @@ class Source:
 
     @property
     def dimension(self) -> int:
-        """That of the span: maps are fitted in it."""
+        """The dimension of the span, in which maps are fitted."""
         return self.principal.s.shape[-1]
 
     @property
     def rank(self) -> int:
-        """How many of its directions F uses."""
+        """How many directions of the span F uses."""
         return int((self.principal.s[-1] > self._smallest).sum())
 
     @property
@@ -46,27 +47,28 @@ class Source:
         return points if self.basis is None else points @ self.basis
 
     def moved(self, points: Float[Tensor, "n d"], coordinates: Float[Tensor, "n r"]) -> Float[Tensor, "n d"]:
-        """The points with other coordinates in the span, and what is orthogonal to it as it was."""
+        """The points with new `coordinates` in the span; their component orthogonal to the span is unchanged."""
         if self.basis is None:
             return coordinates
         return points + (coordinates - points @ self.basis) @ self.basis.mT
 
     def least_squares(self, Y_a: Float[Tensor, "n r"]) -> Float[Tensor, "r r"]:
-        """X = argmin ‖Y X − Y_a‖² for the coordinates Y of F; of several, the shortest."""
+        """X = argmin ‖Y X − Y_a‖² for the coordinates Y of F; of several minimizers, the one of least norm."""
         s, V = self.principal.s[-1], self.principal.V[-1]
         inverse = torch.where(s > self._smallest, 1 / s.clamp_min(torch.finfo(s.dtype).tiny), 0)
         return V @ (inverse[..., None] * (V.mT @ (self.coordinates(self.F).to(Y_a).mT @ Y_a)))
 
     @property
     def _smallest(self) -> Float[Tensor, ""]:
-        """What is not above it is the rounding of F in single precision."""
+        """Eigenvalues up to this value are the rounding of F in single precision."""
         return self.principal.s[-1].max() * 1e-13 * self.dimension
 
 
 def source_of(F: Float[Tensor, "n d"], others: Float[Tensor, "m d"] | None = None, rank: int | None = None) -> Source:
-    """F in the span of its `rank` leading directions, all of them if there are points enough for that.
+    """F in the span of its `rank` leading directions; all directions by default, if there are enough points.
 
-    The span is that of F and of `others`, such as augmented points: a rotation may carry F out of its own.
+    The leading directions are those of F and `others` together, such as augmented points: a rotation may carry F out of
+    its own span.
     """
     F = checked_points(F, F, at_least=2)[0]
     n, d = F.shape
@@ -76,7 +78,7 @@ def source_of(F: Float[Tensor, "n d"], others: Float[Tensor, "m d"] | None = Non
 
 
 def leading_directions(points: Float[Tensor, "n d"], rank: int) -> Float[Tensor, "d r"]:
-    """The orthonormal directions that hold most of Σ ‖x_i‖², from the smaller of XᵀX and XXᵀ."""
+    """The orthonormal directions that hold most of Σ ‖x_i‖²."""
     X = points.double()
     n, d = X.shape
     if n >= d:

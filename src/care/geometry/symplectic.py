@@ -1,15 +1,16 @@
-"""Wahba's problem for the symplectic group, which no singular value decomposition answers.
+"""Wahba's problem for the symplectic group, which a singular value decomposition cannot solve.
 
 Method, in float64:
 1. The best linear map A_0 by least squares, with a ridge of 1e-8 towards the identity for directions without points.
 2. Its nearest group element W: the generalized polar decomposition A_0 = W S with S = J⁻¹SᵀJ, by Newton's iteration
    X ← (X + J⁻¹X⁻ᵀJ)/2 (Higham, Mackey, Mackey and Tisseur 2004).
-3. Least squares on the group by Gauss and Newton's method, A ← A exp(JK) with symmetric K, from W, or from the identity
+3. Least squares on the group by the Gauss-Newton method, A ← A exp(JK) with symmetric K, from W, or from the identity
    when W does not exist or fits worse.
 
-Limits: the group is not compact, so the least-squares problem has local minima and the answer is one of them. Exact
-data that span R^d are recovered exactly; noisy ones to a stationary point, never worse than the identity; data that do
-not span R^d to some element that fits. Each iteration costs O(d³) and a batch is solved one by one.
+Limits: the group is not compact, so the least-squares problem has local minima and the answer is one of them. From
+exact data that span R^d, the element is recovered exactly; from noisy data, the result is a stationary point, never
+worse than the identity; from data that do not span R^d, it is some element that fits. Each iteration costs O(d³), and
+the problems of a batch are solved one by one.
 """
 
 import torch
@@ -20,7 +21,7 @@ from care.geometry.forms import Symplectic
 
 POLAR_STEPS = 60
 STEPS, HALVINGS = 200, 30
-SMALLEST_GAIN = 1e-8  # of the residual, relative to it: where the steps end
+SMALLEST_GAIN = 1e-8  # the steps end when the residual falls by a smaller fraction than this
 
 
 def solve_symplectic(
@@ -34,7 +35,7 @@ def solve_symplectic(
 
 
 def _solve_one(pairs: Float[Tensor, "n two_d"], J: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
-    """The rows of `pairs` are (x_i, y_i). An orthogonal change of rows changes no residual and leaves at most 2d."""
+    """The rows of `pairs` are (x_i, y_i). An orthogonal map of the rows changes no residual and leaves at most 2d."""
     source, target = torch.linalg.qr(pairs, mode="r").R.chunk(2, dim=-1)
     starts = [torch.eye(J.shape[0]).to(J), generalized_polar(_least_squares(source, target), J)]
     start = min((A for A in starts if A is not None), key=lambda A: _residual(source, target, A).item())
@@ -42,7 +43,7 @@ def _solve_one(pairs: Float[Tensor, "n two_d"], J: Float[Tensor, "d d"]) -> Floa
 
 
 def generalized_polar(A: Float[Tensor, "d d"], J: Float[Tensor, "d d"]) -> Float[Tensor, "d d"] | None:
-    """W of A = W S with WᵀJW = J and S = J⁻¹SᵀJ; None where Newton's iteration finds none.
+    """W of A = W S with WᵀJW = J and S = J⁻¹SᵀJ; None if Newton's iteration does not converge to one.
 
     It exists when no eigenvalue of J⁻¹AᵀJ A lies on the closed negative real axis.
     """

@@ -1,9 +1,9 @@
-"""The losses of the paper, and those of other methods that can stand in for InfoNCE.
+"""The losses of the paper, and losses of other methods that can replace InfoNCE.
 
-Each loss is a pure function of embeddings [n, d] and settings, and an `nn.Module` of the same name that keeps the
-settings. They know no ranks, no random state and no device; they never make the host wait for the GPU, so values that
-are not finite pass through for the training loop to catch. Inputs in bf16 or fp16 are computed in fp32, also inside
-autocast. Losses of the sphere put their inputs on the sphere first; points already there do not move.
+Each loss is a pure function of embeddings [n, d] and settings; most also come as an `nn.Module` of the same name that
+stores the settings. No loss depends on process ranks, random state or the device. No loss makes the host wait for the
+GPU, so non-finite values pass through and the training loop catches them. Inputs in bf16 or fp16 are computed in fp32,
+even inside autocast. Losses on the sphere normalize their inputs first; unit vectors stay unchanged.
 """
 
 from care.losses.barlow_twins import BarlowTwins, barlow_twins

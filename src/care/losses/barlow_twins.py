@@ -12,7 +12,7 @@ from care.losses.precision import full_precision
 def barlow_twins(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], redundancy: float = 5e-3) -> Float[Tensor, ""]:
     """Σ_i (1 − C_ii)² + redundancy · Σ_{i≠j} C_ij², with C the cross-correlation of the views' coordinates.
 
-    Not a loss of the sphere: coordinates are standardized over the batch instead.
+    Embeddings are not normalized to the sphere; each coordinate is standardized over the batch instead.
     """
     check_views(z1, z2)
     C = _standardize(z1).mT @ _standardize(z2) / len(z1)

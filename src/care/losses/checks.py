@@ -1,15 +1,15 @@
-"""What a loss asks of its inputs: shapes and settings only, nothing that reads a value off the GPU."""
+"""Checks of a loss's inputs: shapes and settings only, so that no value is read from the GPU."""
 
 from torch import Tensor
 
 
 def check_views(*views: Tensor) -> None:
-    """There are at least two views, all [n, d] of one shape, with n ≥ 2."""
+    """Require at least two views, all of one shape [n, d] with n ≥ 2."""
     if not all(isinstance(view, Tensor) for view in views):
-        raise ValueError("the views must be tensors, and settings be given by name, as temperature=0.5 is")
+        raise ValueError("the views must be tensors, and settings be given by name, such as temperature=0.5")
     shapes = [tuple(view.shape) for view in views]
     if len(views) < 2:
-        raise ValueError(f"there is nothing to compare: it takes at least 2 views, got {len(views)}")
+        raise ValueError(f"the loss needs at least 2 views, got {len(views)}")
     if len(set(shapes)) > 1 or len(shapes[0]) != 2:
         raise ValueError(f"the views must have one shape [n, d], got {' and '.join(map(str, shapes))}")
     if shapes[0][0] < 2:
@@ -17,6 +17,6 @@ def check_views(*views: Tensor) -> None:
 
 
 def check_temperature(temperature: float) -> None:
-    """τ > 0."""
+    """Require τ > 0."""
     if not temperature > 0:
         raise ValueError(f"the temperature must be greater than 0, got {temperature}")

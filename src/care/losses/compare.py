@@ -1,4 +1,4 @@
-"""What a contrastive loss compares: every embedding with those of its image in the other views, and of other images."""
+"""Similarities for contrastive losses: every embedding against its positives and its negatives."""
 
 from collections.abc import Sequence
 
@@ -16,14 +16,15 @@ ALL = slice(None)
 def compare(
     views: Sequence[Float[Tensor, "n d"]], scales: Sequence[float], tile: int | None = None, anchors: slice = ALL
 ) -> tuple[Float[Tensor, "v m v"], list[Float[Tensor, "v m v"]]]:
-    """(c_ab,ii at [a, i, b], for every scale log(Σ_{j≠i} e^{scale·c_aa,ij} + Σ_{j≠i} e^{scale·c_ab,ij}) there).
+    """Return c_ab,ii and, for every scale, log(Σ_{j≠i} e^{scale·c_aa,ij} + Σ_{j≠i} e^{scale·c_ab,ij}), at [a, i, b].
 
-    c_ab,ij is the cosine of image i in view a, the anchor, and image j in view b: the negatives of an anchor and its
-    positive are all other images in both of their views. What is at a = b means nothing: see `mean_over_positives`.
+    c_ab,ij is the cosine between the anchor, image i in view a, and image j in view b. The negatives of an anchor and
+    its positive are all other images in both of their views. Entries with a = b are meaningless;
+    `mean_over_positives` ignores them.
 
-    Every product of two views is computed once, whatever the number of pairs that it is a part of. With `tile`, anchors
-    are handled that many at a time and recomputed in the backward pass: memory grows with tile·vn instead of (vn)².
-    Of all n images, the m of the slice `anchors` are anchors: a process compares its own with those of all processes.
+    Every product of two views is computed once, however many pairs use it. With `tile`, anchors are processed `tile` at
+    a time and recomputed in the backward pass: memory grows with tile·vn instead of (vn)². Only the m images in the
+    slice `anchors` are anchors: a process compares its own images with those of all processes.
     """
     check_views(*views)
     if tile is not None and tile < 1:
@@ -56,7 +57,7 @@ def _negatives(z: Float[Tensor, "v n d"], scale: float, tile: int | None, anchor
 def other_images(
     anchors: Float[Tensor, "rows d"], z: Float[Tensor, "v n d"], image: Int[Tensor, " rows"]
 ) -> Float[Tensor, "rows v"]:
-    """log Σ_j e^{anchor·z_bj} of every view b, over all images j but the anchor's own."""
+    """log Σ_j e^{anchor·z_bj} for every view b, over all images j except the anchor's own."""
     v, n, _ = z.shape
     itself = image[:, None] + n * torch.arange(v, device=z.device)
     similarity = (anchors @ z.flatten(0, 1).mT).scatter_(1, itself, -torch.inf)
@@ -64,7 +65,7 @@ def other_images(
 
 
 def _rows(z: Float[Tensor, "v n d"], anchors: slice) -> Float[Tensor, "v m d"]:
-    """z itself where all are anchors: a part of z would add up its gradients in another order."""
+    """z[:, anchors], or z itself if all images are anchors: indexing would sum gradients in another order."""
     return z if anchors == ALL else z[:, anchors]
 
 

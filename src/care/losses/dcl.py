@@ -14,8 +14,8 @@ def dcl(
 ) -> Float[Tensor, ""]:
     """L_DCL = E_i [−z_i·z_i⁺/τ + log Σ_{2N−2 negatives} e^{z_i·z⁻/τ}].
 
-    Positives, negatives, more than two views, `tile` and `anchors` are those of `info_nce`. Of an easy positive,
-    InfoNCE has hardly a gradient; this has all of it.
+    Positives, negatives, more than two views, `tile` and `anchors` work as in `info_nce`. For an easy positive, the
+    gradient of InfoNCE almost vanishes; that of DCL does not.
     """
     check_temperature(temperature)
     cosine, (negatives,) = compare(views, [1 / temperature], tile, anchors)

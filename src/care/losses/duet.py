@@ -1,4 +1,4 @@
-"""DUET's loss: features, laid out in bins, show where in its range a parameter of the augmentation is."""
+"""DUET's loss: features arranged in bins encode where an augmentation parameter lies in its range."""
 
 import math
 
@@ -12,7 +12,7 @@ from care.losses.precision import full_precision
 
 @full_precision
 def jensen_shannon(p: Float[Tensor, "n g"], q: Float[Tensor, "n g"]) -> Float[Tensor, ""]:
-    """E_x [KL(p ‖ m) + KL(q ‖ m)]/2, m = (p + q)/2, of distributions over g bins: 0 where they agree, log 2 at most."""
+    """E_x [KL(p ‖ m) + KL(q ‖ m)]/2, m = (p + q)/2, for distributions over g bins: 0 = equal, log 2 = disjoint."""
     check_views(p, q)
     p, q = (d.clamp_min(torch.finfo(d.dtype).tiny) for d in (p, q))  # the slope of d log d at 0 is not finite
     m = (p + q) / 2
@@ -26,7 +26,7 @@ def gaussian_bins(u: Float[Tensor, " n"], bins: int, sigma: float = 0.2) -> Floa
 
 
 def von_mises_bins(u: Float[Tensor, " n"], bins: int, kappa: float = 3.0) -> Float[Tensor, "n {bins}"]:
-    """q_g ∝ exp(κ cos 2π(c_g − u)): von Mises' distribution, where 0 and 1 are the same u."""
+    """q_g ∝ exp(κ cos 2π(c_g − u)): a von Mises distribution around u, where u = 0 and u = 1 are the same."""
     return (kappa * (2 * math.pi * (_centers(bins, u) - u[:, None])).cos()).softmax(1)
 
 

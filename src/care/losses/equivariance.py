@@ -17,9 +17,9 @@ def equivariance(
 ) -> Float[Tensor, ""]:
     """L_equi = E_a E_{x≠x'} [B(f(a x), f(a x')) − B(f(a' x), f(a' x'))]².
 
-    The rows fall into `chunks` groups of n/chunks neighbours. All images of chunk c were augmented by one a_c in z1 and
-    by one a'_c in z2, so angles are compared within chunks only; the loss is the mean over the off-diagonal pairs of
-    all chunks. One batched product serves both views.
+    The rows form `chunks` groups of n/chunks consecutive images. All images of chunk c share the augmentation a_c in z1
+    and a'_c in z2, so inner products are compared only within chunks. The loss is the mean over all pairs of different
+    images in a chunk: 0 = the inner products of both views agree.
     """
     check_views(z1, z2)
     z = in_chunks(form.embed(torch.stack([z1, z2])), chunks)
@@ -31,7 +31,7 @@ def equivariance(
 
 
 def mean_weight(authors_weight: float, chunk_size: int) -> float:
-    """The λ of this library that equals a λ of the authors' program: λ · 2(m − 1) for chunks of m images.
+    """The λ for this library that is equivalent to the λ of the authors' program: λ · 2(m − 1) for chunks of m images.
 
     Their equivariance loss sums over the m − 1 partners of an image and counts each pair twice; ours is a mean.
     """
@@ -39,7 +39,7 @@ def mean_weight(authors_weight: float, chunk_size: int) -> float:
 
 
 def in_chunks(z: Float[Tensor, "views n d"], chunks: int) -> Float[Tensor, "views {chunks} m d"]:
-    """The rows of every view in `chunks` groups of neighbors, of at least 2 each."""
+    """The rows of every view, split into `chunks` groups of at least 2 consecutive rows."""
     n = z.shape[1]
     if chunks < 1 or n % chunks:
         divisors = [c for c in range(1, n // 2 + 1) if n % c == 0]

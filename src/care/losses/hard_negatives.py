@@ -1,4 +1,4 @@
-"""InfoNCE with negatives that are debiased, and weighted by how hard they are."""
+"""InfoNCE with debiased negatives that are weighted by their hardness."""
 
 import math
 
@@ -20,19 +20,20 @@ def hard_negatives(
     tile: int | None = None,
     anchors: slice = ALL,
 ) -> Float[Tensor, ""]:
-    """E_i [−log( e^{s_i⁺} / (e^{s_i⁺} + g_i) )], s = z·z'/τ, with an estimate g_i of what true negatives add up to:
+    """E_i [−log( e^{s_i⁺} / (e^{s_i⁺} + g_i) )], s = z·z'/τ, with an estimate g_i of the sum over true negatives:
 
         g_i = max( (Σ_j w_j e^{s_ij} − τ⁺ N e^{s_i⁺}) / (1 − τ⁺), N e^{−1/τ} ),   w_j = e^{β s_ij} / E_k e^{β s_ik}
 
-    over the N = 2n − 2 negatives of `info_nce`, of which a part τ⁺, the `class_prior`, has the anchor's class. The
-    larger the `concentration` β, the more the hard ones count: β = 0 is the debiased loss, and τ⁺ = 0 with it InfoNCE.
+    The sum runs over the N = 2n − 2 negatives of `info_nce`. The `class_prior` τ⁺ is the share of them that has the
+    anchor's class. The larger the `concentration` β, the more weight hard negatives get. β = 0 is the debiased loss;
+    β = 0 and τ⁺ = 0 is InfoNCE.
     """
     _check(temperature, class_prior, concentration)
     scales = [(1 + concentration) / temperature, concentration / temperature]
     cosine, (hard, weights) = compare(views, scales, tile, anchors)
     N = 2 * len(views[0]) - 2
     positive, all_negatives = cosine / temperature, hard - weights + math.log(N)
-    largest = torch.maximum(positive, all_negatives).detach()  # that no exponential overflows
+    largest = torch.maximum(positive, all_negatives).detach()  # so that no exponential overflows
     same_class = class_prior * N * (positive - largest).exp()
     least = N * (-1 / temperature - largest).exp()
     g = torch.maximum(((all_negatives - largest).exp() - same_class) / (1 - class_prior), least)

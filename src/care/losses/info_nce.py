@@ -1,4 +1,4 @@
-"""InfoNCE over a batch (the paper's equation 1), every view as anchor."""
+"""InfoNCE over a batch (the paper's equation 1), with every view as anchor."""
 
 import torch
 from jaxtyping import Float
@@ -15,13 +15,13 @@ def info_nce(
 ) -> Float[Tensor, ""]:
     """L_InfoNCE = E_i [−log( e^{z_i·z_i⁺/τ} / (e^{z_i·z_i⁺/τ} + Σ_{2N−2 negatives} e^{z_i·z⁻/τ}) )].
 
-    z[i] is image i in every view. Each of two views is an anchor once, its other view is the positive and the
-    embeddings of all other images, in both views, are the negatives. Of more than two views, the loss is the mean over
-    all pairs of them.
+    Row i of every view is image i. Every embedding is an anchor once: its positive is the other view of its image, and
+    its negatives are the embeddings of all other images in both views. With more than two views, the loss is the mean
+    over all pairs of views.
 
-    With `tile`, anchors are handled that many at a time and recomputed in the backward pass: memory grows with
-    tile·2N instead of (2N)², values and gradients are the same. With `anchors`, the images of this slice alone are
-    anchors, and all others their negatives: a process's part of the loss of all processes.
+    With `tile`, anchors are processed `tile` at a time and recomputed in the backward pass: memory grows with tile·2N
+    instead of (2N)²; values and gradients are the same. With `anchors`, only the images in this slice are anchors, but
+    all images serve as negatives: this is one process's part of the loss over all processes.
     """
     check_temperature(temperature)
     cosine, (negatives,) = compare(views, [1 / temperature], tile, anchors)

@@ -1,4 +1,4 @@
-"""L_inv: the two views of an image should have one embedding."""
+"""L_inv: the two views of an image should have the same embedding."""
 
 from typing import Literal
 
@@ -16,14 +16,14 @@ Variant = Literal["paper", "authors", "wang-isola"]
 def invariance(
     z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], variant: Variant = "paper", temperature: float = 0.5
 ) -> Float[Tensor, ""]:
-    """How far apart the two views of an image are.
+    """How far apart the embeddings of an image's two views are.
 
     "paper":      L_inv = E_x ‖f(a x) − f(a' x)‖
-    "authors":    −E_x f(a x)·f(a' x) / τ, what the authors' program trains; with it
-                  `invariance + uniformity(variant="authors")` is InfoNCE without the positive in the denominator
+    "authors":    −E_x f(a x)·f(a' x) / τ, as in the authors' program; its sum with
+                  `uniformity(variant="authors")` is InfoNCE without the positive in the denominator
     "wang-isola": E_x ‖f(a x) − f(a' x)‖²
 
-    `temperature` is τ, of use to "authors" only.
+    `temperature` is τ; only "authors" uses it.
     """
     check_views(z1, z2)
     check_temperature(temperature)

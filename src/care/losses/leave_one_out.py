@@ -1,4 +1,4 @@
-"""LooC's loss: in a space that keeps one augmentation, only the view that shares it is a positive."""
+"""LooC's loss: in a space sensitive to one augmentation, only the view that shares that augmentation is a positive."""
 
 import torch
 from jaxtyping import Float
@@ -13,9 +13,9 @@ from care.losses.precision import full_precision
 def leave_one_out(
     query: Float[Tensor, "n d"], keys: Float[Tensor, "views n d"], positive: int, temperature: float = 0.2
 ) -> Float[Tensor, ""]:
-    """E_i [−log( e^{q_i·k_i⁺/τ} / Σ_{v,j} e^{q_i·k_j^v/τ} )], k⁺ the keys of the view `positive`.
+    """E_i [−log( e^{q_i·k_i⁺/τ} / Σ_{v,j} e^{q_i·k_j^v/τ} )], with k⁺ the keys of the view `positive`.
 
-    The sum runs over all keys of all images. Those of the same image in the other views are negatives, too.
+    The sum runs over all keys of all images. Keys of the same image in the other views are negatives, too.
     """
     check_views(query, *keys)
     check_temperature(temperature)

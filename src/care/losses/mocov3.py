@@ -19,10 +19,10 @@ def mocov3(
     temperature: float = 0.2,
     anchors: slice = ALL,
 ) -> Float[Tensor, ""]:
-    """2τ (L(q1, k2) + L(q2, k1)), L(q, k) = E_i [−log( e^{q_i·k_i/τ} / Σ_j e^{q_i·k_j/τ} )].
+    """2τ (L(q1, k2) + L(q2, k1)) with L(q, k) = E_i [−log( e^{q_i·k_i/τ} / Σ_j e^{q_i·k_j/τ} )].
 
-    q_v are predictions from view v; its keys k_v come from the teacher and carry no gradient. The queries are those of
-    the images `anchors` of the keys: a process has its own, and the keys of all.
+    q_v are the predictions from view v; the keys k_v of view v come from the teacher and carry no gradient. The queries
+    belong to the slice `anchors` of the keys' images: a process has its own queries and the keys of all processes.
     """
     check_views(q1, q2)
     check_views(k1, k2)

@@ -1,4 +1,4 @@
-"""AugSelf's loss: by which parameters do the augmentations of two views differ?"""
+"""AugSelf's loss: predict the difference between the augmentation parameters of two views."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -12,10 +12,10 @@ from care.losses.precision import full_precision
 def parameter_difference(
     predicted: Float[Tensor, "n k"], difference: Float[Tensor, "n k"], binary: bool = False
 ) -> Float[Tensor, ""]:
-    """E (φ − (ω1 − ω2))², the mean over samples and parameters.
+    """E (φ − (ω1 − ω2))², the mean over samples and parameters, for the prediction φ.
 
-    With `binary`, for a parameter that is on or off: E [−log σ(φ)] over the samples whose views differ in it, and
-    −log(1 − σ(φ)) over the others. Which of the views has it does not count.
+    With `binary`, for a parameter that is on or off, it is the binary cross-entropy: −log σ(φ) for samples whose views
+    differ in the parameter, −log(1 − σ(φ)) for the others. It does not matter which of the two views has it on.
     """
     check_views(predicted, difference)
     if binary:

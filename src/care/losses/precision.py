@@ -17,7 +17,7 @@ def full_precision(loss: Callable[P, Tensor]) -> Callable[P, Tensor]:
     def in_full_precision(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         first = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
         if first is None:
-            return loss(*args, **kwargs)  # which says what it expects
+            return loss(*args, **kwargs)  # the loss raises an error that says what it expects
         with torch.autocast(first.device.type, enabled=False):
             return loss(*map(_promote, args), **{k: _promote(v) for k, v in kwargs.items()})  # type: ignore[arg-type]
 

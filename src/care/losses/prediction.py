@@ -26,7 +26,7 @@ def byol(
 ) -> Float[Tensor, ""]:
     """E ‖p̂1 − sg ẑ2‖² + E ‖p̂2 − sg ẑ1‖² for unit vectors p̂, ẑ, that is 4 + 4 · `simsiam`.
 
-    What differs from SimSiam is where z comes from: here it is the teacher.
+    Unlike in SimSiam, z comes from the teacher.
     """
     return 4 + 4 * simsiam(p1, p2, z1, z2)
 

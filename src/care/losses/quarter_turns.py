@@ -1,4 +1,4 @@
-"""E-SSL's loss: by how many quarter turns was a picture turned?"""
+"""E-SSL's loss: predict by how many quarter turns an image was rotated."""
 
 import torch
 from jaxtyping import Float
@@ -12,9 +12,9 @@ from care.losses.precision import full_precision
 def quarter_turns(logits: Float[Tensor, "n4 4"]) -> Float[Tensor, ""]:
     """E_x E_k [−log softmax(h(f(r^k x)))_k] over k = 0 … 3 quarter turns r^k.
 
-    The first quarter of the rows belongs to the pictures as they are, the second to those turned once, and so on.
+    The first quarter of the rows belongs to the unrotated images, the second to images turned once, and so on.
     """
     if len(logits) % 4:
-        raise ValueError(f"{len(logits)} rows are not four turns of every picture")
+        raise ValueError(f"{len(logits)} rows are not a multiple of 4: pass logits of all four turns of every image")
     turns = torch.arange(4, device=logits.device).repeat_interleave(len(logits) // 4)
     return cross_entropy(logits, turns)

@@ -1,4 +1,4 @@
-"""The steering loss: not only some rotation, as the equivariance loss asks, but the one that the parameters say."""
+"""The steering loss: the augmentation parameters prescribe the rotation, where the equivariance loss accepts any."""
 
 import torch
 from jaxtyping import Float
@@ -19,10 +19,11 @@ def steering(
 ) -> Float[Tensor, ""]:
     """E_x ‖R(θ) R(θ')ᵀ f(a' x) − f(a x)‖² with R(θ) = exp(Σ_k θ_k A_k), for z1 = f(a x) and z2 = f(a' x).
 
-    θ and θ' are the coordinates of a and a' (`care.augment.coordinates`), a row for every n / b neighbors. The skew
-    `generators` A_k rotate the first m coordinates of an embedding; the others should be invariant.
+    θ and θ' are the coordinates of a and a' (`care.augment.coordinates`); n / b consecutive images share a row. The
+    skew-symmetric `generators` A_k rotate the first m coordinates of an embedding; the others should be invariant.
 
-    Rotations keep lengths, so this is E ‖R(θ)ᵀ z1 − R(θ')ᵀ z2‖²: both views, canonicalized, should agree.
+    Rotations keep lengths, so the loss equals E ‖R(θ)ᵀ z1 − R(θ')ᵀ z2‖²: both views should agree once canonicalized,
+    that is with their rotations undone.
     """
     check_views(z1, z2)
     canonical = [_canonicalized(z, theta, generators) for z, theta in ((z1, theta1), (z2, theta2))]
@@ -32,9 +33,9 @@ def steering(
 def _canonicalized(
     z: Float[Tensor, "n d"], theta: Float[Tensor, "b k"], generators: Float[Tensor, "k m m"]
 ) -> Float[Tensor, "n d"]:
-    """R(θ)ᵀ z for the n / b neighbors of every θ: one batched product of rows with R(θ)."""
+    """R(θ)ᵀ z for the n / b consecutive rows of every θ: one batched product of rows with R(θ)."""
     if len(z) % len(theta):
-        raise ValueError(f"{len(theta)} augmentations cannot be shared out over {len(z)} embeddings")
+        raise ValueError(f"{len(z)} embeddings cannot be divided evenly among {len(theta)} augmentations")
     R = exponential(torch.einsum("bk,kij->bij", theta.to(generators), generators))
     first, rest = Euclidean().embed(z).split([R.shape[-1], z.shape[1] - R.shape[-1]], dim=1)
     return torch.cat([(first.unflatten(0, (len(R), -1)) @ R).flatten(0, 1), rest], dim=1)

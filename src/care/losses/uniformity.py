@@ -1,5 +1,5 @@
-"""L_unif, L_orbit and L_slice: embeddings should spread over the sphere, all of them, those of one image, or those
-under one augmentation."""
+"""L_unif, L_orbit and L_slice: spread all embeddings over the sphere, those of one image, or those under one
+augmentation."""
 
 import math
 
@@ -23,10 +23,10 @@ def uniformity(
     Expectations run over the 2N·(2N−2) ordered pairs of embeddings (z, z⁻) that belong to different images.
 
     "paper":      L_unif = log E exp(z·z⁻)
-    "authors":    E_z log Σ_{z⁻} exp(z·z⁻/τ), what the authors' program trains
+    "authors":    E_z log Σ_{z⁻} exp(z·z⁻/τ), as in the authors' program
     "wang-isola": log E exp(−2‖z − z⁻‖²)
 
-    `temperature` is τ, of use to "authors" only.
+    `temperature` is τ; only "authors" uses it.
     """
     check_views(z1, z2)
     check_temperature(temperature)
@@ -46,8 +46,9 @@ def uniformity(
 def orbit_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks: int = 1) -> Float[Tensor, ""]:
     """How close together the embeddings of *one* image are under different augmentations, over all images.
 
-    L_orbit = E_{a,a'} log E_x exp(f(a(x))·f(a'(x))), of each chunk, which is 1 for an invariant encoder, and least for
-    one that carries every image far. Beside L_equi it excludes the trivial solution, invariance.
+    L_orbit = E_{a,a'} log E_x exp(f(a(x))·f(a'(x))), with E_x over the images of a chunk: 1 = an invariant encoder; the
+    further augmentations move the embeddings, the lower the loss. It keeps L_equi from its trivial solution, an
+    invariant encoder.
     """
     z = _in_chunks(z1, z2, chunks)
     similarity = (z[0] * z[1]).sum(-1)
@@ -58,8 +59,8 @@ def orbit_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks:
 def slice_uniformity(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"], chunks: int = 1) -> Float[Tensor, ""]:
     """How close together the embeddings of different images are under *one* augmentation, over all augmentations.
 
-    L_slice = E_a log E_{x≠x⁻} exp(f(a(x))·f(a(x⁻))), of each chunk of each view. L_unif of all can be made small by
-    embeddings that depend on the augmentation and not on the image; this cannot.
+    L_slice = E_a log E_{x≠x⁻} exp(f(a(x))·f(a(x⁻))), with x and x⁻ from one chunk of one view. Embeddings that depend
+    on the augmentation and not on the image can make L_unif small, but not L_slice.
     """
     z = _in_chunks(z1, z2, chunks)
     m = z.shape[2]

@@ -18,7 +18,7 @@ def vicreg(
     """invariance · mean (z1 − z2)² + variance · (V(z1) + V(z2))/2 + covariance · (C(z1) + C(z2)).
 
     V(z) = E_j max(0, 1 − √(Var z_j + 1e-4)) over coordinates j, and C(z) = Σ_{i≠j} Cov(z)_ij² / d. Variances and
-    covariances are the unbiased ones. Not a loss of the sphere: lengths matter.
+    covariances are the unbiased ones. Embeddings are not normalized to the sphere: their lengths matter.
     """
     check_views(z1, z2)
     distance = (z1 - z2).square().mean()

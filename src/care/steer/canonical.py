@@ -1,4 +1,4 @@
-"""Canonicalization: what can be decoded of the augmentation and of the class once R(a)ᵀ was applied?
+"""Canonicalization: what can probes still decode of the augmentation and the class after applying R(a)ᵀ?
 
     z = f(a(x)),    z' = R(a)ᵀ z
 
@@ -27,7 +27,7 @@ from care.steer.learned_rotation import LearnedRotation
 from care.steer.probing import crossfit, interval, least_squares, network
 from care.tables import text_table
 
-DRAWS = 4  # augmentations of every image
+DRAWS = 4  # augmentations per image
 ROWS_ROTATED = 512  # embeddings that are rotated at once, each by its own matrix
 
 NOTHING = 0.05  # below this R², a probe decodes nothing
@@ -37,9 +37,10 @@ LINEAR, NETWORK, PAIR, CLASS = "linear", "network", "network given f(x)", "class
 
 @dataclass(frozen=True)
 class ProbeScores:
-    """Scores of one kind of probe on held-out images, trained on z (`augmented`), z' (`canonical`) and f(x) (`clean`),
-    and the `change` from z to z', with 95 % intervals over images: R² of the augmentation's parameters, or the accuracy
-    of the class.
+    """Scores of one kind of probe on held-out images, with 95 % intervals over images.
+
+    Probes are trained on z (`augmented`), z' (`canonical`) and f(x) (`clean`); `change` is from z to z'. A score is the
+    R² of the augmentation's parameters, or the accuracy of the class: 1 = exact, R² 0 = nothing decoded.
     """
 
     augmented: Difference
@@ -50,11 +51,11 @@ class ProbeScores:
 
 @dataclass(frozen=True)
 class Canonicalized:
-    """How much of one family of augmentations canonicalization removes, by probe: least squares ("linear") and a small
-    "network" on the embedding, the network on the pair with f(x) ("network given f(x)"), and least squares for the
-    "class", if it is known.
+    """How much of one family of augmentations canonicalization removes, by probe.
 
-    The hue shift of an image of unknown hue can only be decoded given f(x).
+    Probes are least squares ("linear") and a small "network" on the embedding, the network on the pair with f(x)
+    ("network given f(x)"), and least squares for the "class", if it is known. The hue shift of an image of unknown hue
+    can only be decoded given f(x).
     """
 
     scores: Mapping[str, ProbeScores]
@@ -93,7 +94,7 @@ def canonical_table(families: Mapping[str, Canonicalized]) -> str:
 
 
 def canonicalized_families(policy: Policy) -> list[Family]:
-    """Color operations one by one and crops, `DRAWS` per image; of point clouds the whole policy."""
+    """Color operations one by one and crops, `DRAWS` per image; for point clouds, the whole policy."""
     if isinstance(policy, PointPolicy):
         return [part for part in every_family(policy, DRAWS) if part.name == ALL]
     drawn = [name for name in COLOR_OPERATIONS if getattr(policy, name) > 0]
@@ -110,7 +111,7 @@ def measure_canonicalization(
     seed: int = 0,
     watch: Watch | None = None,
 ) -> dict[str, Canonicalized]:
-    """Every family, on the images of `embedder`: pass other images than those that the rotation was fitted to."""
+    """Measure every family on the images of `embedder`, which must not be those that the rotation was fitted to."""
     rotation, found = rotation.to(embedder.device), {}
     F = embedder.points(embedder.clean())[output]
     for i, part in enumerate(families, start=1):
@@ -138,7 +139,7 @@ def _measure_family(
 
 
 def canonicalize_rows(rotation: LearnedRotation, z: Float[Tensor, "n d"], a: Parameters) -> Float[Tensor, "n d"]:
-    """R(a_i)ᵀ z_i, in blocks: every row takes a matrix."""
+    """R(a_i)ᵀ z_i, in blocks, since every row needs its own matrix."""
     rows = torch.arange(len(z)).split(ROWS_ROTATED)
     return torch.cat([rotation.canonicalize(z[i.to(z.device)], a[i]) for i in rows])
 

@@ -1,17 +1,17 @@
-"""What R(θ) is fitted and measured on: the policy, each of its families, each color operation alone."""
+"""The families for fitting and measuring R(θ): the policy, each of its families, each color operation alone."""
 
 from care.augment import COLOR_OPERATIONS, ImagePolicy
 from care.evaluate.effects.families import ALL, Family, color_families, families_of
 from care.evaluate.embedder import Policy
 
-POLICY_SHARE = 3  # times as many augmentations of the policy as of a family: all coordinates vary in it
+POLICY_SHARE = 3  # times as many augmentations of the policy as of a family, since all coordinates vary in it
 
 
 def steered_families(policy: Policy, augmentations: int) -> list[Family]:
-    """The policy, its families, and each color operation alone, all for certain.
+    """The policy, and its families and color operations alone with probability 1.
 
-    A family that holds a single augmentation has one, the policy `POLICY_SHARE` times as many as the others, unless
-    only one coordinate varies in it.
+    The policy gets `POLICY_SHARE` times as many augmentations as the others, unless only one coordinate varies in it; a
+    family that consists of a single augmentation gets one.
     """
     everything, *single = measured_families(policy, augmentations)
     count = augmentations if _varies_in_one(policy) else POLICY_SHARE * augmentations
@@ -19,7 +19,7 @@ def steered_families(policy: Policy, augmentations: int) -> list[Family]:
 
 
 def measured_families(policy: Policy, augmentations: int) -> list[Family]:
-    """The same families with equally many augmentations of each.
+    """The same families with the same number of augmentations each.
 
     A family that is the whole policy, such as the colors of `hue_only`, is not drawn a second time.
     """

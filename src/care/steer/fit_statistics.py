@@ -1,4 +1,4 @@
-"""What R(θ) is fitted to: the embeddings of a frozen model with and without augmentation, computed once.
+"""Statistics for fitting R(θ): embeddings of a frozen model with and without augmentation, computed once.
 
 For every rotation R, ‖R F − F_a‖² = ‖F‖² + ‖F_a‖² − 2 ⟨R, F_aᵀ F⟩. The d × d matrices C_a = F_aᵀ F / n, one per
 augmentation, are therefore sufficient for fitting rotations: the images themselves are not kept.
@@ -16,16 +16,16 @@ from care.evaluate.effects.families import Family, Watch
 from care.evaluate.embedder import Embedder
 from care.randomness import derive, generator_for
 
-KEPT = 2**24  # numbers of embeddings that are kept, for predictors that need them
+KEPT = 2**24  # entries of embeddings kept for predictors that need them
 BASIS_AUGMENTATIONS = 10  # augmentations that the basis is computed from
 
 
 @dataclass(frozen=True, eq=False)
 class FitStatistics:
-    """V augmentations of n images, in one `output` of a model: coordinates θ, covariances C_a in `basis`, and the
-    squared displacements ‖F_a − F‖² / n.
+    """V augmentations of n images at one `output` of a model: coordinates θ, covariances C_a in `basis`, and squared
+    displacements ‖F_a − F‖² / n.
 
-    `families` has the family of each augmentation. `F` [n, d] and the rows `kept` [V, s] of every F_a, `F_kept`, are
+    `families` has the family of each augmentation. `F` [n, d] and `F_kept`, the rows `kept` [V, s] of every F_a, are
     for predictors other than rotations. Everything is on the CPU.
     """
 
@@ -50,7 +50,7 @@ def gather(
     seed: int = 0,
     watch: Watch | None = None,
 ) -> FitStatistics:
-    """Embed the embedder's samples under every augmentation of `families`, and project on at most `rank` directions."""
+    """Embed the embedder's samples under every augmentation of `families`; project on at most `rank` directions."""
     F = embedder.points(embedder.clean())[output]
     drawn = [part.draw(embedder.samples.source, derive(seed, "steer")) for part in families]
     augmentations, center = Parameters.concatenate(drawn), center_of(embedder)
@@ -109,7 +109,7 @@ def _basis(F: Float[Tensor, "n d"], augmented: Sequence[Float[Tensor, "n d"]], r
 
 
 def _rows(V: int, F: Float[Tensor, "n d"], seed: int) -> Int[Tensor, "V s"]:
-    """Which images are kept for every augmentation: drawn anew for each, as many as `KEPT` allows."""
+    """The images kept for every augmentation: drawn anew for each, as many as `KEPT` allows."""
     n, d = F.shape
     count = max(1, min(n, KEPT // (V * d)))
     generator = generator_for("cpu", seed, "steer", "kept")

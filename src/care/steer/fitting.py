@@ -21,15 +21,15 @@ from care.steer.representation import represent
 STEPS, BATCH, LEARNING_RATE = 500, 32, 0.03
 Products = Sequence[tuple[str, str]]
 FLOOR = 0.02  # of the mean squared displacement: augmentations below it count less
-# Interactions of color operations, and squares, since brightening and darkening are not inverses of each other: both
-# clamp. Without the square of the hue: hue shifts are a one-parameter subgroup.
+# Interactions of color operations, and squares, since brightening and darkening both clamp and are not inverses of each
+# other. The square of the hue is left out, since hue shifts form a one-parameter subgroup.
 COLOR_PRODUCTS = tuple(pair for pair in combinations_with_replacement(COLOR_OPERATIONS, 2) if pair != ("hue", "hue"))
 
 
 def fit_rotation(
     evidence: FitStatistics, seed: int = 0, watch: Watch | None = None, products: Products = ()
 ) -> LearnedRotation:
-    """R(θ) = exp(Σ_k θ_k A_k) that best predicts f(a(x)) from f(x), with equal weight for every family.
+    """Fit the R(θ) = exp(Σ_k θ_k A_k) that best predicts f(a(x)) from f(x), with equal weight for every family.
 
     Rotations of point clouds get a representation of SO(3) (`represent`). All other coordinates, and `products` of two
     of them, get free generators.
@@ -56,10 +56,10 @@ def fit_generators(
 ) -> Float[Tensor, "k m m"]:
     """Minimize the mean over augmentations of ‖R(θ_a) F − F_a‖² / (‖F_a − F‖² + floor) over the `free` generators.
 
-    The division makes every augmentation count by the share of its squared displacement that is explained: otherwise
-    crops, which move embeddings most, would dominate. Adam starts from the regressed logarithms of the Procrustes
-    solutions of small augmentations, whose angles are most likely below π. θ is that of the evidence followed by the
-    products, whose generators start from 0.
+    Because of the division, every augmentation counts by the share of its squared displacement that is explained;
+    otherwise crops, which move embeddings most, would dominate. Adam starts from the regressed logarithms of the
+    Procrustes solutions of small augmentations, whose angles are most likely below π. θ is that of the evidence,
+    followed by the products, whose generators start from 0.
     """
     C, near = evidence.covariance, _nearest(evidence)
     start = torch.zeros_like(fixed)
@@ -81,7 +81,7 @@ def fit_generators(
 
 
 def _nearest(evidence: FitStatistics) -> Int[Tensor, " few"]:
-    """The quarter of every family with the smallest θ, in units of the root mean square; four at least."""
+    """The quarter of every family with the smallest θ, in units of the root mean square; at least four."""
     size = (evidence.theta / evidence.theta.square().mean(0).sqrt().clamp_min(1e-9)).norm(dim=1)
     rows = []
     for family in dict.fromkeys(evidence.families):

@@ -16,8 +16,8 @@ def rotations(
 ) -> Float[Tensor, "n m m"]:
     """R(θ) = exp(Σ_k θ_k A_k): in SO(m) for skew A_k, I at θ = 0, and R(sθ) R(tθ) = R((s + t)θ).
 
-    The gradient of torch.linalg.matrix_exp takes the exponential of a matrix of twice the size. For fitting,
-    `care.geometry.exponential` takes less than half of its time.
+    The gradient of torch.linalg.matrix_exp needs the exponential of a matrix of twice the size. For fitting,
+    `care.geometry.exponential` takes less than half the time.
     """
     return exp(torch.einsum("nk,kij->nij", theta.to(generators), generators))
 
@@ -33,7 +33,7 @@ def with_products(
 def logarithms(R: Float[Tensor, "n m m"]) -> Float[Tensor, "n m m"]:
     """The skew L with exp(L) = R and all angles in [−π, π], by the eigenvalues e^{iα} of R.
 
-    R is normal, so its eigenvectors are orthogonal but for repeated eigenvalues, where the inverse is needed.
+    R is normal, so its eigenvectors are orthogonal except for repeated eigenvalues, where the inverse is needed.
     """
     values, vectors = torch.linalg.eig(R.double())
     angles = torch.diag_embed(1j * values.angle())
@@ -51,8 +51,8 @@ def regressed_logarithms(
 ) -> Float[Tensor, "k m m"]:
     """A = argmin Σ_a ‖log R_a − Σ_k θ_ak A_k‖², with R_a the Procrustes solution of augmentation a.
 
-    A closed form, valid where the rotation angles stay below π: beyond, the principal logarithm is that of another
-    angle. A coordinate that never varies gets the generator 0.
+    A closed form, valid for rotation angles below π: beyond, the principal logarithm belongs to another angle.
+    A coordinate that never varies gets the generator 0.
     """
     L = logarithms(procrustes_rotations(covariance)).flatten(1).double()
     X = theta.double() / _scale(theta)

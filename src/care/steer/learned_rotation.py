@@ -16,7 +16,7 @@ from care.augment import Parameters, coordinate_names, coordinates
 from care.steer.generators import rotations, with_products
 
 FORMAT = "care learned rotation 1"
-ABOUT = ("names", "center", "products", "output")  # the fields that stand in the header of the file
+ABOUT = ("names", "center", "products", "output")  # the fields stored in the file's header
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +24,12 @@ class LearnedRotation:
     """R(a) = I + B (exp(Σ_k θ_k(a) A_k) − I) Bᵀ for skew `generators` A_k [m, m] and orthonormal columns B of `basis`.
 
     R(a) is in SO(d) for every augmentation a, the identity for the augmentation that changes nothing, and a
-    one-parameter subgroup along every line of coordinates θ through 0. It fixes what is orthogonal to the span of B.
-    `names` are those of θ, `center` is the part of the picture that the un-augmented view shows.
+    one-parameter subgroup along every line of coordinates θ through 0. It fixes the orthogonal complement of the span
+    of B. `names` are the names of θ's columns; `center` is the side of the un-augmented view, as a fraction of the
+    picture's shorter side.
 
     With `products`, pairs of names, the exponent has the additional terms θ_i θ_j A_ij, whose generators come last.
-    Lines along which a product varies are then no subgroups. `output` is the output of the model that R(a) acts on.
+    Lines along which a product varies are then not subgroups. `output` is the output of the model that R(a) acts on.
 
     One augmentation rotates all embeddings; several augmentations rotate one embedding each.
     """
@@ -57,7 +58,7 @@ class LearnedRotation:
         return self.rotate_by(z, self.coordinates(augmentations))
 
     def rotate_by(self, z: Float[Tensor, "n d"], theta: Float[Tensor, "b k"]) -> Float[Tensor, "n d"]:
-        """R(θ) z for coordinates θ, one row or as many as z has."""
+        """R(θ) z for coordinates θ, with one row or as many rows as z."""
         return self._rotated(z, self._rotations(theta))
 
     def canonicalize(self, z: Float[Tensor, "n d"], augmentations: Parameters) -> Float[Tensor, "n d"]:

@@ -1,4 +1,4 @@
-"""Measure R(θ) on images and augmentations that it was not fitted to."""
+"""Measure R(θ) on images and augmentations to which it was not fitted."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from care.steer.predictor import Predictor
 from care.steer.result import IDENTITY, LEARNED, MAPS, PREDICTOR, PROCRUSTES, FamilyResult, PooledRatio, RotationResult
 
 IMAGES_RANKED = 500
-QUERIES = 20  # timed
+QUERIES = 20  # timed queries
 RANKS = ("mrr", "hit_at_1", "hit_at_5")
 TARGET = "target"  # f(a(x)) itself, beside its predictions
 
@@ -38,7 +38,7 @@ def measure_rotation(
     seed: int = 0,
     watch: Watch | None = None,
 ) -> RotationResult:
-    """Every family, with augmentations that `gather` did not draw. Pass an embedder of images that it did not see.
+    """Measure every family with augmentations that `gather` did not draw; pass an embedder of images it did not see.
 
     Per-augmentation Procrustes is solved in the basis of the learned rotation.
     """
@@ -54,7 +54,7 @@ def measure_rotations(
     seed: int = 0,
     watch: Watch | None = None,
 ) -> list[RotationResult]:
-    """The same for several rotations of one model, by title: every augmented image is embedded once."""
+    """`measure_rotation` for several rotations of one model, by title; every augmented image is embedded once."""
     F, predictor = embedder.points(embedder.clean())[output], predictor.to(embedder.device)
     benches = [_Bench(F, rotation.to(embedder.device), predictor) for rotation in rotations.values()]
     found: list[dict[str, FamilyResult]] = [{} for _ in benches]
@@ -72,7 +72,7 @@ def measure_rotations(
 
 @dataclass(frozen=True, eq=False)
 class _Views:
-    """One family: augmentations a with F_a = f(a(x)), and for the first of them b with f(b(x)) and f(b(a(x)))."""
+    """One family: augmentations a with F_a = f(a(x)); for the first ones, also b with f(b(x)) and f(b(a(x)))."""
 
     a: Parameters
     b: Parameters
@@ -82,7 +82,7 @@ class _Views:
 
 
 def _embed_family(embedder: Embedder, output: str, part: Family, seed: int) -> _Views:
-    """The source of b is the view that a produces, so b(x) is b of the clean view."""
+    """Embed one family. b applies to the views that a produces, so b(x) is b of the clean view."""
     source = embedder.samples.source
     a, b = part.draw(source, seed), part.draw_second(source, seed)
     clean = embedder.policy.unchanged(1, source)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def _embed_family(embedder: Embedder, output: str, part: Family, seed: int) -> _
 
 
 class _Bench:
-    """What is measured, and on what: F holds f(x), `maps` predict f(a(x)) from f(x) and θ of the augmentation."""
+    """The embeddings F = f(x), and the `maps` to measure: each predicts f(a(x)) from f(x) and the augmentation's θ."""
 
     def __init__(self, F: Float[Tensor, "n d"], rotation: LearnedRotation, predictor: Predictor) -> None:
         self.F, self.rotation, self.basis = F, rotation, rotation.basis
@@ -114,12 +114,12 @@ class _Bench:
         return crossfit_rotations(self.F @ self.basis, F_a @ self.basis)
 
     def rotated(self, R: Float[Tensor, "2 m m"]) -> Float[Tensor, "n d"]:
-        """R f(x) with the rotation that was fitted to the other half."""
+        """R f(x), with the rotation fitted to the other half."""
         Y = self.F @ self.basis
         return self.F + (crossfit_predictions(Y, R) - Y) @ self.basis.mT
 
     def result(self, title: str, output: str, policy: str, found: Mapping[str, FamilyResult]) -> RotationResult:
-        """Everything that was measured, and the time of a query."""
+        """All measurements, and the time per query."""
         (n, d), rank = self.F.shape, self.basis.shape[1]
         times, order = _milliseconds(self, len(self.rotation.names)), 2 if self.rotation.products else 1
         return RotationResult(title, output, policy, n, d, rank, order, found, times)
@@ -144,7 +144,7 @@ def _measure_family(bench: _Bench, seen: _Views) -> FamilyResult:
 
 
 class _Ratios:
-    """The held-out ratio of every map for every augmentation so far."""
+    """Collects the held-out ratio of every map for every augmentation."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[float]] = {name: [] for name in MAPS}
@@ -169,14 +169,14 @@ def _composed(
 
 
 def _ratio(predicted: Float[Tensor, "n d"], F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """‖predicted − F_a‖² / ‖F_a − F‖², of images that nothing was fitted to; NaN for F_a = F."""
+    """‖predicted − F_a‖² / ‖F_a − F‖², on held-out images; NaN for F_a = F."""
     squared_displacement = (F_a - F).square().sum()
     ratio = (predicted - F_a).square().sum() / squared_displacement
     return torch.where(squared_displacement > torch.finfo(F.dtype).eps * F.square().sum(), ratio, torch.nan)
 
 
 def _ranks(views: Sequence[Mapping[str, Tensor]], F: Float[Tensor, "n d"]) -> dict[str, dict[str, float]]:
-    """MRR, H@1 and H@5 of every map and of the identity; empty where there is only one view."""
+    """MRR, H@1 and H@5 of every map and of the identity; empty if there is only one view."""
     if len(views) < 2:
         return {}
     target = torch.stack([view[TARGET] for view in views])

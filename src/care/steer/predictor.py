@@ -1,4 +1,4 @@
-"""The baseline of R(θ): a network that is given the embedding and the augmentation's coordinates, as in EquiMod."""
+"""The baseline for R(θ): a network on the embedding and the augmentation's coordinates, as in EquiMod."""
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ STEPS, BATCH, LEARNING_RATE = 600, 512, 1e-3
 class Predictor(nn.Module):
     """p(z, θ) = (z + g(z, h(θ))) / ‖·‖ with a projection h and a network g, in EquiMod's form.
 
-    The residual spares it learning to copy z. p(·, θ) is no rotation, has no inverse, and does not compose.
+    The residual form spares p from learning to copy z. p(·, θ) is no rotation, has no inverse and does not compose.
     """
 
     def __init__(self, d: int, k: int, width: int = 256) -> None:

@@ -16,7 +16,7 @@ from care.randomness import derive, generator_for
 WIDTH, STEPS, BATCH, LEARNING_RATE = 128, 300, 256, 3e-3
 VALIDATED = 15  # steps between validations
 PATIENCE = 8  # validations without improvement
-VALIDATION = 5  # one image in so many is for early stopping
+VALIDATION = 5  # one image in VALIDATION is for early stopping
 
 Predict = Callable[[Tensor], Tensor]
 # Features [n, r, f] and targets [n, r, t] of n images → a function that predicts targets from rows of features.
@@ -34,16 +34,16 @@ def crossfit(X: Float[Tensor, "n r f"], Y: Float[Tensor, "n r t"], fit: Fit, see
 
 
 def least_squares(X: Float[Tensor, "n r f"], Y: Float[Tensor, "n r t"]) -> Predict:
-    """Ridge regression with the penalty of the least error on images that are left out, one by one."""
+    """Ridge regression with the penalty of the least leave-one-image-out error."""
     return fit_ridge(X.flatten(0, 1), Y.flatten(0, 1), rows_per_image=X.shape[1]).predict
 
 
 def network(seed: int) -> Fit:
-    """Least squares, plus a network of two hidden layers on what they leave, with early stopping: if the network never
-    improves the validation rows, least squares alone remain.
+    """Least squares plus a network with two hidden layers on the residual, with early stopping.
 
-    Validation rows are of images that neither was fitted to: on those that least squares were fitted to, they leave
-    too little, and the network would be stopped too late. Then least squares are fitted to all.
+    If the network never improves the validation rows, least squares alone remain. Neither is fitted to the validation
+    images: least squares would leave too small a residual there, and the network would stop too late. Afterwards, least
+    squares are refitted to all images.
     """
 
     def fit(images: Float[Tensor, "n r f"], targets: Float[Tensor, "n r t"]) -> Predict:
@@ -82,7 +82,7 @@ def _network(f: int, t: int, seed: int) -> nn.Sequential:
 
 @torch.enable_grad()
 def _train(model: nn.Sequential, X: Float[Tensor, "rows f"], Y: Float[Tensor, "rows t"], cut: int, seed: int) -> None:
-    """Adam on squared errors; ends with the weights of the lowest error on the rows after `cut`, of other images."""
+    """Adam on squared errors; keeps the weights with the lowest error on the rows from `cut` on, of other images."""
     adam = torch.optim.Adam(model.parameters(), LEARNING_RATE, weight_decay=1e-4, fused=True)
     best, least, since = _state(model), Y[cut:].square().mean().item(), 0
     for step, rows in enumerate(_batches(cut, seed), start=1):

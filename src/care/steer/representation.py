@@ -1,12 +1,12 @@
-"""Which representation of SO(3) an encoder of point clouds has learned.
+"""Identify the representation of SO(3) that an encoder of point clouds has learned.
 
 If rotations v of the input rotate the embeddings by R(v), and R(v) R(w) = R(vw), then R is a sum of irreducible
 representations: in some orthogonal basis it has blocks of degree l, of 2l + 1 dimensions, and fixed directions (l = 0):
 
     R(v) = Q blockdiag(D^{l_1}(v), D^{l_2}(v), …) Qᵀ,    A_k = Q blockdiag(J_k^{l_1}, J_k^{l_2}, …) Qᵀ,
 
-and only Q and the degrees are unknown. Gradient descent on free A_k ends in local minima, because a rotation of the
-input by π is one by lπ in degree l. The matrix elements of D^l are orthogonal functions on SO(3) (Schur), so regressing
+and only Q and the degrees are unknown. Gradient descent on free A_k ends in local minima, because rotating the input by
+π rotates degree l by lπ. The matrix elements of D^l are orthogonal functions on SO(3) (Schur), so regressing
 C_a = F_aᵀ F on those of one degree finds the directions on which it acts. Blocks are added one by one, the best first.
 """
 
@@ -26,7 +26,7 @@ WORTH = 0.005  # a block must explain this share of the squared displacement
 
 
 class Block(NamedTuple):
-    """Harmonics of one degree on the orthonormal columns of Q, and how much closer to f(a(x)) they bring f(x)."""
+    """Harmonics of one degree on the orthonormal columns of Q; `gain` is the increase of the mean ⟨R(v_a), C_a⟩."""
 
     gain: float
     degree: int
@@ -98,7 +98,7 @@ def _scored(Q: Tensor, D: Tensor, C: Tensor, degree: int) -> Block:
 
 
 def _complement(m: int, blocks: list[Block]) -> Float64[Tensor, "m b"]:
-    """An orthonormal basis of the directions in none of the blocks."""
+    """An orthonormal basis of the directions orthogonal to all blocks."""
     taken = torch.cat([torch.zeros(m, 0, dtype=torch.float64), *(block.Q for block in blocks)], dim=1)
     return torch.linalg.svd(taken).U[:, taken.shape[1] :]
 

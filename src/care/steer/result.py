@@ -20,7 +20,7 @@ WORDS = {LEARNED: "R(θ)", PREDICTOR: "predictor", PROCRUSTES: "Procrustes", IDE
 NO_ROTATION = 0.95  # above this held-out ratio, an augmentation does not act as a rotation
 EQUAL = 1e-3  # held-out ratios that differ by less count as equal
 
-# Why a family is not invertible, and so cannot act exactly as rotations on embeddings of what it destroys.
+# Why a family is not invertible, and so cannot act exactly as rotations on embeddings of the information it destroys.
 LOSES = {
     "crop": "a crop loses what is outside of its box",
     "gray": "gray loses the color",
@@ -37,7 +37,8 @@ class PooledRatio(PerAugmentation):
     """The held-out ratios ‖f̂ − F_a‖² / ‖F_a − F‖² of the augmentations a of a family.
 
     `weights` are the squared displacements ‖F_a − F‖² / n. The ratio of an augmentation that hardly moves embeddings is
-    dominated by noise, and so is a mean of ratios: report the `pooled` one.
+    dominated by noise, and so is the mean of ratios: report the `pooled` ratio. 0 = exact, 1 = no better than the
+    identity.
     """
 
     weights: tuple[float, ...]
@@ -54,14 +55,14 @@ class PooledRatio(PerAugmentation):
 
 @dataclass(frozen=True)
 class FamilyResult:
-    """How well one family of augmentations is predicted, on images and augmentations that nothing was fitted to.
+    """How well one family of augmentations is predicted, on held-out images and augmentations.
 
     displacement        E ‖f(a(x)) − f(x)‖
     heldout_ratio       ‖f̂ − F_a‖² / ‖F_a − F‖² of "learned_rotation" (R(θ)), "predictor" (a network) and "procrustes"
                         (a rotation per augmentation, fitted to the other half of these images); 1 for the identity
     composition_error   the same for b∘a, predicted from f(x) by the maps of a and b
-    ranks               "mrr", "hit_at_1" and "hit_at_5" of these maps and of the "identity"; empty where the family
-                        holds one augmentation
+    ranks               "mrr", "hit_at_1" and "hit_at_5" of these maps and of the "identity"; empty for a family
+                        of one augmentation
     """
 
     displacement: PerAugmentation
@@ -85,7 +86,7 @@ class FamilyResult:
         return f"{family}: {explained}; the held-out ratio of R(θ) is {number(learned)}, {near}."
 
     def to_json(self) -> dict[str, Any]:
-        """All values, the pooled ones and their weights; null where an augmentation does not move embeddings."""
+        """All values, the pooled ones and their weights; null if an augmentation does not move embeddings."""
         found: dict[str, Any] = {"displacement": _values(self.displacement)}
         ratios = {"heldout_ratio": self.heldout_ratio, "composition_error": self.composition_error}
         for name, maps in ratios.items():
@@ -99,9 +100,9 @@ class FamilyResult:
 class RotationResult:
     """The learned rotation, measured: `print(result)`, `result.figure()`, `result.to_json()`.
 
-    `order` is 2 where the exponent has products of coordinates. `milliseconds` are those of one query: one embedding
-    and one new augmentation. Those of Procrustes are for the solution alone; embedding the augmented images that it
-    needs comes on top.
+    `order` is 2 if the exponent has products of coordinates. `milliseconds` is the time of one query: one embedding and
+    one new augmentation. For Procrustes, it is the time of the solution alone, without embedding the augmented images
+    that it needs.
     """
 
     model: str
@@ -134,7 +135,7 @@ class RotationResult:
         return above + "\n\n" + text_table("composition error", ("family", *maps), composed)
 
     def _ranks(self) -> list[str]:
-        """A table for each measure of the rank; none where every family holds one augmentation."""
+        """A table for each measure of the rank; none if every family has a single augmentation."""
         header = ("family", *(WORDS[name] for name in RANKED))
         ranked = {name: family.ranks for name, family in self.families.items() if family.ranks}
         return [
@@ -159,7 +160,7 @@ class RotationResult:
 
     @property
     def reacts(self) -> bool:
-        """Whether any augmentation moves embeddings: there is nothing to draw otherwise."""
+        """Whether any augmentation moves embeddings; otherwise there is nothing to plot."""
         return any(family.heldout_ratio[PROCRUSTES].known for family in self.families.values())
 
     def figure(self) -> "Figure":

@@ -19,7 +19,7 @@ ROWS = {**WORDS, CHANCE: "chance"}
 class RetrievalResult:
     """Steered retrieval, measured: `print(result)`, `result.to_json()`.
 
-    `one` is the query that is shown, `many` are the `queries` that the means are over. `notes` are caveats for the
+    `one` is the query that is shown; `many` holds the `queries` over which means are taken. `notes` are caveats for the
     reader.
     """
 
@@ -35,7 +35,7 @@ class RetrievalResult:
     notes: Sequence[str] = ()
 
     def caption(self, way: str) -> str:
-        """A way to query, with the numbers of the one query."""
+        """A way to query, with the measures of the one query."""
         means = {measure: self.one.mean(measure, way).difference for measure in self.one.units}
         known = (f"{measure.replace('_', ' ')} {v:.2f}" for measure, v in means.items() if not math.isnan(v))
         return f"{WORDS[way]}: {', '.join(known)}"
@@ -85,7 +85,7 @@ class RetrievalResult:
 
 
 def notes_on(rotation: LearnedRotation, policy: ImagePolicy, a: ImageParameters, split: str) -> list[str]:
-    """Caveats: augmentations outside of those that R(θ) was fitted to, and images among those that it was fitted to."""
+    """Caveats: augmentations outside the range that R(θ) was fitted to, and images that it may have been fitted to."""
     theta, notes = rotation.coordinates(a)[0], []
     generators = rotation.generators[: len(rotation.names)]
     for name, value, A in zip(rotation.names, theta.tolist(), generators, strict=True):
@@ -96,7 +96,7 @@ def notes_on(rotation: LearnedRotation, policy: ImagePolicy, a: ImageParameters,
     for name in COLOR_OPERATIONS:
         away, most = getattr(a, name).item() - (name != "hue"), getattr(policy, name)
         if abs(away) > most + 1e-6:
-            notes.append(f"{name} is changed by {away:+.3g}, and the policy does so by at most {most:g}.")
+            notes.append(f"{name} is changed by {away:+.3g}, but the policy changes it by at most {most:g}.")
     if split == "train":
         notes.append("R(θ) may have been fitted to these images: --split chooses others.")
     return notes
@@ -107,7 +107,7 @@ def _mean(d: Difference, sign: str = "") -> str:
 
 
 def _interval(d: Difference, sign: str = "") -> str:
-    """The interval, where there is one."""
+    """The interval, or – if there is none."""
     return "–" if math.isnan(d.low) or d.low == d.high else f"{d.low:{sign}.3f} to {d.high:{sign}.3f}"
 
 

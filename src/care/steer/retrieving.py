@@ -1,7 +1,7 @@
 """Steered retrieval: the neighbors of R(a) f(q), which need no augmented image, compared with those of f(a(q)).
 
-Every query is an image of the bank that is searched, and is excluded from its own neighbors. A query from outside is
-appended to the bank.
+Every query is an image of the searched bank and is excluded from its own neighbors. An external query is appended to
+the bank.
 """
 
 import dataclasses
@@ -28,12 +28,12 @@ MEASURES = ("overlap", "hue_distance", "class_precision")
 @dataclass(frozen=True, eq=False)
 class SteeredRetrieval:
     """The k nearest neighbors of f(q) ("identity"), R(a) f(q) ("learned_rotation") and f(a(q)) ("augmented"), as rows
-    of the bank, and for each way a number per query whose mean is
+    of the bank, and `units`: for each measure and way, one number per query, whose mean is the measure.
 
-    overlap           the share of these neighbors that are also neighbors of f(a(q))
+    overlap           the share of these neighbors that are also neighbors of f(a(q)): 1 = the same, 0 = none
     hue_distance      the distance of their hues to that of a(q), as a fraction of the hue circle, weighted by the
-                      strength of both hues; NaN where all are gray
-    class_precision   the share of images of the query's class; left out where it is not known
+                      strength of both hues; NaN if all are gray
+    class_precision   the share of images of the query's class; left out if it is unknown
 
     "chance" has the expected values for random images of the bank.
     """
@@ -61,8 +61,10 @@ def steered_retrieval(
     labels: Int[Tensor, " n"] | None = None,
     k: int = 5,
 ) -> SteeredRetrieval:
-    """Search F, the f(x) of all images, for the neighbors of F[queries], of `steered` = R(a) f(q) and of `augmented` =
-    f(a(q)). `hues` are those of all images, `query_hues` those of the augmented queries.
+    """Search F, the f(x) of all images, for the neighbors of f(q), R(a) f(q) and f(a(q)).
+
+    The queries are F[queries], with `steered` = R(a) f(q) and `augmented` = f(a(q)). `hues` are those of all images,
+    `query_hues` those of the augmented queries.
     """
     truth = retrieval_measures(F, queries, augmented, hues, query_hues, labels, k)
     rotated = retrieval_measures(F, queries, steered, hues, query_hues, labels, k)
@@ -82,7 +84,7 @@ def steered_retrieval(
 
 @dataclass(frozen=True, eq=False)
 class Bank:
-    """The images that are searched: f(x), the hue of every view, and the class, −1 where it is not known."""
+    """The images that are searched: f(x), the hue of every view, and the class (−1 if unknown)."""
 
     F: Float[Tensor, "n d"]
     hues: Hues
@@ -95,15 +97,16 @@ class Bank:
 
 
 def bank_of(embedder: Embedder, output: str) -> Bank:
-    """The embedder's images without augmentation."""
+    """The bank of the embedder's images without augmentation."""
     unchanged = embedder.policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
     F, labels = embedder.points(embedder.clean())[output], embedder.samples.labels
     return Bank(F, _hues(embedder, unchanged), labels.to(F.device))
 
 
 def augmentation_of(embedder: Embedder, changes: Mapping[str, float]) -> ImageParameters:
-    """One augmentation of the embedder's images by `changes` (`care.augment.read_changes`), a blur with the policy's
-    kernel. ValueError if it changes nothing.
+    """One augmentation of the embedder's images by `changes` (`care.augment.read_changes`).
+
+    A blur uses the policy's kernel. ValueError if the changes have no effect.
     """
     policy = embedder.policy
     if not isinstance(policy, ImagePolicy):
@@ -112,7 +115,7 @@ def augmentation_of(embedder: Embedder, changes: Mapping[str, float]) -> ImagePa
     unchanged = dataclasses.replace(unchanged, kernel_size=policy.kernel_size)
     a = changed(unchanged, changes)
     if a.describe(0) == unchanged.describe(0):
-        raise ValueError("these changes change nothing: a factor of 1 does not, and the whole picture cannot be moved")
+        raise ValueError("these changes have no effect: a factor of 1 has none, nor can the whole picture be shifted")
     return a
 
 
@@ -125,7 +128,7 @@ def query_bank(
     a: ImageParameters,
     k: int,
 ) -> SteeredRetrieval:
-    """Search the bank for the images at `rows`, which are the samples of `queries`, under one augmentation a."""
+    """Search the bank with the images at `rows`, which are the samples of `queries`, under one augmentation a."""
     rows = rows.to(bank.F.device)
     labels = bank.labels if (bank.labels[rows] >= 0).all() else None
     steered = rotation.to(bank.F.device).rotate(bank.F[rows], a)

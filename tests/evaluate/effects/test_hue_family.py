@@ -48,7 +48,7 @@ def test_what_does_not_see_the_hue_is_invariant_to_it_alone(paints):
     assert not m.decoding
 
 
-def test_of_hues_alone_there_is_no_second_family():
+def test_a_hue_only_policy_has_no_second_family():
     hues = dataclasses.replace(COLORS, brightness=0.0, contrast=0.0, saturation=0.0)
     assert [family.name for family in families_of(COLORS, 3)] == ["all", "color", "hue"]
     assert [family.name for family in families_of(hues, 3)] == ["all", "color"]

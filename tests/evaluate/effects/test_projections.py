@@ -26,7 +26,7 @@ def test_directions_are_those_of_a_singular_value_decomposition_and_random_ones(
         torch.testing.assert_close(again[name], known[name])
 
 
-def test_what_is_no_fewer_directions_and_what_has_no_embedding_is_left_out(planted):
+def test_too_many_directions_or_no_embedding_add_no_projection(planted):
     clean = planted.clean()
     d = clean["embedding"].shape[1]
     assert with_projections(planted, clean, (d, d + 1), seed=0)[1].keys() == clean.keys()

@@ -1,4 +1,4 @@
-"""Evaluations side by side: one table, and which differences are certain."""
+"""Compare evaluations side by side: one table, and which differences are certain."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,17 +15,17 @@ from care.tables import WIDE, columns, text_table, wrapped
 Key = tuple[str, str]  # where a quantity was measured, and its name
 YES, UNDECIDED = "yes", "undecided"
 ROWS_OF_A_PICTURE = 40
-FEWEST = 5  # images or augmentations: three draws of a blur can be nearly one, and say nothing of others
+FEWEST = 5  # images or augmentations: three draws of a blur can be almost equal, and say nothing about others
 
 
 def compare_evaluations(
     evaluations: Mapping[str, Evaluation], more: Mapping[str, Sequence[Quantity]] | None = None
 ) -> "Comparison":
-    """Each model against the first, on the images and augmentations they share, the same output of both.
+    """Compare each model with the first, on the same images, augmentations and output.
 
-    Where the equivariance loss acts on another output in some of them, the quantities of what it acts on have rows of
-    their own. Evaluations that were not made alike cannot be paired: ValueError says in what they differ. `more` has
-    further quantities of models, such as `transfer_quantities`; with these there may be no evaluations at all.
+    If the equivariance loss does not act on the same output in all models, the quantities of that output get additional
+    rows. Evaluations with different settings cannot be paired: the ValueError names the differences. `more` holds
+    further quantities by model, such as `transfer_quantities`; with these, there may be no evaluations at all.
     """
     check_paired(evaluations)
     more = more or {}
@@ -48,7 +48,7 @@ def compare_evaluations(
 
 
 def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
-    """ValueError if the evaluations are not of the same images and augmentations, with probes of one kind."""
+    """ValueError if the evaluations differ in images, augmentations or the kind of probes."""
     for other in evaluations.values():
         if different := other.unlike(next(iter(evaluations.values()))):
             raise ValueError(f"these evaluations were not made alike: {'; '.join(different)}")
@@ -63,7 +63,7 @@ def _paired(mine: Mapping[Key, Quantity], theirs: Mapping[Key, Quantity], key: K
 class Comparison:
     """Quantities by model, and the paired differences of every model from the first.
 
-    `images` and `augmentations` say how many of them there were, the latter per family; 0 without evaluations.
+    `images` and `augmentations` (per family) are their numbers; 0 without evaluations.
     """
 
     models: Mapping[str, Mapping[Key, Quantity]]
@@ -72,9 +72,9 @@ class Comparison:
     augmentations: int
 
     def adjusted(self) -> dict[tuple[str, Key], float]:
-        """Holm's p-value of every difference that has an interval, by model and quantity: corrected for their number.
+        """Holm's p-value of every difference that has an interval, by model and quantity.
 
-        The correction is over all models and quantities of the comparison.
+        It is corrected for all models and quantities of the comparison.
         """
         p = {(name, key): d.p for name, by in self.differences.items() for key, d in by.items() if not math.isnan(d.p)}
         return dict(zip(p, holm_adjusted(list(p.values())), strict=True))
@@ -86,7 +86,7 @@ class Comparison:
     def table(self, width: int | None = None) -> str:
         """A row per quantity; for every model but the first its difference with its 95 % interval, and the verdict.
 
-        In `width` columns, those of the terminal; where that is too few, with a table per output.
+        `width` is in columns, by default the terminal's; if one table does not fit, each output gets its own.
         """
         first, *others = self.models
         groups = {group: self._rows(group) for group in dict.fromkeys(key[0] for key in self.models[first])}
@@ -128,7 +128,7 @@ class Comparison:
         return str(quantity), f"{middle}{unit}{interval}{missing}", verdict
 
     def _notes(self) -> list[str]:
-        """What "yes" means, and why some rows or intervals are missing."""
+        """Notes that explain "yes", and why some rows or intervals are missing."""
         all_of_them = [d for by in self.differences.values() for d in by.values()]
         drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
         drawn = drawn if self.images else "test images or few-shot tasks"
@@ -145,7 +145,7 @@ class Comparison:
         return [*notes, *self.left_out()]
 
     def left_out(self) -> list[str]:
-        """A sentence for every output that the first model has and no other, or the other way round."""
+        """A sentence for every output that the first model has and no other, or vice versa."""
         first = next(iter(self.models))
         groups = {group: None for found in self.models.values() for group, _ in found}
         sentences = []
@@ -157,9 +157,9 @@ class Comparison:
         return sentences
 
     def rows(self, model: str) -> list[tuple[str, float, float, float, Better, bool]]:
-        """What `differences_figure` draws: the quantities of which one direction is better, and which are certain.
+        """The rows for `differences_figure`: all quantities with a better direction, and whether they are certain.
 
-        Of more than a page can hold, those that are certain and the accuracies.
+        If there are more than a page can hold, only certain differences and accuracies.
         """
         found, verdicts, first = [], self.verdicts(), []
         for (group, name), d in self.differences[model].items():

@@ -10,17 +10,17 @@ from torch import Tensor
 
 from care.evaluate.comparison.student import quantile, tails
 
-FEWEST = 3  # units: of two, an interval is too wide to say anything
+FEWEST = 3  # units: with two, an interval is too wide to say anything
 LEVEL = 0.95
-ROUNDING = 1e-6  # of a difference: units that differ from each other by less are equal
+ROUNDING = 1e-6  # relative to a difference: units that vary by less are equal
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The mean of b − a, the ends of its interval, the units it is over, and how many had no value and were left out.
+    """The mean of b − a, the ends of its interval, the number of units, and how many were left out for lack of a value.
 
-    `p` is the probability of so large a mean, in either direction, were there no difference: below 1 − level where the
-    interval excludes 0. Of many differences, some are so by chance: see `holm_adjusted`.
+    `p` is the probability of a mean at least this large, in either direction, if there were no difference: below
+    1 − level if the interval excludes 0. Among many differences, some are so by chance: see `holm_adjusted`.
     """
 
     difference: float
@@ -36,15 +36,15 @@ def paired_difference(
 ) -> Difference:
     """d = E_i (b_i − a_i) over the n units both share, and d ± t s/√n with Student's t for n − 1 degrees of freedom.
 
-    A unit is what would be drawn anew in a repetition: an image, an augmentation, or a seed. Both models are measured
-    on the same units, so that what is hard for both cancels. Units where a or b is NaN are left out of both. With
-    [seeds, units], b_i − a_i is the mean over the seeds: the interval is about other units for these seeds, not about
-    other seeds. With less than `fewest` units there is no interval, and its ends are NaN. Nor is there one for a few
-    units that all differ by the same, as counts do by chance: the sign test, p = 2¹⁻ⁿ, must exclude 0 for them.
+    A unit is what a repetition would draw anew: an image, an augmentation, or a seed. Both models are measured on the
+    same units, so that difficulty common to both cancels. Units where a or b is NaN are left out of both. With
+    [seeds, units], b_i − a_i is the mean over the seeds: the interval covers other units for these seeds, not other
+    seeds. With fewer than `fewest` units there is no interval, and its ends are NaN. The same holds for a few units
+    that all differ by the same amount, as counts can by chance, unless the sign test, p = 2¹⁻ⁿ, excludes 0.
 
-    In simulations an interval of 95 % covers the truth 95 % of the time with 3, 5, 8, 20 and 200 normal differences;
-    with exponential ones, which are skewed, 89, 88, 90, 91 and 95 %. Bootstrap percentiles, corrected for bias and
-    skewness or not, cover less with up to 20 units of either: 73 % of 3 normal ones, 89 % of 8.
+    In simulations, a 95 % interval covers the truth 95 % of the time with 3, 5, 8, 20 and 200 normal differences; with
+    exponential differences, which are skewed, 89, 88, 90, 91 and 95 %. Bootstrap percentiles, corrected for bias and
+    skewness or not, cover less with up to 20 units of either kind: 73 % with 3 normal units, 89 % with 8.
     """
     _check(a, b, level)
     change = torch.atleast_2d(b.double() - a.double()).flatten(end_dim=-2).mean(0)
@@ -62,8 +62,8 @@ def paired_difference(
 def holm_adjusted(p: Sequence[float]) -> list[float]:
     """Holm's p-values, in the same order: with k-th smallest p_(k) of m, max_{j ≤ k} min(1, (m − j + 1) p_(j)).
 
-    If those below α are called differences, the probability that one or more of them is none is at most α, however
-    they depend on each other.
+    If all differences with values below α are called real, the probability that any of them is not is at most α,
+    however they depend on each other.
     """
     adjusted, least = [math.nan] * len(p), 0.0
     for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):

@@ -17,13 +17,13 @@ from care.tables import number
 
 Better = Literal["lower", "higher"]
 
-# The group of quantities of the output that the equivariance loss acts on, whatever it is called: the equivariant part
-# of a split embedding stands beside the whole of another, and their dimensions differ.
+# The group of quantities of the output that the equivariance loss acts on, whatever its name: the equivariant part of a
+# split embedding is compared with the whole embedding of another model, and their dimensions differ.
 ACTED_ON = "what the equivariance acts on"
-# Likewise of what the method acts on, as InfoNCE does: the invariant part of a split embedding, the whole of another.
+# Likewise for the output that the method, such as InfoNCE, acts on: the invariant part of a split embedding.
 CONTRASTED = "what the method acts on"
 
-# Measures of a response, what they are called, and which direction is better. Of a displacement, neither is.
+# Measures of a response, their names, and which direction is better (for a displacement, neither).
 RESPONSES: dict[str, tuple[str, Better | None]] = {
     "displacement": ("displacement", None),
     "heldout_ratio": ("held-out ratio", "lower"),
@@ -35,7 +35,7 @@ RESPONSES: dict[str, tuple[str, Better | None]] = {
     "gram_error": ("Gram error", "lower"),
     "cosine_variance": ("variance of cos(f(x), f(ax))", "lower"),
 }
-BY_FAMILY = ("heldout_ratio", "unexplained", "composition_error")  # those that are read family by family, too
+BY_FAMILY = ("heldout_ratio", "unexplained", "composition_error")  # also compared family by family
 RETRIEVALS: dict[str, tuple[str, Better]] = {
     "hue_distance": ("hue distance of neighbors", "lower"),
     "overlap": ("overlap of neighbors", "lower"),
@@ -51,9 +51,9 @@ PREDICTIONS: dict[str, tuple[str, Better]] = {
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """A value and, where there are any, the values of the images or augmentations it is the mean of.
+    """A value and, if known, the values of the images or augmentations whose mean it is.
 
-    `group` is the output it is read from, and `dimension` that of its embeddings; or the group is "classes".
+    `group` is the output that was measured, with embeddings of this `dimension`, or "classes".
     """
 
     group: str
@@ -71,7 +71,7 @@ class Quantity:
 
 
 def quantities(evaluation: Evaluation) -> list[Quantity]:
-    """Everything that was measured, in the order in which it is read."""
+    """All quantities of an evaluation, in the order of the table."""
     return [*_classes(evaluation), *(q for output in evaluation.outputs for q in _of_output(evaluation, output))]
 
 
@@ -113,7 +113,7 @@ def _classes(evaluation: Evaluation) -> Iterator[Quantity]:
 
 
 def _neighbors(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
-    """Nothing of the backbone, whose neighbors are among the classes, nor in a record that is older than this."""
+    """kNN by output; the backbone's is in the group "classes", and older records have none."""
     for k, accuracy in (evaluation.record.get("knn_outputs") or {}).get(output, {}).items():
         units = per_image_accuracy(evaluation, f"knn{k}/{output}")
         yield Quantity(output, f"kNN, k = {k}", accuracy, "higher", units, percent=True)
@@ -152,7 +152,7 @@ def _retrieval(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
             units = evaluation.arrays.get(f"retrieval/{output}/{measure}")
             weight = evaluation.arrays.get(f"retrieval/{output}/{measure}_weight")
             if units is not None and weight is not None:
-                # The mean of these is the weighted mean, and they vary around it, to first order, as it does.
+                # The mean of these is the weighted mean, and to first order they vary around it as it does.
                 change = torch.where(weight > 0, units - record[measure], 0)  # a query of weight 0 may have no hue
                 units = record[measure] + weight * change / weight.mean()
             yield Quantity(output, name, record[measure], better, units)
@@ -168,6 +168,6 @@ def _decoding(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
 
 
 def _r2(evaluation: Evaluation, recorded: str, output: str) -> ItemsView[str, float | None]:
-    """By target; nothing in a record that is older than the decoder."""
+    """R² by target; empty for records older than the decoder."""
     found: dict[str, float | None] = (evaluation.record.get(recorded) or {}).get(output, {})
     return found.items()

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import torch
 
-HALVINGS = 60  # of the angle in which a quantile is searched: down to rounding
+HALVINGS = 60  # bisections of the angle in the search for a quantile: down to rounding
 
 
 def tails(t: float, freedom: int) -> float:

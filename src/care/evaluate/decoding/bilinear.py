@@ -1,4 +1,4 @@
-"""A bilinear form decodes what acts on features as a rotation, which is linear in neither h(x) nor h(a(x))."""
+"""A bilinear decoder of augmentations that rotate features, whose parameters are linear in neither h(x) nor h(a(x))."""
 
 import math
 
@@ -10,7 +10,7 @@ from torch.nn.functional import normalize, pad
 from care.evaluate.decoding.ridge import ridge_predictions
 from care.geometry import leading_directions
 
-ROWS_PER_PRODUCT = 4  # fitted rows for each product: with fewer, ridge regression is left with little but its penalty
+ROWS_PER_PRODUCT = 4  # fitted rows for each product: with fewer, the penalty dominates ridge regression
 
 Pair = tuple[Float[Tensor, "n f"], Float[Tensor, "n f"]]  # h(x) and h(a(x))
 
@@ -23,8 +23,8 @@ def bilinear_predictions(
 ) -> Float[Tensor, "m t"]:
     """Targets of the pairs `others` by ridge regression on h(x), h(a(x)) and the products u_i v_j.
 
-    u = (1, Pᵀ h(x)/‖h(x)‖) and v = (1, Pᵀ h(a(x))/‖h(a(x))‖), where P are as many principal directions of the fitted
-    rows as leave four of these for each product. A rotation by θ in one plane has sin θ ∝ u_1 v_2 − u_2 v_1.
+    u = (1, Pᵀ h(x)/‖h(x)‖) and v = (1, Pᵀ h(a(x))/‖h(a(x))‖), where P holds as many principal directions of the
+    fitted rows as leave four rows for each product. A rotation by θ in one plane has sin θ ∝ u_1 v_2 − u_2 v_1.
     """
     directions = torch.cat([normalize(H.double()) for H in fitted])
     center = directions.mean(0)

@@ -1,7 +1,7 @@
 """What can be decoded from features: the parameters of the drawn augmentation, and the factors of generated samples.
 
-R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² on images that were not fitted: 1 is exact, 0 is what predicting the mean ȳ gives. A
-fit to noise can come out slightly below 0; it is reported as it is. NaN means that the target is constant there.
+R² = 1 − Σ (y − ŷ)² / Σ (y − ȳ)² on images that were not fitted: 1 = exact, 0 = no better than predicting the mean ȳ.
+A fit to noise can be slightly below 0, and is reported as such. NaN means that the target is constant there.
 """
 
 import math
@@ -22,9 +22,9 @@ from care.evaluate.embedder import Embedder, Embeddings
 from care.randomness import generator_for
 
 Decoder = Literal["network", "bilinear", "linear"]
-# Under what name an evaluation has the R² of a decoder, in the order in which they are read.
+# The name in an evaluation's record for the R² of each decoder, in the order of tables.
 RECORDED: dict[Decoder, str] = {"network": "decoding_network", "bilinear": "decoding_bilinear", "linear": "decoding"}
-PAIRED: tuple[Decoder, ...] = ("network", "linear")  # whose R² of two models can be compared image by image
+PAIRED: tuple[Decoder, ...] = ("network", "linear")  # decoders whose R² can be compared image by image between models
 
 Numbers = Mapping[str, Float[Tensor, " m"]]  # by target, a number per scored image
 Predict = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # fitted rows, Y, known and scored rows → predictions
@@ -38,7 +38,7 @@ def evaluate_decoding(
     The arrays `decoding/DECODER/OUTPUT/TARGET` have a number per scored image whose mean is the R².
     """
     samples = embedder.samples
-    # The random stream keeps its first name: another one would draw other augmentations than all evaluations before.
+    # The random stream keeps its first name: another name would draw other augmentations than in earlier evaluations.
     a = embedder.policy.sample(len(samples), samples.source, generator_for("cpu", seed, "sensitivity"))  # type: ignore[arg-type]
     augmented, targets = embedder.augmented_each(a), parameter_targets(a.to(embedder.device))
     found: dict[str, Any] = {name: {} for name in RECORDED.values()} | {"factors": None}
@@ -71,7 +71,7 @@ def parameter_r2(
 
 
 def parameter_units(pair: Pair, targets: Mapping[str, Target], decoder: Decoder, seed: int = 0) -> Numbers:
-    """The numbers per scored image whose mean is the R² of `parameter_r2`: see `r2_units`."""
+    """One number per scored image, whose mean is the R² of `parameter_r2`: see `r2_units`."""
     together, width = torch.cat(pair, dim=1), pair[0].shape[1]
 
     def predict(X: Tensor, Y: Tensor, known: Tensor, others: Tensor) -> Tensor:
@@ -97,7 +97,7 @@ def factor_r2(
 
 
 def _units(X: Float[Tensor, "n f"], targets: Mapping[str, Target], predict: Predict) -> Numbers:
-    """Fit one half of the rows, and score the other."""
+    """Fit one half of the rows and score the other."""
     for name, target in targets.items():
         if not len(target.values) == len(target.known) == len(X):
             raise ValueError(f"target {name!r} must have one row for each of {len(X)} features")

@@ -1,4 +1,4 @@
-"""Ridge regression and a network that decode targets from features: what they predict of rows not trained on."""
+"""Decode targets from features by ridge regression plus a network, for rows that were not trained on."""
 
 import math
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from care.evaluate.decoding.ridge import ridge_predictions
 from care.randomness import derive, generator_for
 
 WIDTH, EPOCHS, BATCH, LEARNING_RATE = 1024, 50, 256, 1e-3
-VALIDATION = 10  # one row in so many is for early stopping
-PATIENCE = 8  # epochs in which no target improves
-CERTAIN = 2  # standard errors by which a target must be predicted better than by the regression
+VALIDATION = 10  # one row in VALIDATION is for early stopping
+PATIENCE = 8  # epochs without improvement of any target before stopping
+CERTAIN = 2  # standard errors by which the network must improve on the regression
 
 
 @torch.no_grad()
@@ -25,13 +25,13 @@ def network_predictions(
     others: Float[Tensor, "m f"],
     seed: int = 0,
 ) -> Float[Tensor, "m t"]:
-    """Targets of the rows `others`: r + α (g − r), of a ridge regression r and a network g trained on (X, Y).
+    """Predict the targets of the rows `others`: r + α (g − r), with a ridge regression r and a network g.
 
-    Both are fitted without the last tenth of the rows, on which α ∈ [0, 1] has the least squared error. It is 0 for a
-    target that this predicts better than r by no more than two standard errors, which noise can be. So a network
-    explains no less than a linear decoder does, however little there is to find and however few rows it learns from.
+    Both are fitted to (X, Y) without the last tenth of the rows, on which α ∈ [0, 1] minimizes the squared error. It is
+    0 for a target where this improves on r by at most two standard errors, which may be noise. The result therefore
+    explains no less than a linear decoder, even if there is little to find or there are few rows to learn from.
     """
-    cut = len(X) - max(2, len(X) // VALIDATION)  # two have a standard error
+    cut = len(X) - max(2, len(X) // VALIDATION)  # a standard error needs two
     if cut < 2:
         return ridge_predictions(X, Y, known, others)
     heldout = torch.cat([X[cut:], others])
@@ -52,9 +52,9 @@ def _by_network(
     cut: int,
     seed: int,
 ) -> Float[Tensor, "m t"]:
-    """Targets of the rows `others`, by one network of two hidden layers for all targets, trained on rows before `cut`.
+    """Predict the targets of the rows `others` by one network with two hidden layers, trained on rows before `cut`.
 
-    Every target is predicted by the network of the epoch in which its error on the rows after `cut` is least.
+    For every target, the epoch with the least error on the rows from `cut` on is used.
     """
     X, others = _standardized(X[:cut], X, others)
     mean, scale = _moments(Y[:cut], known[:cut])
@@ -76,7 +76,7 @@ def _by_network(
 def _epochs(
     model: nn.Sequential, X: Float[Tensor, "n f"], Y: Float[Tensor, "n t"], known: Bool[Tensor, "n t"], seed: int
 ) -> Iterator[None]:
-    """Train with Adam on squared errors, at a rate that falls to 0; yields after every epoch."""
+    """Train with Adam on squared errors, at a learning rate that falls to 0; yields after every epoch."""
     weights = list(model.parameters())
     moments = [(torch.zeros_like(w), torch.zeros_like(w)) for w in weights]
     step, steps = 0, EPOCHS * math.ceil(len(X) / BATCH)
@@ -92,7 +92,7 @@ def _epochs(
 
 
 def _network(f: int, t: int, seed: int) -> nn.Sequential:
-    """Predicts 0, the mean of standardized targets, before it is trained."""
+    """A network that predicts 0, the mean of standardized targets, before it is trained."""
     with torch.random.fork_rng(devices=[]):  # the global generator stays as it was
         torch.default_generator.manual_seed(derive(seed, "decoding", "network"))
         last = nn.Linear(WIDTH, t)
@@ -114,7 +114,7 @@ def _standardized(fitted: Float[Tensor, "n f"], *rows: Float[Tensor, "_ f"]) -> 
 def _moments(
     values: Float[Tensor, "n t"], known: Bool[Tensor, "n t"]
 ) -> tuple[Float[Tensor, " t"], Float[Tensor, " t"]]:
-    """Mean and standard deviation of every column where it is known; 1 in place of a deviation of 0. NaN if nowhere."""
+    """Mean and standard deviation of the known rows of every column; 1 in place of a deviation of 0; NaN if none."""
     count = known.sum(0)
     mean = torch.where(known, values, 0).sum(0) / count
     scale = (torch.where(known, values - mean, 0).square().sum(0) / count).sqrt()

@@ -11,8 +11,8 @@ def r2_units(
     """One number per image, u_i = R² − (e_i − (1 − R²) s_i) / E s, whose mean is R² = 1 − Σ_i e_i / Σ_i s_i.
 
     e_i is the squared error of image i, s_i the squared distance of its target to the mean, both summed over its rows
-    and the t columns. The u_i linearize R²: to first order it varies with the images as their mean does, and so does
-    the difference of the R² of two models. NaN where the target is not `known`, and everywhere if it is constant.
+    and the t columns. The u_i linearize R²: to first order, R² varies with the images as their mean does, and so
+    does the difference of the R² of two models. NaN where the target is not `known`, and everywhere if it is constant.
     """
     shown = torch.ones(len(Y), dtype=torch.bool, device=Y.device) if known is None else known
     rows = Y[shown].double().flatten(end_dim=-2)

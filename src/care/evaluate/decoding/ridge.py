@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-# Features are standardized, so penalties count rows: the range goes from nearly none to one that leaves only the mean.
+# Features are standardized, so penalties are in units of rows: from almost none to one that leaves only the mean.
 PENALTIES = tuple(10 ** (exponent / 2) for exponent in range(-4, 15))
 
 
@@ -34,8 +34,8 @@ def fit_ridge(
 ) -> Ridge:
     """argmin_w ‖Y − ȳ − Z w‖² + λ ‖w‖² for the standardized features Z, with the λ of least leave-one-out error.
 
-    What is left out is one image, with all of its rows, which are adjacent: they are alike, and each would foretell the
-    others. With Z Zᵀ = U S Uᵀ, one decomposition for all penalties: the fit is Ŷ = ȳ + U S/(S + λ) Uᵀ Y, the error made
+    One image is left out at a time with all of its adjacent rows, since these are similar and would predict each other.
+    With Z Zᵀ = U S Uᵀ, one decomposition serves all penalties: the fit is Ŷ = ȳ + U S/(S + λ) Uᵀ Y, the error made
     for the rows G of an image without fitting them is (I − H_GG)⁻¹ (Y_G − Ŷ_G) with H = 1/n + U S/(S + λ) Uᵀ, and
     w = Zᵀ U 1/(S + λ) Uᵀ Y. Everything in float64.
     """
@@ -74,7 +74,7 @@ def _left_singular(Z: Float[Tensor, "n f"]) -> tuple[Float[Tensor, "n r"], Float
     """U and S of Z Zᵀ = U S Uᵀ, from the smaller of Z Zᵀ and Zᵀ Z = V S Vᵀ, where U = Z V S^(−½)."""
     n, f = Z.shape
     S, vectors = torch.linalg.eigh(Z @ Z.mT if n <= f else Z.mT @ Z)
-    # What is not above rounding adds nothing to the fit, and has no direction U.
+    # Eigenvalues not above rounding add nothing to the fit, and have no direction U.
     counted = torch.finfo(S.dtype).eps * max(n, f) * S[-1] < S
     S, vectors = S[counted], vectors[:, counted]
     return (vectors if n <= f else Z @ vectors / S.sqrt()), S
@@ -96,7 +96,7 @@ def _check_regression(X: Tensor, Y: Tensor, penalties: Sequence[float], rows_per
     if len(X) != len(Y) or len(X) < 2:
         raise ValueError(f"a regression needs at least 2 rows with a target each, got {len(X)} and {len(Y)} targets")
     if len(X) % rows_per_image or len(X) == rows_per_image:
-        raise ValueError(f"{len(X)} rows are not those of two or more images with {rows_per_image} rows each")
+        raise ValueError(f"{len(X)} rows do not make two or more images with {rows_per_image} rows each")
     if not (torch.isfinite(X).all() and torch.isfinite(Y).all()):
         raise ValueError("features and targets must be finite: they hold NaN or infinity")
     if not penalties or min(penalties) <= 0:

@@ -17,7 +17,7 @@ QUARTER = 0.25  # of the hue circle
 
 
 class Target(NamedTuple):
-    """Numbers to regress, t columns that make up one quantity, and the rows in which a sample shows them."""
+    """The values of one quantity in t columns, to be regressed, and the rows in which it is known."""
 
     values: Float[Tensor, "n t"]
     known: Bool[Tensor, " n"]
@@ -26,17 +26,17 @@ class Target(NamedTuple):
 def parameter_targets(p: Parameters) -> dict[str, Target]:
     """The parameters of the drawn augmentations by name; those that are the same for all are left out.
 
-    Of images: the center of the crop (`crop x`, `crop y`) as a fraction of the image, the logarithms of its share of
+    For images: the center of the crop (`crop x`, `crop y`) as a fraction of the image, the logarithms of its share of
     the area and of width / height (`crop area`, `crop aspect`), of the factors `brightness`, `contrast` and
     `saturation`, the `hue` shift as a fraction of the hue circle or, where shifts of more than a quarter are drawn, as
-    cos and sin of its angle, since −½ and ½ are one shift, the σ of the `blur` in pixels (0 without one), and
-    whether there is `flip`, `gray` and `solarize`. Of point clouds: the entries of the rotation (`rotation 0 0` …) and
+    cos and sin of its angle, since −½ and ½ are the same shift; the σ of the `blur` in pixels (0 without blur); and
+    `flip`, `gray` and `solarize` as 0 or 1. For point clouds: the entries of the rotation (`rotation 0 0` …) and
     the logarithm of the `scale`.
 
-    A parameter is known where the picture shows it. On a gray picture a shift of hue or a factor of saturation does
-    nothing, and what they did before a picture turned gray is lost, in whatever order: both are known only without
-    `gray` and without a contrast of 0, the hue only without a saturation of 0, and on a black picture neither they nor
-    the contrast are. All others are known everywhere: "not applied" is a value.
+    A parameter is known where the picture shows it. On a gray picture, a shift of hue or a factor of saturation has no
+    effect, and an effect from before the picture turned gray is lost. Both are therefore known only without `gray` and
+    without a contrast of 0, hue only without a saturation of 0; on a black picture, neither they nor the contrast are
+    known. All other parameters are known everywhere: "not applied" is a value.
     """
     if isinstance(p, ImageParameters):
         targets = _crop_targets(p) | _color_targets(p)
@@ -55,11 +55,11 @@ def parameter_targets(p: Parameters) -> dict[str, Target]:
 
 
 def factor_targets(samples: Samples) -> dict[str, Target]:
-    """The factors of generated samples by name, every number as it is, but for the two angles of `shapes`.
+    """The factors of generated samples by name, unchanged except for the two angles of `shapes`.
 
     A number that jumps where the image does not cannot be regressed, so `hue` becomes cos and sin of 2π · hue, and
-    `angle` those of 2π · symmetry · angle, with the symmetry of the shape. Shapes that look the same at every angle
-    are not `known` to have one.
+    `angle` those of 2π · symmetry · angle, with the symmetry of the shape. For shapes that look the same at every
+    angle, the angle is not `known`.
     """
     repeats = _repeats(samples)
     targets = {}
@@ -92,7 +92,7 @@ def _crop_targets(p: ImageParameters) -> dict[str, Float[Tensor, " n"]]:
 
 
 def _color_targets(p: ImageParameters) -> dict[str, Float[Tensor, "n ..."]]:
-    """Everything of an augmentation of images that is not its crop; the flip is here too."""
+    """All parameters of image augmentations except the crop's, including the flip."""
     return {
         "flip": p.flip.float(),
         "brightness": p.brightness.clamp_min(SMALLEST_FACTOR).log(),
@@ -106,7 +106,7 @@ def _color_targets(p: ImageParameters) -> dict[str, Float[Tensor, "n ..."]]:
 
 
 def _hidden(p: ImageParameters) -> dict[str, Bool[Tensor, " n"]]:
-    """Where a parameter of color leaves no trace, because another one takes it away: see `parameter_targets`."""
+    """Where a color parameter has no visible effect, because another one removes it: see `parameter_targets`."""
     black, flat, gray = (x <= SMALLEST_FACTOR for x in (p.brightness, p.contrast, p.saturation))
     return {"contrast": black, "saturation": black | flat | p.gray, "hue": black | flat | gray | p.gray}
 

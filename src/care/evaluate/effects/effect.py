@@ -17,16 +17,16 @@ from care.tables import number
 
 # Embeddings with a smaller displacement, relative to their length, count as invariant: there is no rotation to fit.
 HARDLY = 0.01
-# Measures that divide by the displacement. Where that is next to nothing, one augmentation would outweigh all others.
+# Measures that divide by the displacement. If it is almost 0, one augmentation would outweigh all others.
 RATIOS = ("heldout_ratio", "heldout_linear", "gamma")
 
-# What measures are called in records of earlier versions.
+# Names of measures in records of earlier versions.
 BEFORE = {"one_minus_r2": "unexplained"}
 
 
 @dataclass(frozen=True)
 class PerAugmentation:
-    """One value per augmentation. NaN stands for a ratio of one to which the embeddings are invariant."""
+    """One value per augmentation. A ratio is NaN for an augmentation to which the embeddings are invariant."""
 
     values: tuple[float, ...]
 
@@ -58,19 +58,20 @@ class PerAugmentation:
 
 @dataclass(frozen=True)
 class Response:
-    """How embeddings respond to a family of augmentations a, of which `augmentations` were drawn.
+    """How embeddings respond to a family of augmentations a; `augmentations` describes those drawn.
 
-    An augmentation with a displacement below 1 % of the embeddings' length has no held-out ratio and no γ_f, and a
-    family with such a displacement no composition error.
+    An augmentation with a displacement below 1 % of the embeddings' length has no held-out ratio and no γ_f. A family
+    whose compositions have such a displacement has no composition error.
 
     With another form than the Euclidean, rotations are elements of its group, and distances ‖·‖ are those of its space.
 
-    heldout_ratio      E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² of the best rotation R: 0 exact, 1 no better than none
-    unexplained        E‖R f(x) − f(a(x))‖² / Var f(a(x)), the same R: 1 no better than the mean. Euclidean only
-    heldout_linear     the ratio of the best linear map that keeps the mean length: the bound of all R. Euclidean only
-    composition_error  ‖R_b R_a F − F_{b∘a}‖² / E ‖F_{b∘a} − F‖², E over the compositions, R fitted on other images.
-                       (divided by its own displacement, one that nearly undoes itself would outweigh all others)
-    displacement       E ‖f(a(x)) − f(x)‖
+    heldout_ratio      E‖R f(x) − f(a(x))‖² / E‖f(a(x)) − f(x)‖² of the best rotation R: 0 = exact, 1 = no better than
+                       no rotation
+    unexplained        E‖R f(x) − f(a(x))‖² / Var f(a(x)), the same R: 1 = no better than the mean. Euclidean only
+    heldout_linear     the ratio of the best linear map that keeps the mean length: a bound for all R. Euclidean only
+    composition_error  ‖R_b R_a F − F_{b∘a}‖² / E ‖F_{b∘a} − F‖², E over the compositions, R fitted on other images
+                       (divided by its own displacement, a composition that nearly undoes itself would outweigh all)
+    displacement       E ‖f(a(x)) − f(x)‖: 0 = invariant
     gamma              γ_f, the paper's relative rotational equivariance
     wahba              W_f, the paper's error of the best rotation, fitted and scored on the same images; grows with √n
     gram_error         E [B(f(a x), f(a x')) − B(f(x), f(x'))]²
@@ -91,7 +92,7 @@ class Response:
     cosine_variance: PerAugmentation
 
     def in_words(self) -> str:
-        """What share of the augmentation's effect one rotation explains, by the worse of two measures of it."""
+        """The share of the augmentation's effect that one rotation explains, by the worse of two measures."""
         ratio, unexplained = self.heldout_ratio.mean, self.unexplained.mean
         if math.isnan(ratio) or self.displacement.mean < HARDLY:
             return "invariant"
@@ -110,7 +111,7 @@ class Response:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Response":
-        """Undoes `to_json`. What an earlier version did not measure has no values."""
+        """Undoes `to_json`. Measures that an earlier version did not have are empty."""
         record = {BEFORE.get(name, name): values for name, values in record.items()}
         values = {name: [math.nan if v is None else v for v in record.get(name, ())] for name in MEASURES}
         return cls(tuple(record["augmentations"]), **_per_augmentation(values))
@@ -121,9 +122,9 @@ MEASURES = tuple(field.name for field in dataclasses.fields(Response) if field.n
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """The effect F → F_a of one augmentation, and its measures. `source` is None in other geometries than the sphere's.
+    """The effect F → F_a of one augmentation, and its measures. `source` is None in geometries other than the sphere's.
 
-    R are the cross-fitted rotations, in the coordinates of the source's span: fitted when first asked for.
+    R are the cross-fitted rotations in the coordinates of the source's span, fitted on first use.
     """
 
     F: Float[Tensor, "n d"]
@@ -144,7 +145,7 @@ class Effect:
         return geometry.crossfit_rotations(source.coordinates(self.F), source.coordinates(F_b), group, source.principal)
 
     def rotated(self, R: Float[Tensor, "2 r r"]) -> Float[Tensor, "n d"]:
-        """R f(x_i) for every row, with the one of two rotations that was not fitted on it."""
+        """R f(x_i) for every row, with the rotation that was fitted on the other half."""
         if self.source is None:
             return geometry.crossfit_predictions(self.F, R)
         return self.source.moved(self.F, geometry.crossfit_predictions(self.source.coordinates(self.F), R))
@@ -158,7 +159,7 @@ class Effect:
 def effect_of(
     F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"], form: BilinearForm, source: geometry.Source | None = None
 ) -> Effect:
-    """The effect F → F_a of one augmentation. `source` is F with what all fits share, if it was made before."""
+    """The effect F → F_a of one augmentation. `source` is F with what all its fits share, if known."""
     cosine = torch.nn.functional.cosine_similarity(F, F_a)
     measures = {
         "displacement": geometry.displacement(F, F_a, form),
@@ -177,9 +178,9 @@ def effect_of(
 
 
 def _rotation_measures(source: geometry.Source, F_a: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """What the best rotation leaves, and the best linear map, and the rotation that was fitted to the points."""
+    """The errors of the best rotation, of the best linear map, and of the rotation fitted to the points."""
     best = geometry.best_inner_products(source, F_a)
-    # W_f is of all rotations, also where there are too few points to tell which of them would fit others.
+    # W_f is over all rotations, even if there are too few points to tell which of them would fit other points.
     every = source.basis is None
     fitted = geometry.squared_error(source, F_a, best.fitted) if every else geometry.squared_wahba(source.F, F_a)
     return {
@@ -191,7 +192,7 @@ def _rotation_measures(source: geometry.Source, F_a: Float[Tensor, "n d"]) -> di
 
 
 def rotation_group(form: BilinearForm) -> geometry.Group:
-    """The group that R is fitted in: that of the form, but SO(d) for the Euclidean one, as in the paper."""
+    """The group of R: that of the form, but SO(d) for the Euclidean form, as in the paper."""
     return "SO" if form.group == "O" else form.group
 
 
@@ -207,7 +208,7 @@ def respond(
 
 
 def _composition_errors(compositions: Float[Tensor, "pairs 2"]) -> list[float]:
-    """error_i / E_i displacement²_i: their mean is Σ errors / Σ displacements², however little one pair moves."""
+    """error_i / E_i displacement²_i: their mean is Σ errors / Σ displacements², even if one pair hardly moves."""
     errors, squared_displacements = compositions.unbind(1)
     moved = squared_displacements.mean()
     return torch.where(moved.sqrt() < HARDLY, torch.nan, errors / moved).tolist()

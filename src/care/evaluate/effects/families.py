@@ -15,10 +15,10 @@ from care.geometry import POINTS_PER_DIRECTION, Euclidean, Source, source_of
 from care.randomness import generator_for
 
 ALL = "all"
-SINGLE = ("flip", "gray", "solarize")  # these families hold one augmentation, however often they are drawn
+SINGLE = ("flip", "gray", "solarize")  # these families contain a single augmentation
 PAIRS = 10  # compositions (a, b, b∘a) per family
 
-# What is under way, how much of it is done, and how much there is.
+# Reports progress: the name of the stage, the steps done, and their total.
 Watch = Callable[[str, int, int], None]
 # The output's name, the family, the number of the augmentation, and its effect.
 CacheEffect = Callable[[str, str, int, Effect], None]
@@ -34,15 +34,15 @@ class Family:
 
     @property
     def pairs(self) -> int:
-        """None for a family of one augmentation: flipping twice is the identity."""
+        """The number of compositions: 0 for a family of one augmentation, since flipping twice is the identity."""
         return min(PAIRS, self.count) if self.count > 1 or self.name == ALL else 0
 
     def draw(self, source: tuple[int, ...], seed: int) -> Parameters:
-        """The augmentations a. Drawn on the host, they are the same wherever the model runs."""
+        """Draw the augmentations a on the host, so that they are the same wherever the model runs."""
         return self._drawn(self.count, source, seed, "a")
 
     def draw_second(self, source: tuple[int, ...], seed: int) -> Parameters:
-        """The augmentations b of b∘a, which are applied to views of the policy's size."""
+        """Draw the augmentations b of b∘a, which are applied to views of the policy's size."""
         view = (self.policy.size,) * 2 if isinstance(self.policy, ImagePolicy) else source
         return self._drawn(self.pairs, view, seed, "b")
 
@@ -52,7 +52,7 @@ class Family:
 
 
 def families_of(policy: Policy, augmentations: int, apart: bool = True) -> list[Family]:
-    """The whole policy and, `apart`, each of its families alone with probability 1, the hue among them."""
+    """The whole policy and, with `apart`, each of its families alone with probability 1, including hue."""
     whole = [Family(ALL, policy, augmentations)]
     if not isinstance(policy, ImagePolicy) or not apart:
         return whole
@@ -84,9 +84,9 @@ def respond_to_families(
     cache: CacheEffect | None = None,
     rank: int | None = None,
 ) -> tuple[dict[str, dict[str, Response]], dict[str, Source]]:
-    """Output → family → response, where F holds f(x) of every output, as points of its space; and what was fitted from.
+    """(output → family → response, output → source of the fits); F holds f(x) of every output, as points of its space.
 
-    On the sphere, rotations are those of the `rank` leading directions, as many as the number of images allows.
+    On the sphere, rotations act on the `rank` leading directions, at most as many as the number of images allows.
     """
     if augmentations < 1:
         raise ValueError(f"at least one augmentation must be drawn, got {augmentations}")
@@ -101,9 +101,9 @@ def respond_to_families(
 
 
 def sources_of(embedder: Embedder, F: Embeddings, rank: int | None, seed: int) -> dict[str, Source]:
-    """What rotations of each output on the sphere are fitted from.
+    """The source of the rotation fits, for each output on the sphere.
 
-    Where not all directions can be kept, the leading ones are those of clean and of augmented embeddings together.
+    If not all directions can be kept, the leading directions of clean and augmented embeddings together are used.
     """
     on_sphere = {output: z for output, z in F.items() if isinstance(embedder.form(output), Euclidean)}
     if all(rank is None and len(z) >= POINTS_PER_DIRECTION * z.shape[1] for z in on_sphere.values()):
@@ -122,7 +122,7 @@ def _respond(
     steps: "_Steps",
     cache: CacheEffect | None,
 ) -> dict[str, Response]:
-    """The response of every output to one family. Effects are measured one by one and go only into the `cache`."""
+    """The response of every output to one family. Effects are measured one by one; only the `cache` keeps them."""
     source = embedder.samples.source
     a, b = part.draw(source, seed), part.draw_second(source, seed)
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
@@ -146,7 +146,7 @@ def _respond(
 def _compositions(
     embedder: Embedder, effects: dict[str, Effect], a: Parameters, b: Parameters
 ) -> dict[str, Float[Tensor, "2"]]:
-    """Error and displacement of b∘a. b is applied to views, as a gives them, so b(x) is b of the clean view."""
+    """Error and displacement of b∘a. b is applied to views that a has made, so b(x) is b of the clean view."""
     clean = embedder.policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
     F_b, F_ba = (embedder.points(embedder.augmented(first, b)) for first in (clean, a))
     return {output: effect.composition(F_b[output], F_ba[output]) for output, effect in effects.items()}

@@ -39,10 +39,10 @@ def measure(
 
     `model` is any function of images [n, 3, size, size] in [0, 1] (or of point clouds) that returns embeddings [n, d];
     a module is put into evaluation mode meanwhile. Embeddings are put on the unit sphere, or in the space of `form`.
-    `images` are uint8 or in [0, 1]; the policy makes views of its own size of them. The same seed draws the same
-    augmentations for every model: measurements are paired. It runs where the model is, or on `device`. Rotations are
-    those of the `rank` leading directions: by default of all, or of a quarter as many as there are images. With
-    `decode`, also the R² of the parameters of augmentations: what embeddings know of the hue, the crop, the blur.
+    `images` are uint8 or in [0, 1]; the policy makes views of its own size from them. The same seed draws the same
+    augmentations for every model, so measurements are paired. It runs on the model's device, or on `device`. Rotations
+    act on the `rank` leading directions: by default on all, but at most a quarter of the number of images. `decode`
+    adds the R² of the augmentations' parameters, decoded from embeddings: hue, crop, blur …
     """
     samples = images if isinstance(images, Samples) else _samples(images)
     words = policy if isinstance(policy, str) else "a custom policy"
@@ -90,7 +90,7 @@ def measure_outputs(
     cache: CacheEffect | None = None,
     rank: int | None = None,
 ) -> dict[str, Measurement]:
-    """`measure_observed` where `clean` holds the outputs of the model for the clean samples.
+    """`measure_observed`, given the outputs `clean` of the model for the clean samples.
 
     `cache` is called with the effect of every augmentation as soon as it is measured.
     """
@@ -123,7 +123,7 @@ def _measurement(
 
 
 def _samples(inputs: Tensor) -> Samples:
-    """Unlabeled samples; images in [0, 1] are rounded to 8 bits, which is what nearly all of them were."""
+    """Unlabeled samples; images in [0, 1] are rounded to 8 bits, their usual original precision."""
     if inputs.is_floating_point() and inputs.ndim == 4:
         if not ((inputs >= 0) & (inputs <= 1)).all():  # NaN is neither
             raise ValueError("images must be in [0, 1], before any normalization; put that into the model")

@@ -1,4 +1,4 @@
-"""What `care.measure` found, as a table, a figure and JSON."""
+"""The result of `care.measure`, as a table, a figure and JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from care.tables import number, paragraphs, text_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# The share of the variance of embeddings that rotations must have been fitted in for a verdict in words.
+# A verdict in words requires rotations to be fitted in directions with this share of the embeddings' variance.
 ENOUGH = 0.9
 
 COLUMNS = {
@@ -39,15 +39,16 @@ class Measurement:
     """How a model's embeddings respond to augmentations: `print(m)`, `m.figure()`, `m.to_json()`.
 
     The measures of the whole policy are attributes, `m.heldout_ratio.mean`, `m.gamma.values`; those of single
-    families are in `m.families["color"]`, each drawn alone and with probability 1. `Response` says what each measure
-    is. `spectrum` holds the singular values of the centered embeddings, divided by √n. Where
-    embeddings are not on the sphere, `length` is the mean of ‖f(x)‖, and `strength` that of the symplectic form.
-    `size` is the side of the views, of images. On the sphere, rotations were fitted in the `rank` leading directions,
-    which hold a `share` of the variance of the embeddings.
+    families are in `m.families["color"]`, each drawn alone and with probability 1. `Response` defines each measure.
+    `spectrum` holds the singular values of the centered embeddings, divided by √n. If embeddings are not on the sphere,
+    `length` is the mean of ‖f(x)‖; for the symplectic form, `strength` is `symplectic_strength`. `size` is the side of
+    image views. On the sphere, rotations were fitted in the `rank` leading directions, which hold a `share` of the
+    variance of the embeddings.
 
-    `collapse` says how many directions the embeddings use, `rankme` and `effective_rank`, and how far apart they are,
-    `alignment` and `gaussian_uniformity`: `care.geometry` has the formulas. Records of earlier versions have none.
-    `decoding` is the R² of each parameter of an augmentation of the policy, decoded from (f(x), f(a(x))), by decoder.
+    `collapse` holds `rankme` and `effective_rank` (how many directions the embeddings use), and `alignment` and
+    `gaussian_uniformity` (how far apart they are): `care.geometry` has the formulas. In records of earlier versions it
+    is empty. `decoding` has, for each decoder, the R² of each parameter of the policy's augmentations, decoded from
+    (f(x), f(a(x))).
     """
 
     model: str
@@ -66,17 +67,17 @@ class Measurement:
 
     @property
     def heldout_ratio(self) -> PerAugmentation:
-        """The error that the best rotation leaves on all images there could be: 0 exact, 1 no better than none."""
+        """The error that the best rotation leaves in the population of images: 0 = exact, 1 = no better than none."""
         return self.families[ALL].heldout_ratio
 
     @property
     def composition_error(self) -> PerAugmentation:
-        """The error of R_b R_a as a prediction of b∘a: 0 exact, 1 no better than none."""
+        """The error of R_b R_a as a prediction of b∘a: 0 = exact, 1 = no better than no rotation."""
         return self.families[ALL].composition_error
 
     @property
     def displacement(self) -> PerAugmentation:
-        """E ‖f(a(x)) − f(x)‖: 0 invariant."""
+        """E ‖f(a(x)) − f(x)‖: 0 = invariant."""
         return self.families[ALL].displacement
 
     @property
@@ -113,7 +114,7 @@ class Measurement:
         return "\n" + paragraphs([line]) if self.collapse else ""
 
     def _decoding(self) -> str:
-        """What a pair of embeddings tells of the augmentation between them, as a table."""
+        """A table of how well a pair of embeddings predicts the augmentation between them."""
         if not self.decoding:
             return ""
         rows = [
@@ -126,22 +127,22 @@ class Measurement:
 
     @property
     def directions(self) -> str:
-        """d and, where not all were used, in how many directions rotations were fitted."""
+        """d and, if not all directions were used, the number in which rotations were fitted."""
         within = "" if self.rank in (None, self.dimension) else f", rotations of the {self.rank} leading directions"
         return f"d = {self.dimension}{within}"
 
     @property
     def images_needed(self) -> int | None:
-        """How many images it would take to fit rotations of the directions that hold most of what embeddings are.
+        """The number of images needed to fit rotations in all directions; None if there were enough.
 
-        None where the images were enough.
+        They are enough if the directions fitted hold 90 % of the variance.
         """
         if self.share is None or self.share >= ENOUGH:
             return None
         return POINTS_PER_DIRECTION * self.dimension
 
     def _caution(self) -> str:
-        """What is missing, where there are too few images for a verdict."""
+        """The number of images needed, if there are too few for a verdict."""
         if self.images_needed is None:
             return ""
         told = (
@@ -151,7 +152,7 @@ class Measurement:
         return "\n" + paragraphs([told])
 
     def in_words(self, family: str) -> str:
-        """What the response to a family is, or that there are too few images to tell."""
+        """The response to a family in words, or that there are too few images to tell."""
         words = self.families[family].in_words()
         few = self.images_needed is not None and words != "invariant"
         return f"too few images to tell, {self.images_needed:,} are needed" if few else words
@@ -166,7 +167,7 @@ class Measurement:
         return response_figure({self.model: self.values()})
 
     def values(self) -> dict[str, dict[str, list[float | None]]]:
-        """Family → measure → one value per augmentation, None for ratios of one to which embeddings are invariant."""
+        """Family → measure → one value per augmentation, None for ratios if embeddings are invariant to it."""
         words = ("augmentations", "in_words")
         records = {family: response.to_json() for family, response in self.families.items()}
         return {family: {k: v for k, v in record.items() if k not in words} for family, record in records.items()}

@@ -1,4 +1,4 @@
-"""The orbit of an embedding while its point cloud is rotated."""
+"""The orbit of an embedding as its point cloud rotates."""
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ ANGLES = 73  # 0° to 360° in steps of 5°
 def orbits(embed: Embed, clouds: Float[Tensor, "n p 3"], angles: int = ANGLES) -> Float[Tensor, "n {angles} d"]:
     """The embeddings, on the unit sphere, of clouds while each is rotated by 360° about the vertical axis.
 
-    Of a split embedding it is the equivariant part.
+    With a split embedding, the orbit is that of the equivariant part.
     """
     theta = torch.linspace(0, 2 * torch.pi, angles)
     zero, one = torch.zeros(angles), torch.ones(angles)

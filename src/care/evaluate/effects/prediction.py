@@ -1,8 +1,8 @@
-"""Whether the embedding of an augmented image can be predicted from that of the image and the augmentation.
+"""How well f(a(x)) can be predicted from f(x) and the augmentation a.
 
 Predictions [V, n, d] have rows f̂(a_v(x_i)), one for each of V augmentations and n images, however they were made: by
 rotations fitted on other images (`predict_by_rotation`), by a learned map, or by the identity (`predict_by_identity`,
-f̂ = f(x)). Show `prediction_measures` of the latter and `chance` beside all others.
+f̂ = f(x)). Report `prediction_measures` of the identity, and `chance`, as baselines.
 """
 
 from dataclasses import dataclass
@@ -19,20 +19,21 @@ PAIRS_AT_ONCE = 2**23
 
 MEASURES = ("mrr", "hit_at_1", "hit_at_5", "parameter_error", "gain")
 
-# Cosines closer than this are tied. They are taken in float64, where equal embeddings can differ by their rounding;
-# in float32 it would tie embeddings a thousandth apart.
+# Cosines closer than this are tied. They are computed in float64, where equal embeddings can differ by rounding; in
+# float32, a tolerance for rounding would tie embeddings a thousandth apart.
 TIE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """How close predictions come to the view they are of, as means over images and augmentations.
+    """How close predictions come to the views they predict, as means over images and augmentations.
 
-    Among the V views of its own image, ranked by cosine to the prediction: `mrr`, the mean of 1 / rank of the view that
-    was predicted, and `hit_at_1` and `hit_at_5`, how often it is among the first one and five. `parameter_error` (PRE)
-    is between the parameters asked for and those of the nearest of all images' views, as the mean of |difference| in
-    standard deviations; None without parameters. `gain` (EquiMod) is cos(f(a(x)), f̂) − cos(f(a(x)), f(x)): how much
-    better the prediction is than the identity. `per_augmentation` has the mean of each over images.
+    The V views of an image are ranked by their cosine to the prediction. `mrr` is the mean of 1 / rank of the predicted
+    view; `hit_at_1` and `hit_at_5` are how often it is among the first one and five: 1 = always first.
+    `parameter_error` (PRE) compares the parameters of the predicted view with those of the nearest view of any image:
+    the mean of |difference| in standard deviations, 0 = equal; None without parameters. `gain` (EquiMod) is
+    cos(f(a(x)), f̂) − cos(f(a(x)), f(x)): how much better the prediction is than the identity. `per_augmentation` has
+    the mean of each measure over images.
     """
 
     mrr: float
@@ -67,9 +68,9 @@ def prediction_measures(
 ) -> Prediction:
     """Compare the predictions with F_a, whose rows are f(a_v(x_i)).
 
-    Views that are tied, as all are for an invariant encoder, count as if put in random order: the values are expected
-    ones, and that encoder comes out at `chance`. Row v of `parameters` are the numbers of augmentation v; columns are
-    divided by their standard deviation over the augmentations, and constant ones are left out.
+    Tied views count as if in random order, by expected values; an invariant encoder, for which all views are tied,
+    scores at `chance`. Row v of `parameters` holds the parameters of augmentation v; columns are divided by their
+    standard deviation over the augmentations, and constant columns are left out.
     """
     if len(F_a) < 2:
         raise ValueError(f"ranking views needs at least 2 augmentations, got {len(F_a)}")
@@ -86,9 +87,9 @@ def prediction_measures(
 
 
 def chance(V: int, parameters: Float[Tensor, "V p"] | None = None) -> Prediction:
-    """What random order gives: MRR (1 + 1/2 + … + 1/V) / V, H@k min(k, V) / V, and the error of a random view.
+    """The scores of random order: MRR (1 + 1/2 + … + 1/V) / V, H@k min(k, V) / V, and the error of a random view.
 
-    There is no gain by chance.
+    Chance has no gain.
     """
     device = torch.device("cpu") if parameters is None else parameters.device
     none_better, all_tied = torch.zeros(V, device=device).double(), torch.full((V,), V, device=device).double()
@@ -105,14 +106,14 @@ def _ranks(predictions: Float[Tensor, "V n d"], F_a: Float[Tensor, "V n d"]) -> 
     scores = []
     for images in torch.arange(n, device=F_a.device).split(max(1, PAIRS_AT_ONCE // V**2)):
         cosine = torch.einsum("vid,uid->vui", predictions[:, images], F_a[:, images])
-        excess = cosine - cosine.diagonal().mT[:, None, :]  # over the view that is wanted, u = v
+        excess = cosine - cosine.diagonal().mT[:, None, :]  # over the predicted view, u = v
         better, tied = (excess > TIE).sum(1), (excess.abs() <= TIE).sum(1)
         scores.append(_expected_scores(better.double(), tied.double()))
     return {name: torch.cat([score[name] for score in scores], dim=1).mean(1) for name in scores[0]}
 
 
 def _expected_scores(better: Float[Tensor, "..."], tied: Float[Tensor, "..."]) -> dict[str, Float[Tensor, "..."]]:
-    """E[1 / rank], P(rank = 1) and P(rank ≤ 5) of one of `tied` views in random order, with `better` ones before them.
+    """E[1 / rank], P(rank = 1) and P(rank ≤ 5) of one of `tied` views in random order, after `better` views.
 
     Its rank is better + 1 … better + tied with equal probability, and Σ 1/rank is a difference of digammas.
     """

@@ -1,7 +1,7 @@
-"""Controls of matched dimension: the embedding in a few of its directions, principal or random ones.
+"""Controls of matched dimension: the embedding projected on a few principal or random directions.
 
-A rotation of few dimensions has fewer free numbers, and leaves more or less of an augmentation's effect for that alone:
-a part of 16 dimensions is compared with 16 directions of another embedding.
+A rotation in fewer dimensions has fewer free parameters, which alone changes how much of an augmentation's effect it
+explains. A part of 16 dimensions is therefore compared with 16 directions of another embedding.
 """
 
 import dataclasses
@@ -19,14 +19,14 @@ KINDS = ("principal", "random")
 
 
 def projected_output(kind: str, dimension: int) -> str:
-    """The name of the embedding in so many of its directions: `embedding-principal-16` …"""
+    """The name of the embedding projected on `dimension` directions: `embedding-principal-16` …"""
     return f"{EMBEDDING}-{kind}-{dimension}"
 
 
 def with_projections(
     embedder: Embedder, clean: Embeddings, dimensions: Sequence[int], seed: int
 ) -> tuple[Embedder, Embeddings]:
-    """The same with outputs of their own: the embedding on its sphere, in each number of directions below its own."""
+    """Add outputs: the embedding on its sphere, projected on each of `dimensions` smaller than its own."""
     F = EUCLIDEAN.embed(clean[EMBEDDING]) if EMBEDDING in clean else None
     if F is None or not dimensions:
         return embedder, clean
@@ -49,6 +49,6 @@ def _projected(z: Float[Tensor, "n d"], bases: Mapping[str, Float[Tensor, "d k"]
 
 
 def _random_directions(F: Float[Tensor, "n d"], k: int, seed: int) -> Float[Tensor, "d k"]:
-    """Orthonormal, and the same wherever they are drawn."""
+    """Random orthonormal directions, the same on every device."""
     normal = torch.randn(F.shape[1], k, generator=generator_for("cpu", seed, "projection", k), dtype=torch.float64)
     return torch.linalg.qr(normal).Q.to(F)

@@ -17,11 +17,11 @@ from care.evaluate.effects.projections import with_projections
 from care.evaluate.embedder import EMBEDDING, Embedder, Embeddings, output_in_form
 
 PREDICTED = (ALL, "color")  # the families whose views are ranked
-IMAGES = 500  # whose views are ranked: every view is compared with every view of every image
+IMAGES = 500  # images whose views are ranked: every view is compared with every view of every image
 
 
 class Cache:
-    """What later parts need of every effect: the cosines of all images, and the predicted views of the first few."""
+    """Keeps data of every effect for later parts: the cosines of all images, and predicted views of the first few."""
 
     def __init__(self, F: Embeddings) -> None:
         self.F = F
@@ -54,7 +54,7 @@ def evaluate_effects(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The measurement of every output, how well rotations predict views, and the cosines of pairs.
 
-    The embedding is measured in the geometry of each of `forms` too, and in `projections` to so many directions.
+    The embedding is also measured in the geometry of each of `forms`, and projected on `projections` directions.
     """
     embedder = embedder.also_with(forms)
     clean = {**clean, **{output_in_form(form): clean[EMBEDDING] for form in forms}}
@@ -82,7 +82,7 @@ def evaluate_effects(
 
 
 def quantiles(values: Float[Tensor, " n"], count: int = 400) -> list[float]:
-    """`count` values that stand for all of them, for a histogram: the middles of as many equal parts, in order."""
+    """`count` representative values for a histogram: the medians of as many equal parts, in order."""
     middles = (torch.arange(count, device=values.device) + 0.5) / count * len(values)
     return values.sort().values[middles.long()].tolist()
 

@@ -1,1 +1,1 @@
-"""How good are the features? Nearest neighbors, linear probes and logistic regression of the classes."""
+"""How well do features classify? Nearest neighbors, linear probes and logistic regression."""

@@ -25,10 +25,10 @@ def augmented_probe(
 ) -> ProbeResult:
     """Probes trained on a new augmentation of every image in every epoch, and scored on clean images.
 
-    All seeds share the augmented images, which go through the encoder once. One learning rate only: a choice between
-    several would need a validation set that is augmented too. The BatchNorm layers of `bn_train`, a module, are in
-    training mode meanwhile, so that their running statistics follow the augmented images, and the test images are
-    normalized with the final ones: this is what the authors' program does. Afterwards the module is as it was.
+    All seeds share the augmented images, which pass through the encoder once. Only one learning rate is allowed, since
+    a choice between several would need an augmented validation set. With a module `bn_train`, its BatchNorm layers are
+    in training mode meanwhile, so that their running statistics follow the augmented images; test images are normalized
+    with the final statistics, as in the authors' program. Afterwards, the module is restored.
     """
     if len(protocol.learning_rates) > 1:
         raise ValueError(f"a probe on augmented images takes one learning rate, got {protocol.learning_rates}")
@@ -59,7 +59,7 @@ def _augmented_batches(bank: Embedder, labels: Int64[Tensor, " n"], batch_size: 
 
 @contextmanager
 def _batchnorm_in_training(module: nn.Module | None) -> Iterator[Callable[[], None]]:
-    """BatchNorm of `module` in training mode until the function that is yielded is called; as it was, afterwards."""
+    """Put BatchNorm of `module` into training mode until the yielded function is called; restore it on exit."""
     norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)] if module else []
     before = [(m.training, {name: value.clone() for name, value in m.named_buffers()}) for m in norms]
 

@@ -23,7 +23,7 @@ ProbeOn = Literal["clean", "crops", "augmented", "bn-train"]
 class Classifiers:
     """Which classifiers are fitted: the tuned logistic regression, probes of a protocol, kNN with each of `neighbors`.
 
-    `probe_on` says which images probes are trained on, and `module` whose BatchNorm "bn-train" sets to training mode.
+    Probes are trained on the images `probe_on`; "bn-train" sets the BatchNorm of `module` to training mode.
     """
 
     logistic: bool = True
@@ -38,10 +38,10 @@ class Classifiers:
 def evaluate_classification(
     bank: Embedder | None, embedder: Embedder, clean: Embeddings, classifiers: Classifiers, watch: Watch
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The accuracy of classifiers, fitted to the images of `bank`, on those of `embedder`, whose clean embeddings are
-    known; None without labels or without a bank. Images without a label, −1, are left out.
+    """Fit classifiers to the images of `bank`; score them on those of `embedder`, whose embeddings `clean` are given.
 
-    Classifiers see the features of the backbone; nearest neighbors are looked up among those of all other outputs, too.
+    Accuracies are None without labels or without a bank. Images without a label (−1) are left out. Classifiers use the
+    features of the backbone; kNN accuracies are computed for all other outputs, too.
     """
     nothing: dict[str, Any] = {"logistic": None, "probe": None, "knn": None, "knn_outputs": None}
     if bank is None:
@@ -69,7 +69,7 @@ def evaluate_classification(
 
 
 def _labeled(embedder: Embedder) -> Embedder:
-    """With the samples that have a label."""
+    """A copy with only the samples that have a label."""
     known = embedder.samples.labels >= 0
     if known.all():
         return embedder
@@ -77,7 +77,7 @@ def _labeled(embedder: Embedder) -> Embedder:
 
 
 def _of_labeled(embeddings: Embeddings, embedder: Embedder) -> dict[str, Float[Tensor, "k _"]]:
-    """Their rows of the samples that have a label."""
+    """The rows of the samples that have a label."""
     known = embedder.samples.labels >= 0
     return {name: z[known.to(z.device)] for name, z in embeddings.items()}
 
@@ -94,12 +94,12 @@ def _nearest_neighbors(
 
 
 def _accuracies(correct: dict[str, Bool[Tensor, " m"]]) -> dict[str, float]:
-    """By k."""
+    """The accuracy of kNN, by k."""
     return {name.removeprefix("knn"): hits.double().mean().item() for name, hits in correct.items()}
 
 
 def _can_be_tuned(labels: Int[Tensor, " n"]) -> bool:
-    """Whether there are two classes to tell apart, and one with a row to spare for choosing a penalty."""
+    """Whether there are two classes, and one of them has a second row for choosing the penalty."""
     counts = labels.bincount()
     return int((counts > 0).sum()) > 1 and int(counts.max()) > 1
 

@@ -8,7 +8,7 @@ from care.geometry import Euclidean
 
 QUERIES_AT_ONCE = 2048
 
-# What the field reports: k = 20 and 200, and the temperature of instance discrimination.
+# As usually reported: k = 20 and 200, and the temperature of instance discrimination.
 NEIGHBORS, TEMPERATURE = (20, 200), 0.07
 
 

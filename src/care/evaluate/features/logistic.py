@@ -1,4 +1,4 @@
-"""Multinomial logistic regression solved to the minimum: what a linear probe converges to, without its settings."""
+"""Multinomial logistic regression solved to its minimum, to which a linear probe converges; no learning rate needed."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ class Logistic:
     """A fitted classifier, scores = features @ weight + bias, and how well its minimum was found.
 
     `gradient_norm` is the length of the gradient at the solution relative to that at the start (all weights 0), both
-    measured in coordinates in which no unit and no correlation of the features matters. `converged` says whether it is
-    below the tolerance that was asked for.
+    in whitened coordinates, where units and correlations of the features do not matter. `converged` says whether it is
+    below the requested tolerance.
     """
 
     weight: Float64[Tensor, "d classes"]
@@ -33,13 +33,13 @@ class Logistic:
         gradient_norm: float,
         tolerance: float,
     ) -> "Logistic":
-        """A classifier of all classes from the weights of those that are present."""
+        """A classifier of all classes, given the weights of the classes that are present."""
         all_weights, all_biases = weight.new_zeros(len(weight), classes), weight.new_full((classes,), -torch.inf)
         all_weights[:, present], all_biases[present] = weight, bias
         return cls(all_weights, all_biases, gradient_norm, gradient_norm <= tolerance)
 
     def scores(self, features: Float[Tensor, "m d"]) -> Float64[Tensor, "m classes"]:
-        """Logits; their softmax are the probabilities of the classes."""
+        """Logits; their softmax is the probability of each class."""
         return features.double() @ self.weight + self.bias
 
     def predict(self, features: Float[Tensor, "m d"]) -> Int64[Tensor, " m"]:
@@ -59,7 +59,7 @@ def logistic_regression(
     """min_{W,b} Σᵢ −log softmax(Wᵀxᵢ + b)_{yᵢ} + ½ penalty ‖W‖², in float64: scikit-learn's C is 1/penalty.
 
     With two classes the penalty is on the difference of their weights, ½ penalty ‖w₁ − w₀‖², as in binary logistic
-    regression and in scikit-learn. A class without rows gets the score −∞, where its bias tends to.
+    regression and in scikit-learn. A class without rows gets the score −∞, the limit of its bias.
 
     The iteration runs in whitened coordinates, W = PV with features (x − μ)P of about unit curvature, but minimizes
     the objective above, penalty included: badly scaled or correlated features cost no accuracy.
@@ -84,7 +84,7 @@ def logistic_regression(
 def _whitening(X: Float64[Tensor, "n d"], penalty: float, classes: int) -> Float64[Tensor, "d d"]:
     """P with PᵀHP = I for H = h XᵀX + penalty I, h = (1 − 1/classes)/classes: the curvature at W = 0.
 
-    H is brought to a unit diagonal first, so that features of tiny units are not lost in the rounding of large ones.
+    H is brought to a unit diagonal first, so that features of small scale are not lost in the rounding of others.
     Any invertible P gives the same minimum: flooring the eigenvalues only costs speed.
     """
     H = (1 - 1 / classes) / classes * X.mT @ X

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-CONJUGATE = 1000  # conjugate gradients per step of Newton's, at most
-SKETCHED = 8  # rows per feature that a preconditioner is made of, at most
-# After so many, the Hessian itself is inverted, if it has at most so many rows: where classes are nearly separated, a
-# curvature that is the mean of all classes' says little, and thousands would follow. So they would where features are
-# nearly dependent, and products in float32 are less exact than the penalty is small.
+CONJUGATE = 1000  # most conjugate-gradient iterations per Newton step
+SKETCHED = 8  # most rows per feature for computing a preconditioner
+# After PATIENCE iterations, the Hessian itself is inverted, if it has at most DENSE rows. Otherwise thousands would
+# follow where classes are nearly separated, since the mean curvature over classes is then a poor preconditioner, or
+# where features are nearly dependent and the penalty is smaller than the rounding of float32 products.
 PATIENCE, DENSE = 60, 4096
 # Probabilities below this have no curvature: in float32 they would be subnormal, which CPUs take ten times as long for.
 NOTHING = 1e-30
@@ -24,8 +24,7 @@ Solve = Callable[[Tensor], Tensor]
 class Objective:
     """Σᵢ −log softmax(Zθ)_{yᵢ} + ½ tr θᵀQθ: rows Z with a 1 behind them, classes Y one-hot, Q the penalty.
 
-    Where a rough minimum will do, `curved` are the rows in float32: the Hessian is as exact as they are, the gradient
-    is that of Z.
+    `curved` are the rows from which the Hessian is computed, in float32 for a rough minimum; the gradient uses Z.
     """
 
     Z: Float64[Tensor, "n p"]
@@ -37,13 +36,13 @@ class Objective:
     def of(
         cls, rows: Float64[Tensor, "n d"], labels: Int64[Tensor, " n"], penalty: Float64[Tensor, "d d"]
     ) -> "Objective":
-        """That of rows without the 1, and of a penalty that leaves the bias alone."""
+        """The objective of rows without the 1, with a penalty that leaves the bias unpenalized."""
         Q = torch.block_diag(penalty, rows.new_zeros(1, 1))
         Z = F.pad(rows, (0, 1), value=1.0)
         return cls(Z, F.one_hot(labels).double(), Q, curved=Z)
 
     def start(self) -> Float64[Tensor, "p classes"]:
-        """No weights, and the biases that are best then: the minimum under an infinite penalty."""
+        """Weights of 0 with the best biases: the minimum under an infinite penalty."""
         θ = self.Z.new_zeros(self.Z.shape[1], self.Y.shape[1])
         θ[-1] = self.Y.mean(0).log()
         return θ
@@ -72,7 +71,7 @@ class Objective:
     def hessian(self, q: Float64[Tensor, "n classes"]) -> Float64[Tensor, "pc pc"]:
         """The Hessian as a matrix, block by block: Zᵀ diag(q_k (δ_kj − q_j)) Z + δ_kj Q for classes k and j.
 
-        Equal scores for all classes change nothing, and biases have no penalty: there it is 0, and 1 is added.
+        Adding a constant to all classes' biases changes nothing, so the Hessian is 0 there, and 1 is added.
         """
         p, K = self.Z.shape[1], q.shape[1]
         H = self.Z.new_empty(K, p, K, p)
@@ -85,9 +84,9 @@ class Objective:
         return H.view(K * p, K * p)
 
     def preconditioner(self, q: Float64[Tensor, "n classes"]) -> Solve:
-        """The inverse of Zᵀ diag(w) Z + Q, wᵢ the mean of qᵢ(1 − qᵢ): the mean curvature of a class, for all.
+        """The inverse of Zᵀ diag(w) Z + Q, wᵢ the mean of qᵢ(1 − qᵢ): the mean curvature, for all classes.
 
-        Of many rows a part stands for all, since any preconditioner leads to the same step.
+        With many rows it is computed from a part of them, since any preconditioner leads to the same step.
         """
         n, p = self.Z.shape
         Z, q = (
@@ -106,14 +105,14 @@ class Objective:
 def minimize(
     objective: Objective, θ: Float64[Tensor, "p classes"], tolerance: float, max_iterations: int
 ) -> tuple[Float64[Tensor, "p classes"], float]:
-    """The θ of the minimum, by Newton's method, and the length of its gradient relative to that at the θ given.
+    """The minimizing θ, by Newton's method, and the length of its gradient relative to that at the given θ.
 
-    Where classes are well separated, the curvature is far from that of the start, for which coordinates were chosen:
-    L-BFGS took 2,500 gradients for features for which these steps take 350 products with the Hessian.
+    With well-separated classes, the curvature is far from that at the start, for which coordinates were chosen:
+    L-BFGS took 2,500 gradients on features where these steps take 350 products with the Hessian.
     """
     gradient, q = objective.gradient(θ)
     start = float(gradient.norm()) or 1.0
-    # Features that are constant have their minimum at the start, with a gradient that is all rounding.
+    # With constant features, the minimum is at the start, and its gradient is only rounding.
     rounding = torch.finfo(torch.float64).eps * float(objective.Z.abs().sum(0).max())
     left, dense = 1.0 if gradient.any() and start > rounding else 0.0, None
     for _ in range(max_iterations):
@@ -127,7 +126,7 @@ def minimize(
 
 
 def _cholesky(H: Float64[Tensor, "p p"]) -> Float64[Tensor, "p p"]:
-    """L with LLᵀ = H, but for its rounding."""
+    """L with LLᵀ = H, up to rounding."""
     H.diagonal().add_(len(H) * torch.finfo(H.dtype).eps * H.diagonal().max())
     return torch.linalg.cholesky(H)
 
@@ -144,8 +143,10 @@ def _newton_step(
     accuracy: float,
     dense: Solve | None,
 ) -> tuple[Float64[Tensor, "p classes"], Solve | None]:
-    """The s with Hs = −∇, up to `accuracy` of the gradient, by conjugate gradients or, where they take long, exactly;
-    and the inverse of the Hessian if there is one by now, `dense` being that of an earlier step, a preconditioner here.
+    """The s with Hs = −∇, up to `accuracy` of the gradient, and the inverse Hessian, if it was computed.
+
+    s is found by conjugate gradients or, if these take long, exactly. `dense` is the inverse Hessian of an earlier
+    step, used as the preconditioner.
     """
     solve, curvature, residual = dense or objective.preconditioner(q), objective.curvature(q), -gradient
     step, goal = torch.zeros_like(gradient), accuracy * gradient.norm()
@@ -168,7 +169,7 @@ def _newton_step(
 def _descend(
     objective: Objective, θ: Float64[Tensor, "p classes"], step: Float64[Tensor, "p classes"], slope: float
 ) -> Float64[Tensor, "p classes"]:
-    """θ + t · step, with the first t of 1, ½, ¼ … by which the objective falls as it should, but for its rounding."""
+    """θ + t · step, with the first t of 1, ½, ¼ … for which the objective falls sufficiently, up to rounding."""
     before, t = objective.value(θ), 1.0
     rounding = 1e-13 * before.abs()
     while t > 1e-9 and not objective.value(θ + t * step) <= before + 1e-4 * t * slope + rounding:

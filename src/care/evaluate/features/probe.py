@@ -1,7 +1,7 @@
-"""Linear probes: how well a linear classifier does on frozen features.
+"""Linear probes: the accuracy of linear classifiers on frozen features.
 
-Probes of all seeds and learning rates are trained at once, as one batched product; each is the probe that training it
-alone with `torch.optim` would give. What is reported is always the state after the last epoch.
+Probes of all seeds and learning rates are trained at once, as one batched product; each equals a probe trained alone
+with `torch.optim`. Results are always those after the last epoch.
 """
 
 import statistics
@@ -34,7 +34,7 @@ class Protocol:
     """How probes are trained. `momentum` is that of "sgd" and β₁ of "adam"; weight decay is added to the gradient, bias
     included, as `torch.optim` does in both. After each of `milestones` epochs the rate is multiplied by `decay`.
 
-    Each of `seeds` is a probe of its own. Of several learning rates, held-out training rows choose the one to report.
+    Each of `seeds` is one probe. With several learning rates, the reported one is chosen on held-out training rows.
     """
 
     optimizer: Literal["adam", "sgd"] = "adam"
@@ -62,7 +62,7 @@ class Protocol:
         _require(0 < len(set(self.seeds)) == len(self.seeds), f"seeds must be different numbers, got {self.seeds}")
 
 
-# The paper's, for CIFAR-10, CIFAR-100 and STL-10, and for ImageNet-100.
+# The paper's protocols, for CIFAR-10, CIFAR-100 and STL-10, and for ImageNet-100.
 PAPER = Protocol()
 IMAGENET100 = Protocol("sgd", (30.0,), weight_decay=0.0, epochs=60, batch_size=128, milestones=(30, 40, 50))
 
@@ -79,7 +79,7 @@ class Probes:
 class ProbeResult:
     """Which test rows each probe classifies correctly, top-1 and top-5 (of all classes, if they are fewer).
 
-    `chosen` is the index of the learning rate that held-out training rows chose; all accuracies are that rate's.
+    `chosen` is the index of the learning rate chosen on held-out training rows; all accuracies are for this rate.
     """
 
     learning_rates: tuple[float, ...]
@@ -123,11 +123,12 @@ def linear_probe(
     seed: int = 0,
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> ProbeResult:
-    """Probes trained on the training rows and scored on the test rows, which take no part in any choice.
+    """Train probes on the training rows and score them on the test rows, which are used for no choice.
 
     A test row of a class that no training row has counts as wrong, as it does for kNN and logistic regression.
-    Of several learning rates, the one with the highest mean accuracy on every tenth training row of each class, after
-    training on the others, is reported; then all are trained on all rows. `tick(done, total)` is called every epoch.
+    With several learning rates, probes are first trained without every tenth training row of each class; the rate with
+    the highest mean accuracy on these is reported. Then all are trained on all rows. `tick(done, total)` is called
+    every epoch.
     """
     train_features, train_labels = checked_rows(train_features, train_labels, "training")
     test_features, test_labels = checked_rows(test_features, test_labels, "test")
@@ -177,11 +178,11 @@ def train_probes(
     dtype: torch.dtype = torch.float32,
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> Probes:
-    """Probes trained on what `batches(epoch)` yields: features [b, d] for all seeds or [seeds, b, d], and labels alike.
+    """Train probes on the batches of `batches(epoch)`: features [b, d] or [seeds, b, d], and labels [b] or [seeds, b].
 
-    The batches may be made on the fly: augment images, run the frozen encoder, yield its features. What else happens to
-    the encoder is the caller's choice: with BatchNorm in training mode its running statistics change, and the features
-    to be scored have to be made after training. Seeds that share a batch differ in their initialization only.
+    The batches may be made on the fly: augment images, run the frozen encoder, yield its features. The state of the
+    encoder is the caller's choice: with BatchNorm in training mode, its running statistics change, and the features to
+    be scored must be computed after training. Seeds that share a batch differ in their initialization only.
 
     Labels outside 0 … classes − 1 and features that are not finite raise ValueError at the end of their epoch.
     """
@@ -235,7 +236,7 @@ def _initial(
 def every_tenth(labels: Int64[Tensor, " n"], choice: str) -> Bool[Tensor, " n"]:
     """The second, twelfth, twenty-second … row of each class: a class with a single row keeps it for training.
 
-    ValueError without any; `choice` names what these rows were to choose.
+    ValueError without any; `choice` names the setting to be chosen by these rows.
     """
     ascending, order = labels.sort(stable=True)
     place = torch.arange(len(labels), device=labels.device) - torch.searchsorted(ascending, ascending)

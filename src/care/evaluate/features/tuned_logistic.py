@@ -1,4 +1,4 @@
-"""Logistic regression whose penalty held-out training rows choose: a linear probe without settings of its own."""
+"""Logistic regression whose penalty is chosen on held-out training rows: a linear probe without settings to tune."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +15,13 @@ from care.evaluate.features.probe import every_tenth
 # scikit-learn's C from 1e-6 to 1e5, as in the field's transfer protocol: four values per decade, the strongest first.
 PENALTIES = tuple(10.0 ** (6 - step / 4) for step in range(45))
 
-# Of the gradient at the solution of the penalty before, this much may be left: of the way from one penalty to the next,
-# a quarter of a decade, a hundredth.
+# Each solution may leave this share of the gradient at the previous penalty's solution: a hundredth of the way from one
+# penalty to the next, a quarter of a decade.
 PATH_TOLERANCE, PATH_ITERATIONS = 1e-2, 30
 
 # The path ends where a weaker penalty changes the scores of held-out rows by less than this share of them,
 SETTLED = 1e-3
-# or where each of so many penalties, a decade of them, is worse than the best by so many standard errors.
+# or where DECLINE penalties in a row, a decade, are each worse than the best by STANDARD_ERRORS.
 DECLINE, STANDARD_ERRORS = 4, 3.0
 
 
@@ -29,7 +29,7 @@ DECLINE, STANDARD_ERRORS = 4, 3.0
 class TunedLogistic:
     """A classifier of raw features, the penalty it was fitted with, and the accuracy on held-out rows that chose it.
 
-    `validation` is the accuracy at each of `penalties`, from strong to weak, without those that were not visited.
+    `validation` is the accuracy at each of `penalties`, from strong to weak; both hold only the penalties tried.
     """
 
     classifier: Logistic
@@ -38,7 +38,7 @@ class TunedLogistic:
     validation: tuple[float, ...]
 
     def scores(self, features: Float[Tensor, "m d"]) -> Float64[Tensor, "m classes"]:
-        """Logits of raw features; their softmax are the probabilities of the classes."""
+        """Logits of raw features; their softmax is the probability of each class."""
         return self.classifier.scores(features)
 
     def predict(self, features: Float[Tensor, "m d"]) -> Int64[Tensor, " m"]:
@@ -59,14 +59,14 @@ def tuned_logistic(
     min_{W,b} Σᵢ −log softmax(Wᵀx̂ᵢ + b)_{yᵢ} + ½ penalty ‖W‖², a sum over rows, as in scikit-learn: its C is 1/penalty.
     x̂ has mean 0 and variance 1 per feature over the rows it is fitted to; a constant feature has no weight.
 
-    `heldout` are the rows that choose, by default a tenth of each class; of `penalties`, by default PENALTIES, that
-    are equally good they choose the strongest. Then the regression is fitted to all rows. `tick(done, total)` is called
-    at every penalty.
+    The penalty is chosen on the `heldout` rows, by default a tenth of each class, among `penalties` (default:
+    PENALTIES); of equally good penalties, the strongest. Then the regression is fitted to all rows. `tick(done, total)`
+    is called at every penalty.
     """
     features, labels = checked_rows(features, labels, "training")
     heldout = every_tenth(labels, "penalty") if heldout is None else heldout
     if not heldout.any() or heldout.all():
-        raise ValueError("heldout must be some of the rows, and not all: one part chooses, the other is fitted to")
+        raise ValueError("heldout must select some of the rows but not all: the others are fitted to")
     penalties = PENALTIES if penalties is None else penalties
     if not penalties or not all(0 < penalty < float("inf") for penalty in penalties):
         raise ValueError(f"penalties must be positive and at least one, got {list(penalties)}")
@@ -86,7 +86,7 @@ def tuned_logistic(
 
 
 def _fit(features: Float[Tensor, "n d"], labels: Int64[Tensor, " n"], penalty: float) -> Logistic:
-    """The regression of standardized features, to the minimum, as a classifier of raw ones."""
+    """The regression of standardized features, solved to its minimum, as a classifier of raw features."""
     center, unit = _standardization(features)
     fitted = logistic_regression((features.double() - center) * unit, labels, penalty)
     return _of_raw(fitted, center, unit)
@@ -99,7 +99,7 @@ def _of_raw(fitted: Logistic, center: Float64[Tensor, " d"], unit: Float64[Tenso
 
 
 def _standardization(features: Float[Tensor, "n d"]) -> tuple[Float64[Tensor, " d"], Float64[Tensor, " d"]]:
-    """Mean and inverse standard deviation of every feature; 0 instead of the latter where it is constant."""
+    """Mean and inverse standard deviation of every feature; 0 instead of the latter for a constant feature."""
     X = features.double()
     deviation, center = torch.std_mean(X, 0, correction=0)
     constant = deviation <= 1e-12 * center.abs()  # the rounding of a mean of equal values
@@ -109,7 +109,7 @@ def _standardization(features: Float[Tensor, "n d"]) -> tuple[Float64[Tensor, " 
 def _regularization_path(
     features: Float[Tensor, "n d"], labels: Int64[Tensor, " n"], penalties: Sequence[float]
 ) -> Iterator[Logistic]:
-    """The regression at each penalty in turn, each iteration beginning at the solution of the one before."""
+    """The regression at each penalty in turn, each starting from the previous solution."""
     center, unit = _standardization(features)
     present, labels = labels.unique(return_inverse=True)
     if len(present) < 2:
@@ -118,7 +118,7 @@ def _regularization_path(
     variance, basis = _principal(X)
     rows, Y, θ = F.pad(X @ basis, (0, 1), value=1.0), F.one_hot(labels).double(), None
     for penalty in penalties:
-        # As in `logistic_regression`: of two classes, the difference of the weights is penalized.
+        # As in `logistic_regression`: with two classes, the difference of the weights is penalized.
         θ, left = _solve(rows, Y, variance, 2 * penalty if len(present) == 2 else penalty, θ)
         fitted = Logistic.of(basis @ θ[:-1], θ[-1], present, int(present[-1]) + 1, left, PATH_TOLERANCE)
         yield _of_raw(fitted, center, unit)
@@ -131,10 +131,10 @@ def _solve(
     penalty: float,
     θ: Float64[Tensor, "p classes"] | None,
 ) -> tuple[Float64[Tensor, "p classes"], float]:
-    """The minimum in principal coordinates, from that of a stronger penalty.
+    """The minimum in principal coordinates, starting from that of a stronger penalty.
 
-    Whatever the penalty, the curvature at W = 0 is diagonal in these coordinates: the scaling by its root is the
-    whitening that `logistic_regression` makes for its one.
+    For every penalty, the curvature at W = 0 is diagonal in these coordinates: scaling by its root is the whitening of
+    `logistic_regression`.
     """
     curvature = (1 - 1 / Y.shape[1]) / Y.shape[1] * variance + penalty
     scale = F.pad(curvature.rsqrt(), (0, 1), value=1.0)[:, None]
@@ -153,10 +153,10 @@ def _principal(X: Float64[Tensor, "n d"]) -> tuple[Float64[Tensor, " r"], Float6
 
 
 def _at_the_limit(scores: Sequence[Float64[Tensor, "m classes"]]) -> bool:
-    """Whether the last two penalties score held-out rows alike, but for a constant per class.
+    """Whether the last two penalties give held-out rows the same scores, up to a constant per class.
 
-    Where the classes overlap, weights have a limit without a penalty, and their distance from it shrinks with the
-    penalty, by 10^¼ at every step: all penalties to come move the scores by little more than the last one did.
+    If the classes overlap, the weights have a limit without a penalty, and their distance from it shrinks with the
+    penalty, by 10^¼ at every step: all further penalties together change the scores by little more than the last did.
     """
     if len(scores) < 2:
         return False
@@ -165,11 +165,10 @@ def _at_the_limit(scores: Sequence[Float64[Tensor, "m classes"]]) -> bool:
 
 
 def _past_the_top(correct: Sequence[Bool[Tensor, " m"]]) -> bool:
-    """Whether accuracy on held-out rows has clearly been at its highest: a decade of penalties lies below it by more
-    than chance does.
+    """Whether held-out accuracy is clearly past its highest: a decade of penalties lies below it by more than chance.
 
-    Two penalties differ in rows that only one of them gets right. Were they equally good, these would be shared like
-    tosses of a coin, lost − gained with a standard error of √(lost + gained).
+    Two penalties differ in the rows that only one of them gets right. If they were equally good, these rows would be
+    split like tosses of a coin: lost − gained has a standard error of √(lost + gained).
     """
     if len(correct) <= DECLINE:
         return False

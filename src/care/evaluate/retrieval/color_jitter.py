@@ -25,7 +25,7 @@ def evaluate_retrieval(
     if not isinstance(policy, ImagePolicy) or len(samples) <= NEIGHBORS:
         return {"retrieval": None}, {}
     count = min(QUERIES, len(samples))
-    queries = torch.arange(count) * len(samples) // count  # spread over all classes, should they be in order
+    queries = torch.arange(count) * len(samples) // count  # spread over all classes, even if sorted by class
     queried, source = samples.take(queries), samples.source
     jitter = _color_jitter(policy).sample(count, source, generator_for("cpu", seed, "retrieval"))  # type: ignore[arg-type]
     F_a = dataclasses.replace(embedder, samples=queried).augmented_each(jitter)
@@ -63,7 +63,7 @@ def _hues(embedder: Embedder, samples: Samples, p: ImageParameters) -> Hues:
 def _pictures(
     samples: Samples, policy: ImagePolicy, queries: Tensor, jitter: ImageParameters, after: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """A few queries, clean and jittered, and their neighbors as 8-bit views; and which neighbors are of their class."""
+    """A few queries, clean and jittered, and neighbors, as 8-bit views; which neighbors are of the query's class."""
 
     def view(rows: Tensor, p: ImageParameters | None = None) -> Tensor:
         images = samples.take(rows).inputs.cpu()

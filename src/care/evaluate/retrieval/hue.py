@@ -1,4 +1,4 @@
-"""The color of an image in one number: the mean hue of its pixels, and how much of it there is."""
+"""The color of an image: the mean hue of its pixels, and its strength."""
 
 import math
 from typing import NamedTuple
@@ -14,7 +14,7 @@ ROUNDING = 1e-3
 
 
 class Hues(NamedTuple):
-    """The mean hue of n images, a fraction of the hue circle, and its strength in [0, 1]: 0 gray, 1 one pure color."""
+    """The mean hue of n images, a fraction of the hue circle, and its strength: 0 = gray, 1 = one pure color."""
 
     angle: Float[Tensor, " n"]
     strength: Float[Tensor, " n"]
@@ -23,8 +23,8 @@ class Hues(NamedTuple):
 def mean_hue(images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"]) -> Hues:
     """Angle and length of z = E_pixels C e^{2πiH}, with the hue H of HSV and the chroma C = max − min of each pixel.
 
-    Images are bytes, or floating-point numbers in [0, 1]. Where opposite colors cancel, or there is no color, the
-    strength is close to 0 and the angle means nothing: weigh by the strength whatever is made of it.
+    Images are bytes, or floating-point numbers in [0, 1]. If opposite colors cancel, or there is no color, the strength
+    is close to 0 and the angle is meaningless: weight everything computed from the angle by the strength.
     """
     z = torch.cat([_mean_color(part) for part in images.split(IMAGES_AT_ONCE)])
     return Hues((z.angle() / (2 * math.pi)) % 1, z.abs())
@@ -47,8 +47,10 @@ def _mean_color(images: Tensor) -> Tensor:
 
 
 def _hue_and_chroma(images: Float[Tensor, "n 3 h w"]) -> tuple[Float[Tensor, "n h w"], Float[Tensor, "n h w"]]:
-    """HSV's hue in [0, 1] and C = max − min. The largest channel says the third of the circle (red 0, green ⅓, blue ⅔),
-    the difference of the other two over C how far into the neighboring sixth: H = third + difference / 6C.
+    """HSV's hue in [0, 1] and C = max − min: H = third + difference / 6C.
+
+    The largest channel gives the third of the circle (red 0, green ⅓, blue ⅔), and the difference of the other two over
+    C the offset into the neighboring sixth.
     """
     red, green, blue = images.unbind(1)
     largest, chroma = images.amax(1), images.amax(1) - images.amin(1)

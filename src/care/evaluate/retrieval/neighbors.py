@@ -1,8 +1,8 @@
-"""What changes among an image's nearest neighbors when its color is jittered (the paper's retrieval on Flowers-102).
+"""How an image's nearest neighbors change when its color is jittered (the paper's retrieval on Flowers-102).
 
-The paper shows pictures of the neighbors of f(x) and of f(a(x)); here is the same in numbers. An encoder that is
-invariant to color retrieves the same images for both (overlap 1). One that is sensitive to color retrieves images
-closer to the jittered hue, and one that also encodes the class still retrieves images of it.
+The paper shows pictures of the neighbors of f(x) and of f(a(x)); this module measures them. An encoder that is
+invariant to color retrieves the same images for both (overlap 1). An encoder sensitive to color retrieves
+images closer to the jittered hue, and one that also encodes the class still retrieves images of this class.
 """
 
 import math
@@ -29,14 +29,15 @@ MEASURES = (
 class Retrieval:
     """The k nearest neighbors of f(x) (`before`) and of f(a(x)) (`after`), as rows of the bank, and measures of both.
 
-    `overlap` is the mean of |before ∩ after| / k. Each hue distance is between the jittered query and images of the
-    bank: those found for f(a(x)), those found `_before`, for f(x), and, for `_chance`, all of them but the query
-    itself. It is a fraction of the hue circle: 0.25 for unrelated hues, NaN when everything is gray. Class precision is
-    the share of images of the query's class, in the same three sets; None without labels.
+    `overlap` is the mean of |before ∩ after| / k: 1 = the same neighbors, 0 = none in common. Each hue distance is
+    between the jittered query and images of the bank: those found for f(a(x)); with `_before`, those found for f(x);
+    with `_chance`, all images except the query itself. It is a fraction of the hue circle: 0 = equal hues, 0.25 =
+    unrelated hues, NaN when everything is gray. Class precision is the share of images of the query's class in the same
+    three sets; None without labels.
 
     `per_query` has each measure for every query, and the weight of each hue distance as `…_weight`: the measure is the
-    mean over queries with these weights (equal ones where there are none), in its interval too. The hue distance of a
-    query without any weight is NaN.
+    mean over queries with these weights (equal if there are none), and so is its interval. The hue distance of a query
+    with weight 0 is NaN.
     """
 
     before: Int[Tensor, "q k"]
@@ -90,11 +91,11 @@ def retrieval_measures(
     labels: Int[Tensor, " n"] | None = None,
     k: int = 5,
 ) -> Retrieval:
-    """Retrieve from F, the f(x) of all images, the neighbors of some of them before and after color jitter.
+    """Retrieve the neighbors of some images, before and after color jitter, from F, the f(x) of all images.
 
     The queries are rows of F; row i of F_a is f(a(x)) for image queries[i]. No image retrieves itself. `hues` are those
     of all images, `query_hues` those of the jittered queries, both from `mean_hue`. Hue distances are averaged with
-    weight strength(query) · strength(result), so that gray images count nothing. The chance levels are exact: expected
+    weight strength(query) · strength(result), so that gray images do not count. The chance levels are exact expected
     values over random results.
     """
     _check_lengths(F, queries, hues, query_hues)
@@ -142,7 +143,7 @@ def _hue_sums(
 def _hue_sums_of_others(
     queries: Int[Tensor, " q"], query_hues: Hues, hues: Hues
 ) -> tuple[Float[Tensor, " q"], Float[Tensor, " q"]]:
-    """The same sums over every image but the query itself: up to a factor, what random results have on average."""
+    """The same sums over all images except the query: up to a factor, their averages for random results."""
     sums = []
     for rows in torch.arange(len(queries), device=queries.device).split(max(1, PAIRS_AT_ONCE // len(hues.angle))):
         angle, strength = (values.expand(len(rows), -1) for values in hues)
@@ -155,7 +156,7 @@ def _hue_sums_of_others(
 def _class_precision(
     labels: Int[Tensor, " n"], queries: Int[Tensor, " q"], before: Int[Tensor, "q k"], after: Int[Tensor, "q k"]
 ) -> dict[str, Float[Tensor, " q"]]:
-    """The share of images of the query's class among its results, and among all images but itself."""
+    """The share of images of the query's class among its results, and among all images except itself."""
     wanted = labels[queries]
     if (wanted < 0).any():
         raise ValueError("every query must have a class: choose queries with labels ≥ 0, or pass labels=None")

@@ -9,9 +9,9 @@ from torch import Tensor
 from care.augment import ImageParameters, changed
 from care.randomness import generator_for
 
-# What the strengths are, from weak to strong: factors of brightness, contrast and saturation (0 is gray), a fraction of
-# the hue circle, the width of the blur in sides of the view, the level from which pixels are inverted, the area of the
-# central crop, and the standard deviation of Gaussian noise on pixels in [0, 1].
+# The strengths, from weak to strong: factors of brightness, contrast and saturation (0 is gray), a fraction of
+# the hue circle, the width of the blur as a fraction of the view's side, the level from which pixels are inverted, the
+# area of the central crop, and the standard deviation of Gaussian noise on pixels in [0, 1].
 CORRUPTIONS: dict[str, tuple[float, ...]] = {
     "brightness": (0.8, 0.6, 0.4, 0.2, 0.1),
     "contrast": (0.8, 0.6, 0.4, 0.2, 0.1),
@@ -23,11 +23,11 @@ CORRUPTIONS: dict[str, tuple[float, ...]] = {
     "noise": (0.02, 0.05, 0.1, 0.2, 0.4),
 }
 
-NOISES = 64  # different pictures of noise: image i gets number i mod 64
+NOISES = 64  # different noise images: image i gets number i mod 64
 
 
 def corrupted(clean: ImageParameters, corruption: str, strength: float) -> ImageParameters:
-    """The clean view, corrupted. Noise is no augmentation: `noisy` adds it to the view."""
+    """The clean view, corrupted. Noise is not an augmentation: `noisy` adds it to the view."""
     if corruption in ("brightness", "contrast", "hue"):
         return changed(clean, {corruption: strength})
     if corruption == "blur":
@@ -44,7 +44,7 @@ def corrupted(clean: ImageParameters, corruption: str, strength: float) -> Image
 def noisy(
     model: Callable[[Tensor], Tensor], deviation: float, size: int, device: torch.device, seed: int
 ) -> Callable[[Tensor], Tensor]:
-    """x ↦ model(clamp(x + ε)) with ε Gaussian, for images that come in order: image i always has the same noise."""
+    """x ↦ model(clamp(x + ε)) with ε Gaussian. Images must come in order, so that image i always has the same noise."""
     noise = torch.randn(NOISES, 3, size, size, generator=generator_for("cpu", seed, "noise")).to(device)
     seen = 0
 

@@ -1,4 +1,4 @@
-"""Robustness: a classifier that is fitted to clean images, tested on corrupted ones."""
+"""Robustness: a classifier fitted to clean images and tested on corrupted ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Robustness:
-    """Top-1 accuracies of one model: on clean test images, and by corruption on those of every strength."""
+    """Top-1 accuracies of one model: on clean test images, and for each corruption at every strength."""
 
     model: str
     data: str
@@ -65,10 +65,10 @@ def measure_robustness(
     device: torch.device | str | None = None,
     watch: Watch | None = None,
 ) -> Robustness:
-    """How much a logistic regression of the frozen features `model(images)` loses on corrupted images.
+    """The accuracy that a logistic regression on the frozen features `model(images)` loses on corrupted images.
 
-    It is fitted once, to the clean training images, as `measure_transfer` does. The corruptions are applied to the
-    test images; all else is as in `measure_transfer`.
+    The regression is fitted once, to the clean training images, and corruptions are applied to the test images. All
+    else is as in `measure_transfer`.
     """
     downstream = data if isinstance(data, Downstream) else load_downstream(data)
     check_images(downstream)
@@ -108,7 +108,7 @@ def _features(
     corruption: str,
     strength: float,
 ) -> Float[Tensor, "n d"]:
-    """Those of the corrupted test images."""
+    """The features of the corrupted test images."""
     if corruption == "noise":
         model = noisy(model, strength, policy.size, device, seed)
     clean = policy.unchanged(1, downstream.test.source)  # type: ignore[arg-type]
@@ -117,7 +117,7 @@ def _features(
 
 
 def robustness_table(found: Mapping[str, Robustness]) -> str:
-    """Accuracy on clean images, the mean over all corruptions, and of each the mean over strengths, by model."""
+    """By model: accuracy on clean images, the mean over all corruptions, and each corruption's mean over strengths."""
     first, models = next(iter(found.values())), found.values()
     accuracies = {"clean": [one.clean for one in models], "corrupted, mean": [one.mean for one in models]}
     accuracies |= {f"  {name}": [fmean(one.curves[name]) for one in models] for name in first.curves}

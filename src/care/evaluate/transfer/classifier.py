@@ -1,4 +1,4 @@
-"""The classifier of the transfer protocol: a logistic regression whose penalty validation rows choose."""
+"""The classifier of the transfer protocol: a logistic regression whose penalty is chosen on validation rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from torch import Tensor
 from care.evaluate.features.logistic import Logistic, logistic_regression
 from care.evaluate.features.tuned_logistic import tuned_logistic
 
-FEWEST = 20  # validation rows: fewer do not tell one penalty from another
+FEWEST = 20  # validation rows: fewer cannot distinguish penalties
 
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """Fitted, with its penalty, and the accuracy on the rows that chose it; None where there were too few."""
+    """A fitted classifier, its penalty, and the accuracy on the rows that chose it (None if there were too few)."""
 
     fitted: Logistic
     penalty: float
@@ -36,9 +36,9 @@ def fit_classifier(
     heldout: Bool[Tensor, " n"],
     tick: Callable[[int, int], None] = lambda done, total: None,
 ) -> Classifier:
-    """Fitted to all rows, with the penalty of the highest accuracy on those of `heldout` when fitted to the others.
+    """Fit to all rows, with the penalty whose fit to the others has the highest accuracy on the `heldout` rows.
 
-    With fewer than 20 of these the penalty is E ‖x − E x‖²: 1 for features of unit mean square length.
+    With fewer than 20 held-out rows, the penalty is E ‖x − E x‖²: 1 for features of total variance 1.
     """
     if int(heldout.sum()) < FEWEST or len(labels[~heldout].unique()) < 2:
         penalty = _mean_square_length(features)

@@ -1,4 +1,4 @@
-"""Data sets to transfer to: the samples that a classifier is fitted to, tuned on and tested on."""
+"""Data sets to transfer to: the samples for fitting, tuning and testing a classifier."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from care import data
 from care.data import Samples
 from care.data.registry import NoHeldoutSplit, heldout_split, known_splits
 
-# Of these, whose classes differ in size, the field reports the mean of the classes' accuracies; of others, top-1.
+# For these, whose classes differ in size, the literature reports the mean accuracy per class; for others, top-1.
 BY_CLASS = {"flowers", "pet", "pets", "caltech", "aircraft"}
 
 
@@ -33,20 +33,20 @@ class Downstream:
             raise ValueError(f"{self.name} has a single class in train: give it two, or take more images")
 
     def splits(self) -> dict[str, Samples]:
-        """The samples by what they are for."""
+        """The samples of each split."""
         known = {"train": self.train, "validation": self.validation, "test": self.test}
         return {split: samples for split, samples in known.items() if samples is not None}
 
     @property
     def customary(self) -> str:
-        """What the field reports of this data set: "mean_per_class" or "top1"."""
+        """The accuracy that the literature reports for this data set: "mean_per_class" or "top1"."""
         return "mean_per_class" if BY_CLASS & set(re.split("[^a-z]+", self.name.lower())) else "top1"
 
 
 def load_downstream(name: str | Path, images: int | None = None, root: Path | None = None) -> Downstream:
-    """A prepared or generated data set by its name, or by its path; of every split at most the first `images` images.
+    """A prepared or generated data set by name or path; at most the first `images` images of every split.
 
-    It is tested on the split test, with val for validation if there is one; or on val, if there is no test.
+    It is tested on the split test, and val, if present, is used for validation; without test, it is tested on val.
     """
     there = known_splits(name, root)
     try:
@@ -63,7 +63,7 @@ def load_downstream(name: str | Path, images: int | None = None, root: Path | No
 
 
 def check_names(downstreams: Sequence[Downstream]) -> None:
-    """ValueError if two data sets have one name, by which the results are told apart."""
+    """ValueError if two data sets have the same name, since results are stored by name."""
     names = [one.name for one in downstreams]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"{twice[0]} is given twice: give each data set once")

@@ -12,14 +12,14 @@ from care.evaluate.embedder import Embedder, Policy
 from care.evaluate.transfer.downstream import Downstream
 from care.evaluate.transfer.labels import stratified
 
-VALIDATION = 0.2  # the share of the training rows that choose the penalty where the data set has none for it
+VALIDATION = 0.2  # the share of training rows held out to choose the penalty if the data set has no validation split
 
 Model = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Embedded:
-    """A data set as features and labels: those to fit to, `heldout` to choose the penalty with, and those of test.
+    """A data set as features and labels: rows to fit to, of which `heldout` choose the penalty, and test rows.
 
     The first `train` rows are those of the split train.
     """
@@ -60,5 +60,5 @@ def embed_downstream(
 def observed(
     model: Model, samples: Samples, policy: Policy, device: torch.device, batch_size: int | None = None
 ) -> Embedder:
-    """The model, to embed `samples`, with the output "features"."""
+    """An embedder of `samples` by the model, with the output "features"."""
     return Embedder(lambda x: {"features": model(x)}, place(samples, device), policy, "", device, batch_size)

@@ -13,7 +13,7 @@ WAYS, QUERIES, TASKS = 5, 16, 2000
 SHOTS = (1, 5)
 
 TASKS_AT_ONCE = 100  # a task of five shots takes a megabyte
-ROUNDING = 1e-6  # more than that of inner products in float32: a support of fewer dimensions than images is singular
+ROUNDING = 1e-6  # above that of float32 inner products: a support of fewer dimensions than images makes K singular
 TOLERANCE = 1e-9  # of the gradient, whose terms are of order 1
 MOST_STEPS = 50
 
@@ -28,8 +28,8 @@ def few_shot(
 ) -> dict[str, Float64[Tensor, " tasks"]]:
     """The accuracy in every task of "logistic" regression and of the nearest "centroid".
 
-    A task draws 5 classes, and `shots` images to fit to and 16 to classify of each. Features are brought to unit
-    length; the logistic regression has the penalty 1. The same seed draws the same tasks for every model.
+    A task draws 5 classes and, for each class, `shots` images to fit to and 16 to classify. Features are normalized to
+    unit length; the logistic regression has the penalty 1. The same seed draws the same tasks for every model.
     """
     if (why_not := too_few_images(labels, shots)) is not None:
         raise ValueError(why_not)
@@ -48,7 +48,7 @@ def few_shot(
 
 
 def too_few_images(labels: Int[Tensor, " n"], shots: int) -> str | None:
-    """Why there can be no tasks, in a sentence; None if there can be."""
+    """A sentence saying why no task can be drawn, or None."""
     needed = shots + QUERIES
     classes = int((torch.bincount(labels) >= needed).sum())
     if classes >= WAYS:
@@ -71,7 +71,7 @@ def draw_tasks(
 
 
 def _members(labels: Int[Tensor, " n"], needed: int) -> tuple[Int64[Tensor, "classes most"], Int64[Tensor, " classes"]]:
-    """The rows of every class that has as many as are needed, filled up with 0, and their number."""
+    """The rows of every class with at least `needed` rows, padded with 0, and their number."""
     rows = [(labels == label).nonzero()[:, 0] for label in labels.unique()]
     enough = [of_class.cpu() for of_class in rows if len(of_class) >= needed]
     counts = torch.tensor([len(of_class) for of_class in enough])
@@ -81,9 +81,9 @@ def _members(labels: Int[Tensor, " n"], needed: int) -> tuple[Int64[Tensor, "cla
 def centroid_scores(
     K: Float64[Tensor, "tasks s s"], k: Float64[Tensor, "tasks q s"]
 ) -> Float64[Tensor, "tasks q ways"]:
-    """2 x·μ_c − ‖μ_c‖², the largest for the nearest mean μ_c of the support of a class.
+    """2 x·μ_c − ‖μ_c‖², largest for the nearest class mean μ_c of the support.
 
-    K and k are the inner products of the support with itself and of the queries with it, class after class.
+    K holds the inner products within the support, k those of queries with it, ordered by class.
     """
     to_means = k.unflatten(2, (WAYS, -1)).mean(3)
     among_means = K.unflatten(2, (WAYS, -1)).mean(3).unflatten(1, (WAYS, -1)).mean(2)
@@ -95,8 +95,8 @@ def logistic_scores(
 ) -> Float64[Tensor, "tasks q ways"]:
     """The scores of a logistic regression that is fitted to the support of each task.
 
-    Its weights are in the span of the support: s coordinates say all, however many features there are. The rows of L,
-    K = LLᵀ, are those of the support, and those of the queries are kL⁻ᵀ.
+    Its weights lie in the span of the support, so s coordinates suffice, however many features there are. With K = LLᵀ,
+    the support has the coordinates L, and the queries kL⁻ᵀ.
     """
     L = torch.linalg.cholesky(K + ROUNDING * torch.eye(K.shape[1], dtype=K.dtype, device=K.device))
     labels = torch.arange(WAYS, device=K.device).repeat_interleave(K.shape[1] // WAYS)
@@ -107,7 +107,7 @@ def logistic_scores(
 def _minimize(X: Float64[Tensor, "tasks s p"], Y: Float64[Tensor, "s ways"]) -> Float64[Tensor, "tasks p ways"]:
     """min_θ Σᵢ −log softmax(Xθ)_{yᵢ} + ½‖W‖², where θ is W with the biases in its last row, by Newton's method.
 
-    A constant added to all biases changes nothing: a little is added to the curvature, so that it can be inverted.
+    Adding a constant to all biases changes nothing, so a little is added to the curvature to make it invertible.
     """
     tasks, _, p = X.shape
     θ, penalty = X.new_zeros(tasks, p, Y.shape[1]), torch.ones_like(X[0, 0])

@@ -1,4 +1,4 @@
-"""Which labels a classifier is fitted to, and which choose its penalty."""
+"""Choose the labels that a classifier is fitted to, and those that choose its penalty."""
 
 import torch
 from jaxtyping import Bool, Float64, Int
@@ -10,8 +10,10 @@ from care.randomness import generator_for
 def stratified(
     labels: Int[Tensor, " n"], share: float, seed: int, *counters: int | str, leave_one: bool = False
 ) -> Bool[Tensor, " n"]:
-    """A random share of the rows of each class, at least one. With `leave_one`, of every class at least one row is not
-    among them: none of a class that has but one."""
+    """A random share of the rows of each class, at least one.
+
+    With `leave_one`, at least one row of every class is left out; a class with a single row then contributes none.
+    """
     here = labels.cpu().long()
     counts = torch.bincount(here)
     most = counts - 1 if leave_one else counts
@@ -25,13 +27,15 @@ def stratified(
 
 
 def accuracies(correct: Bool[Tensor, " n"], labels: Int[Tensor, " n"]) -> dict[str, float]:
-    """Top-1 accuracy, and the mean over the classes of the accuracy on the rows of a class."""
+    """Top-1 accuracy, and the mean accuracy per class."""
     hits = correct.double()
     return {"top1": hits.mean().item(), "mean_per_class": (hits * class_weights(labels)).mean().item()}
 
 
 def class_weights(labels: Int[Tensor, " n"]) -> Float64[Tensor, " n"]:
-    """Weights of mean 1 by which every class counts the same, n / (classes · n_c): the mean over classes of an accuracy
-    is the mean over rows with these weights."""
+    """Weights n / (classes · n_c), of mean 1, that give every class the same weight.
+
+    The weighted mean over rows is then the mean accuracy per class.
+    """
     present, inverse, counts = labels.unique(return_inverse=True, return_counts=True)
     return (len(labels) / (len(present) * counts.double()))[inverse]

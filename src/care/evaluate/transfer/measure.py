@@ -1,4 +1,4 @@
-"""Transfer of frozen features: logistic regression on all labels, on few of them, and few-shot tasks."""
+"""Transfer of frozen features: logistic regression on all labels and on few labels, and few-shot tasks."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -42,11 +42,11 @@ def measure_transfer(
     device: torch.device | str | None = None,
     watch: Watch | None = None,
 ) -> Transfer:
-    """How well classes of other data sets are told apart by the frozen features `model(images)`.
+    """How well the frozen features `model(images)` classify other data sets.
 
     `model` is any function of images [n, 3, size, size] in [0, 1] that returns features [n, d]; a module is put into
     evaluation mode meanwhile. The images are the clean views of `policy`. `tasks` is the number of few-shot tasks, 0
-    for none; without `few_labels`, nothing is fitted to 1 % and 10 % of the labels. It runs where the model is, or on
+    for none; without `few_labels`, nothing is fitted to 1 % and 10 % of the labels. It runs on the model's device or on
     `device`. The same seed draws the same labels and tasks for every model.
     """
     downstreams = [one if isinstance(one, Downstream) else load_downstream(one) for one in to]
@@ -88,7 +88,7 @@ def _all_labels(embedded: Embedded, tick: Callable[[int, int], None]) -> Part:
 
 
 def _few_labels(embedded: Embedded, seed: int, tick: Callable[[int, int], None]) -> Part:
-    """Random shares of the labels of train, of each class at least one; a fifth of them choose the penalty."""
+    """Fit to random shares of the train labels, at least one per class; a fifth of them chooses the penalty."""
     features, labels = embedded.features[: embedded.train], embedded.labels[: embedded.train]
     record: dict[str, Any] = {}
     arrays: dict[str, Tensor] = {}
@@ -115,7 +115,7 @@ def _over_seeds(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _few_shot(embedded: Embedded, tasks: int, seed: int, stage: Callable[[str, int, int], None]) -> Part:
-    """Tasks drawn from the test images; a sentence where there are too few of them."""
+    """Few-shot tasks drawn from the test images, or a sentence if there are too few images."""
     record: dict[str, Any] = {}
     arrays: dict[str, Tensor] = {}
     for shots in SHOTS:

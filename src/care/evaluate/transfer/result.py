@@ -1,4 +1,4 @@
-"""What was found about the transfer of a model's features: numbers, a table, and what a paired comparison needs."""
+"""The results of transfer: numbers, a table, and the data for paired comparisons."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RECORD, ARRAYS = "transfer.json", "transfer.safetensors"
-TRANSFER_TO = "transfer to "  # in front of the name of a data set: the group of its quantities
+TRANSFER_TO = "transfer to "  # prefix of a data set's name in the group of its quantities
 IN_WORDS = {"top1": "top-1", "mean_per_class": "mean per class"}
 
 Score = tuple[float, float | None]  # an accuracy, and its standard deviation or half of its interval
@@ -24,8 +24,8 @@ Score = tuple[float, float | None]  # an accuracy, and its standard deviation or
 
 @dataclass(frozen=True, eq=False)
 class Transfer:
-    """The transfer of one model. `record` is what `transfer.json` holds; `arrays`, which test images were classified
-    correctly, and the accuracy in every few-shot task."""
+    """The transfer of one model. `record` is what `transfer.json` holds; `arrays` say which test images were classified
+    correctly, and give the accuracy in every few-shot task."""
 
     record: Mapping[str, Any]
     arrays: Mapping[str, Tensor]
@@ -37,11 +37,11 @@ class Transfer:
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """What was found, by data set."""
+        """The results by data set."""
         return self.record["data"]
 
     def scores(self, data: str) -> dict[str, Score]:
-        """The accuracies on one data set by what they were fitted to: the customary ones, ± where there are several.
+        """The customary accuracies on one data set, by the labels fitted to, with ± if there are several.
 
         ± is the standard deviation over three draws of the labels, and half of the 95 % interval over few-shot tasks.
         """
@@ -55,7 +55,7 @@ class Transfer:
         return scores
 
     def left_out(self) -> list[str]:
-        """Why some few-shot tasks are missing, a sentence per data set of which they are."""
+        """Why few-shot tasks are missing: one sentence for each data set concerned."""
         found: dict[str, str] = {}
         for data, measured in self.data.items():
             for few in measured.get("few_shot", {}).values():
@@ -94,7 +94,7 @@ def load_transfers(folders: Mapping[str, Path]) -> dict[str, Transfer]:
 
 
 def _unlike(first: Transfer, other: Transfer) -> list[str]:
-    """In what two transfers differ that should have been the same, on the data sets that both have."""
+    """The settings in which two transfers differ but should agree, on the data sets they share."""
     records = [first.record["about"], other.record["about"]]
     pairs = [(name, *(record[name] for record in records)) for name in ("seed", "tasks")]
     for data in first.data.keys() & other.data.keys():
@@ -104,7 +104,7 @@ def _unlike(first: Transfer, other: Transfer) -> list[str]:
 
 
 def transfer_table(transfers: Mapping[str, Transfer]) -> str:
-    """A row per data set and what was fitted to, and a column per model."""
+    """A table with a row per data set and labels fitted to, and a column per model."""
     rows: list[list[str]] = []
     for data, found in next(iter(transfers.values())).data.items():
         scores = [one.scores(data) for one in transfers.values()]
@@ -130,7 +130,7 @@ def transfer_figure_of(transfers: Mapping[str, Transfer]) -> "Figure":
 
 
 def transfer_quantities(transfer: Transfer) -> list[Quantity]:
-    """Every accuracy with the images or tasks that it is the mean of: those of two models are paired."""
+    """Every accuracy with the images or tasks whose mean it is, so that two models can be paired."""
     return [quantity for data in transfer.data for quantity in _quantities(transfer, data)]
 
 
