@@ -99,7 +99,7 @@ def test_a_policy_of_ones_own_is_written_into_the_configuration(shapes, tmp_path
 @pytest.mark.usefixtures("undrawn")
 def test_it_goes_on_with_the_same_pictures_only(finished, shapes):
     out, _ = finished
-    with pytest.raises(ValueError, match=r"already holds a run: choose another out, or go on with it by resume=True"):
+    with pytest.raises(ValueError, match=r"already holds a run: choose another out, or continue it with resume=True"):
         care.pretrain(shapes.images, out=out, **SETTINGS)
     with pytest.raises(ValueError, match="not the pictures that the run in"):
         care.pretrain(shapes.images.flip(3), out=out, resume=True, **SETTINGS)
@@ -123,7 +123,7 @@ def test_a_store_is_trained_on_where_it_is(finished, tmp_path):
         (torch.zeros(20, 3, 8, 8), {"epoch": 1}, "there is no setting 'epoch'; did you mean 'epochs'"),
         (torch.zeros(20, 3, 8, 8), {"loggers": ["comet"]}, "a logger is one of"),
         (torch.zeros(20, 3, 8, 8) - 1, {}, "take Normalize out"),
-        ("shapes", {"heldout": torch.zeros(2, 3, 8, 8)}, "held-out pictures, and a size, of its own"),
+        ("shapes", {"heldout": torch.zeros(2, 3, 8, 8)}, "its own held-out pictures and its own size"),
         ("nosuch", {}, "neither the name of a data set"),
     ],
 )

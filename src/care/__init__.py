@@ -2,10 +2,10 @@
 
 `care.geometry`  bilinear forms, Wahba's problem, measures of equivariance
 `care.losses`    InfoNCE, the equivariance loss, and the losses of other methods
-`care.objective` the base classes of methods, for one of your own
-`care.augment`   augmentations that are drawn, kept, applied and replayed
-`care.measure`   how the embeddings of any model respond to augmentations
-`care.pretrain`  an encoder out of pictures
+`care.objective` the base classes of methods, also for a method of your own
+`care.augment`   augmentations that are drawn, stored, applied and replayed
+`care.measure`   measure how the embeddings of any model respond to augmentations
+`care.pretrain`  train an encoder on pictures
 `care.load`      the encoder of a finished run
 """
 
@@ -24,7 +24,7 @@ __all__ = ["__version__", "augment", "geometry", "load", "losses", "measure", "p
 
 
 def __getattr__(name: str) -> Any:
-    """What is offered above, imported when it is first asked for: `care --help` does not wait for torch."""
+    """Import the names in `__all__` on first use, so that `care --help` does not wait for torch."""
     if name not in __all__:
         raise AttributeError(f"module 'care' has no attribute {name!r}")
     offered = {"measure": "care.evaluate", "load": "care.train", "pretrain": "care.pretraining"}

@@ -1,8 +1,8 @@
 """Files and folders that are complete or absent, and files that notice when a byte of them has changed.
 
 Everything is written under a temporary name in the same folder, flushed to the disk (fsync) and renamed, and the folder
-is flushed too. Once a write has returned, it survives a power cut; until then, what was there before does. Every write
-has a temporary name of its own: of two processes that write the same path, the last one wins.
+is flushed too. Once a write has returned, it survives a power cut; until then, the previous file does. Every write
+has its own temporary name: if two processes write the same path, the last one wins.
 """
 
 import os
@@ -18,15 +18,15 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-INCOMPLETE = ".incomplete-"  # prefix of temporary names: of what is being written, or being removed
+INCOMPLETE = ".incomplete-"  # prefix of the temporary names of files being written or removed
 BLANK = b"0" * 64
 SEAL = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 
 
 class Lock:
-    """An exclusive lock on a file, which is created for it; BlockingIOError if another process holds it.
+    """An exclusive lock on a file, which is created if needed; BlockingIOError if another process holds it.
 
-    The system releases it when the process ends, however it ends. The file stays.
+    The system releases the lock when the process ends, in whatever way. The file stays.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,10 +50,10 @@ class Lock:
 
 @contextmanager
 def writing_atomically(path: Path) -> Iterator[Path]:
-    """A temporary path, at which the block writes a file or makes a folder; it becomes `path` when the block has ended.
+    """A temporary path at which the block writes a file or makes a folder; it becomes `path` at the end of the block.
 
-    By then all of it is on the disk. If the block or the disk fails, what was at `path` is still there and the
-    temporary one is not. An OSError about these files says that `path` could not be written.
+    By then all of it is on the disk. If the block or the disk fails, `path` is unchanged and the temporary file is
+    removed. An OSError about these files says that `path` could not be written.
     """
     temporary = _temporary(path)
     try:
@@ -68,19 +68,19 @@ def writing_atomically(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Put `data` at `path`, durably, or raise OSError and leave there what was there, with nothing beside it."""
+    """Write `data` to `path` durably, or raise OSError and leave `path` unchanged, with no temporary file."""
     with writing_atomically(path) as temporary:
         temporary.write_bytes(data)
 
 
 def move_durably(temporary: Path, path: Path) -> None:
-    """Flush a file or folder to the disk and rename it to `path`, in place of what is there."""
+    """Flush a file or folder to the disk and rename it to `path`, replacing an existing one."""
     _sync(temporary)
     _move(temporary, path)
 
 
 def append_lines(path: Path, lines: bytes) -> None:
-    """Add whole lines to a log that others read along; OSError says that `path` could not be written.
+    """Append whole lines to a log that other programs may be reading; OSError if `path` could not be written.
 
     Not flushed to the disk: after a power cut the last lines may be missing, and the very last one may be cut off.
     """
@@ -92,14 +92,14 @@ def append_lines(path: Path, lines: bytes) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder as a whole: a process killed halfway leaves `path` complete or gone."""
+    """Remove a folder atomically: if the process is killed, `path` is complete or gone."""
     temporary = _temporary(path)
     os.rename(path, temporary)
     _remove(temporary)  # what cannot be removed now stays under its temporary name, for `remove_leftovers`
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left in `folder` under temporary names. Nothing else may be writing there."""
+    """Remove the temporary files that killed processes left in `folder`. No other process may be writing there."""
     for path in folder.glob(INCOMPLETE + "*"):
         _remove(path)
 
@@ -113,7 +113,7 @@ def make_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Flush the names in a folder to the disk, where the system can (Windows cannot open folders)."""
+    """Flush the names in a folder to the disk, if the system can (Windows cannot open folders)."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -124,7 +124,7 @@ def sync_folder(path: Path) -> None:
 
 
 def seal(data: bytes) -> bytes:
-    """`data`, which holds `"sha256":"000…"`, with the SHA-256 of `data` in place of the zeros."""
+    """`data`, which contains `"sha256":"000…"`, with the zeros replaced by the SHA-256 of `data`."""
     place = SEAL.search(data)
     if place is None or place[1] != BLANK:
         raise ValueError("there is no blank checksum to fill in")
@@ -132,7 +132,7 @@ def seal(data: bytes) -> bytes:
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether `data` is, to the last byte, what `seal` returned."""
+    """Whether every byte of `data` is as `seal` returned it."""
     place = SEAL.search(data)
     if place is None:
         return False
@@ -156,7 +156,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """A name of its own, with the same suffix: some programs choose the format of a file by it."""
+    """A unique temporary path with the same suffix, by which some programs choose the format of a file."""
     return path.with_name(f"{INCOMPLETE}{secrets.token_hex(4)}-{path.name}")
 
 
@@ -174,8 +174,8 @@ def _sync(path: Path) -> None:
 def _move(temporary: Path, path: Path) -> None:
     """Rename `temporary` to `path`, durably.
 
-    Files are replaced in one step. No system call replaces a folder: the old one is renamed first, so that a kill right
-    then leaves neither, and comes back if the new one cannot be renamed.
+    Files are replaced in one step. No system call replaces a folder: the old one is renamed first, and renamed back if
+    the new one cannot be renamed. A kill between the two renames leaves neither at `path`.
     """
     old = _temporary(path)
     if temporary.is_dir() and path.exists():

@@ -1,4 +1,4 @@
-"""A network as it is in evaluation."""
+"""Contexts in which a network is in evaluation mode."""
 
 import sys
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from torch import nn
 
 @contextmanager
 def frozen(model: object) -> Iterator[None]:
-    """A module in evaluation mode, so that an embedding does not depend on the batch, and uncompiled; as it was,
+    """Put a module into evaluation mode, uncompiled, so that an embedding does not depend on the batch; restore it
     afterwards."""
     with in_evaluation(model), _uncompiled():
         yield
@@ -18,7 +18,7 @@ def frozen(model: object) -> Iterator[None]:
 
 @contextmanager
 def in_evaluation(model: object) -> Iterator[None]:
-    """A module in evaluation mode, compiled or not; as it was, afterwards."""
+    """Put a module into evaluation mode, compiled or not, and restore it afterwards."""
     modules = [m for m in model.modules() if m.training] if isinstance(model, nn.Module) else []
     for module in modules:
         module.training = False
@@ -30,6 +30,6 @@ def in_evaluation(model: object) -> Iterator[None]:
 
 
 def _uncompiled() -> AbstractContextManager[object]:
-    """Inside, what is compiled runs as it is: for other batches and other modes it would be compiled again."""
-    has_compiler = "torch._dynamo" in sys.modules  # which takes seconds to load
+    """Run compiled modules in eager mode: for other batches and other modes they would be compiled again."""
+    has_compiler = "torch._dynamo" in sys.modules  # importing it would take seconds
     return torch.compiler.set_stance("force_eager") if has_compiler else nullcontext()

@@ -1,4 +1,4 @@
-"""`care.pretrain`: from pictures to an encoder, in one call."""
+"""`care.pretrain`: train an encoder on pictures in one call."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from care.train.loggers import check_loggers, watching
 from care.train.step_means import LOG_EVERY
 
 SMALLEST_VIEW = 8  # pixels
-# Settings that decide how something is kept.
+# Settings on which those of `keep` depend.
 DECIDING = ("data", "method", "model", "init", "batch_size", "accumulate")
 
 
@@ -38,29 +38,30 @@ def pretrain(
     quiet: bool = False,
     **settings: Any,
 ) -> Encoder:
-    """Train an encoder on pictures, and leave the run folder `out`; returns the encoder, frozen, as `care.load(out)`.
+    """Train an encoder on pictures, write the run folder `out`, and return the frozen encoder, as `care.load(out)`.
 
     `data` is a folder of pictures, the name of a data set or the path of a store, a tensor [n, 3, h, w] (uint8, or
-    floating point in [0, 1]), `Samples`, a list, or any map-style `torch.utils.data.Dataset` of pictures, with labels
-    or without. Pictures are read once, by `workers` processes, and kept as a store in `out/data`: as they are where all
-    have one size, and as squares of `pixels` otherwise. `heldout` are other pictures to watch; without them a tenth is
-    held out, from 20 to 1,000. `settings` are those of `care train`, by their names: `model`, `method`, `equivariance`,
-    `epochs`, `batch_size` … `policy` may be an `ImagePolicy`. `keep="hue"`, "photometric", "crop" or several of them is
-    `--keep`: what an equivariant part of the embedding keeps. `resume` goes on with the run in `out`, if there is one.
+    floating point in [0, 1]), `Samples`, a list, or any map-style `torch.utils.data.Dataset` of pictures, with or
+    without labels. Pictures are read once, by `workers` processes, and written to a store in `out/data`: unchanged if
+    all have the same size, otherwise as squares of `pixels`. `heldout` are pictures to measure on; without them a tenth
+    of `data` is held out, from 20 to 1,000 pictures. `settings` are those of `care train`, by name: `model`, `method`,
+    `equivariance`, `epochs`, `batch_size`, … `policy` may be an `ImagePolicy`. `keep`, as `--keep`, is what an
+    equivariant part of the embedding keeps: "hue", "photometric", "crop", or several such as "hue,crop". `resume`
+    continues the run in `out`, if there is one.
     """
     run = Run(Path(out).absolute())
     started = (run.folder / "config.toml").exists()
     if started and not resume:
-        raise ValueError(f"{out} already holds a run: choose another out, or go on with it by resume=True")
+        raise ValueError(f"{out} already holds a run: choose another out, or continue it with resume=True")
     check_loggers(loggers)
     name = named_data(data)
     if name is not None and (heldout is not None or pixels is not None):
-        raise ValueError(f"{data} has held-out pictures, and a size, of its own: leave out heldout and pixels")
+        raise ValueError(f"{data} has its own held-out pictures and its own size: leave out heldout and pixels")
     resumed = run if started else None
     where = name or str(run.folder / "data")
     if keep is not None:
         settings = with_kept(keep, settings, lambda asked: _config(resumed, where, asked, {}))
-    config = _config(resumed, where, settings, {})  # mistakes, before pictures are read
+    config = _config(resumed, where, settings, {})  # raises errors before pictures are read
     if name is None:
         splits = given_splits(data, heldout, pixels, workers)
         distributed.on_rank_0(distributed.start(config.device), _store, splits, Path(config.data), started, quiet)
@@ -72,14 +73,14 @@ def pretrain(
 
 
 def _config(resumed: Run | None, data: str, chosen: dict[str, Any], usual: dict[str, Any]) -> Config:
-    """That of the run which is resumed, or a new one, with what was chosen."""
+    """The configuration of the resumed run, or a new one, with the chosen settings."""
     if resumed is not None:
         return resumed.config().replace(data=data, **chosen)
     return recommended_config(data, **{**usual, **chosen})
 
 
 def with_kept(what: str, chosen: Mapping[str, Any], resolve: Callable[[dict[str, Any]], Config]) -> dict[str, Any]:
-    """What was chosen, and what `keep` sets; `resolve` gives the configuration that it would be without."""
+    """The `chosen` settings with those of `keep`; `resolve` gives the configuration without `keep`."""
     asked = {name: value for name, value in chosen.items() if name in DECIDING and value != NONE}
     return kept_beside(what, resolve(asked), chosen)
 
@@ -91,7 +92,7 @@ def _store(splits: dict[str, Given], folder: Path, keep: bool, quiet: bool) -> N
 
 
 def _usual(config: Config) -> dict[str, Any]:
-    """Views that are no larger than the pictures, and some pictures to watch, where nothing else is chosen."""
+    """Default settings: views no larger than the pictures, and held-out pictures if there is no such split."""
     data, usual = Path(config.data), dict[str, Any]()
     samples = open_store(data / "train")
     if min(samples.source) < getattr(policy_for(config.policy), "size", 0):
@@ -110,7 +111,7 @@ def _draw(run: Run) -> None:
 
 @contextmanager
 def _reading(console: Console, quiet: bool) -> Iterator[Watch]:
-    """A bar for each split while it is read, where there is a terminal."""
+    """On a terminal, show a bar for each split while it is read."""
     tasks: dict[str, TaskID] = {}
     with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
 

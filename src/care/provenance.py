@@ -1,4 +1,4 @@
-"""With what a result was made."""
+"""The provenance of a result: versions, commit, hardware and date."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ import care
 
 
 def provenance(device: str) -> dict[str, Any]:
-    """Versions, commit, hardware and date, as they belong beside every number."""
+    """Versions, commit, hardware and date, to be saved beside every number."""
     return {
         "care": care.__version__,
         "commit": commit(),
@@ -28,9 +28,9 @@ def provenance(device: str) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of this source, with a + if it was changed since; CARE_COMMIT says it where there is no repository.
+    """The commit of this source, with a + if it has uncommitted changes; CARE_COMMIT gives it without a repository.
 
-    None where the repository is that of somebody else, who has installed care in it.
+    None if care is installed within the repository of another project.
     """
     if given := os.environ.get("CARE_COMMIT"):
         return given

@@ -1,4 +1,4 @@
-"""Tables and sentences as plain text, for terminals and for `print`: no wider than the terminal, or 80 columns."""
+"""Tables and sentences as plain text, no wider than the terminal, or than 80 columns without one."""
 
 import math
 import shutil
@@ -13,26 +13,26 @@ from rich.text import Text
 
 Rows = Sequence[Sequence[str]]
 
-WIDE = 400  # columns of a file, in which nothing is wrapped
-TERMINAL = 80  # columns of a terminal, and of a pipe
-GAP = 3  # columns between those of a table
+WIDE = 400  # columns for output that must not be wrapped
+TERMINAL = 80  # default columns of a terminal, and of a pipe
+GAP = 3  # characters between the columns of a table
 
 
 def visible(text: str) -> str:
-    """`text` without control characters, which a terminal would obey: they are escaped, as in \\x1b."""
+    """`text` with control characters, which a terminal would obey, escaped as in \\x1b."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def columns() -> int:
-    """How wide the terminal is; 80 where there is none."""
+    """The width of the terminal; 80 without one."""
     return shutil.get_terminal_size((TERMINAL, 24)).columns
 
 
 def text_table(title: str, header: Sequence[str], rows: Rows, width: int | None = None) -> str:
-    """A table whose first column is aligned left and all others right, in `width` columns: those of the terminal.
+    """A table with the first column aligned left and all others right, at most `width` wide, by default the terminal.
 
-    One that is wider is cut into parts, below each other, that all begin with the first column. Where not even one
-    column fits beside it, or there is one row, it is turned: a block per row, `name: value`.
+    A wider table is split into parts below each other, each of which begins with the first column. If not even one
+    column fits beside the first, or there is only one row, every row becomes a block of lines `name: value`.
     """
     width = width or columns()
     header, rows = [visible(name) for name in header], [[visible(cell) for cell in row] for row in rows]
@@ -49,7 +49,7 @@ def _widths(header: Sequence[str], rows: Rows) -> list[int]:
 
 
 def _parts(widths: Sequence[int], width: int) -> Iterator[tuple[list[int], bool]]:
-    """Which columns stand beside the first, part by part, and whether they fit."""
+    """The columns beside the first one in each part, and whether they fit."""
     chosen: list[int] = []
     for i in range(1, len(widths)):
         if chosen and _total(widths, [*chosen, i]) > width:
@@ -64,7 +64,7 @@ def _total(widths: Sequence[int], chosen: Sequence[int]) -> int:
 
 
 def _drawn(lines: Rows) -> str:
-    """The first line is the header."""
+    """Draw a table; the first line is the header."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column, name in enumerate(lines[0]):
         table.add_column(Text(name), justify="left" if column == 0 else "right", no_wrap=True)
@@ -77,7 +77,7 @@ def _drawn(lines: Rows) -> str:
 
 
 def _block(header: Sequence[str], row: Sequence[str], width: int) -> str:
-    """A row of a table that is turned: its name, and a line for every other cell that is not empty."""
+    """A row as a block: its name, and a line for every other cell that is not empty."""
     name = f"{header[0]}: {row[0]}" if header[0] else row[0]
     longest = max(map(cell_len, header[1:]))
     others = ((title + ":", cell) for title, cell in zip(header[1:], row[1:], strict=True) if cell)
@@ -86,7 +86,7 @@ def _block(header: Sequence[str], row: Sequence[str], width: int) -> str:
 
 
 def wrapped(line: str, width: int | None = None, indent: str = "  ") -> str:
-    """A line in as many as it needs; words stay whole, so that paths can be copied."""
+    """Wrap a line between words; words stay whole, so that paths can be copied."""
     return fill(
         line, width or columns(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,
         replace_whitespace=False, drop_whitespace=True,
@@ -94,12 +94,12 @@ def wrapped(line: str, width: int | None = None, indent: str = "  ") -> str:
 
 
 def paragraphs(sentences: Iterable[str]) -> str:
-    """Each sentence from a new line on, wrapped to 80 columns, or to a narrower terminal."""
+    """Each sentence on a new line, wrapped to 80 columns, or to a narrower terminal."""
     return "\n".join(wrapped(sentence, min(columns(), TERMINAL)) for sentence in sentences)
 
 
 def number(value: float, digits: int = 3) -> str:
-    """`value` to so many digits, and with an exponent only if it is below 10⁻³ or at least 10⁵: 0.00394, 72.5, 1750."""
+    """`value` to `digits` digits, with an exponent only below 10⁻³ or from 10⁵ on: 0.00394, 72.5, 1750."""
     if value == 0 or not math.isfinite(value):
         return f"{value:.0f}"
     exponent = math.floor(math.log10(abs(value)))

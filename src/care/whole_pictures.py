@@ -1,10 +1,10 @@
-"""Whole pictures of any shape in batches of one shape: each is squeezed into a square, with its aspect W/H beside it.
+"""Whole pictures of any shape in batches of one shape: each is squeezed into a square, and stored with its aspect W/H.
 
 A random crop needs the borders of a picture, and its true proportions. A box of aspect q (width / height) in the
-picture has aspect q · H/W in the square, and its share of the area is the same: that is all a crop has to know.
+picture has aspect q · H/W in the square, and the same share of the area, so W/H is all that a crop needs.
 
-A batch is uint8 [n, 3 side² + 2], a row the bytes of a square and two of log2(W/H). It is one tensor, which is copied
-to a device, cut into shares and captured in a CUDA graph as any other.
+A batch is uint8 [n, 3 side² + 2]: each row has the bytes of a square, and two bytes of log2(W/H). As a single tensor it
+can be copied to a device, split between processes and captured in a CUDA graph like any other.
 """
 
 import math
@@ -14,12 +14,12 @@ from jaxtyping import Float, Shaped, UInt8
 from torch import Tensor
 
 ASPECT_BYTES = 2
-STEPS_PER_OCTAVE = 4096  # log2(W/H) from −8 on: to 0.01 %, for aspects from 1/256 to 256
+STEPS_PER_OCTAVE = 4096  # log2(W/H) is stored from −8 on: to 0.01 %, for aspects from 1/256 to 256
 OCTAVES = 8
 
 
 def row_bytes(side: int) -> int:
-    """The bytes of one picture."""
+    """The number of bytes of one picture."""
     return 3 * side**2 + ASPECT_BYTES
 
 
@@ -30,7 +30,7 @@ def write_row(row: UInt8[np.ndarray, " bytes"], square: UInt8[np.ndarray, "3 s s
 
 
 def aspect_bytes(aspect: float) -> tuple[int, int]:
-    """The last bytes of a row."""
+    """The aspect W/H as the last bytes of a row."""
     octaves = min(max(math.log2(aspect), -OCTAVES), OCTAVES - 1 / STEPS_PER_OCTAVE)
     return divmod(round((octaves + OCTAVES) * STEPS_PER_OCTAVE), 256)
 
@@ -38,7 +38,7 @@ def aspect_bytes(aspect: float) -> tuple[int, int]:
 def squares_and_aspects(
     inputs: Shaped[Tensor, "n ..."],
 ) -> tuple[Shaped[Tensor, "n ..."], Float[Tensor, " n"] | None]:
-    """(uint8 [n, 3, side, side], W/H of each) of a batch of whole pictures; other inputs as they are, and None."""
+    """(uint8 [n, 3, side, side], W/H of each) of a batch of whole pictures; other inputs unchanged, and None."""
     if inputs.ndim != 2:
         return inputs, None
     side = side_of(inputs)

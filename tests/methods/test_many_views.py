@@ -114,8 +114,8 @@ def test_all_that_is_made_from_care_can_hand_them_over(equivariance):
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({"method": "none"}, "any number of views, as SimCLR does: there is none$"),
-        ({"equivariance_views": "shared"}, "contrast is of use to views of its own only"),
+        ({"method": "none"}, "any number of views, as SimCLR does: no method is chosen$"),
+        ({"equivariance_views": "shared"}, "contrast needs views drawn for the equivariance"),
     ],
 )
 def test_where_it_cannot_be_is_a_sentence(chosen, message):
@@ -129,5 +129,5 @@ def test_a_method_of_two_views_says_so(monkeypatch):
 
     monkeypatch.setitem(REGISTERED["method"], "mine", f"{__name__}:Mine")
     monkeypatch.setattr("care.objective.registry._loaded", {("method", "mine"): Mine})
-    with pytest.raises(ValueError, match="Mine takes those that it asks for"):
+    with pytest.raises(ValueError, match="Mine takes a fixed number"):
         small(method="mine", equivariance="care", contrast="all")

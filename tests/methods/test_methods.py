@@ -179,7 +179,7 @@ def test_keys_of_moco_are_normalized_in_groups(batch, processes, groups):
 
 
 def test_keys_that_cannot_be_parted_are_refused():
-    with pytest.raises(ValueError, match="a batch of 127 cannot be parted"):
+    with pytest.raises(ValueError, match="a batch of 127 cannot be split"):
         small(method="mocov2", batch_size=127, queue=128)
 
 

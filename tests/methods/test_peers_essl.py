@@ -58,7 +58,7 @@ def test_features_that_show_the_turn_have_no_loss():
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        (CLOUDS, "essl turns pictures by quarters: for point clouds choose augself"),
+        (CLOUDS, "essl turns images by quarters: for point clouds choose augself"),
         ({"activation_checkpointing": True}, "is for one pass through the network, and essl takes two: leave it out"),
         ({"turned_size": 4}, "turned_size must be at least 8, got 4"),
     ],

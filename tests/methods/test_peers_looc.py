@@ -56,7 +56,7 @@ def test_features_that_hold_image_and_color_have_no_loss(generator):
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        (CLOUDS, "looc leaves out one of several augmentations, and point clouds have one"),
+        (CLOUDS, "looc needs several augmentations, and point clouds have one"),
         ({"left_out": "solarize"}, "left_out: the policy draws crop, flip, color, gray, blur, and not solarize"),
         ({"left_out": "colour"}, "left_out takes crop, flip, .*, not colour"),
     ],

@@ -58,7 +58,7 @@ def test_differences_of_parameters_can_be_those_of_whole_pictures(chosen, square
 
 
 def test_a_depth_is_that_of_a_head_of_its_own():
-    with pytest.raises(ValueError, match="equivariant_depth is of a head of its own"):
+    with pytest.raises(ValueError, match="equivariant_depth needs a head of its own"):
         small(**{**SPLIT, "stop_gradient": False, "equivariant_depth": 3})
     assert len(build(**SPLIT, equivariant_depth=3).encoder.equivariant_head) == 7
 
@@ -66,9 +66,9 @@ def test_a_depth_is_that_of_a_head_of_its_own():
 def test_what_is_predicted_must_be_drawn_for_views_of_the_method():
     with pytest.raises(ValueError, match="the policy draws crop, and not color"):
         small(**SPLIT, **PREDICTED, policy="crop_only")
-    with pytest.raises(ValueError, match="augself_weight needs views of the method's own"):
+    with pytest.raises(ValueError, match="augself_weight needs the method's own views"):
         small(equivariance="split", **PREDICTED, equivariance_views="shared")
-    with pytest.raises(ValueError, match="predicted is of use with an augself_weight above 0 only"):
+    with pytest.raises(ValueError, match="predicted needs an augself_weight above 0"):
         small(**{**SPLIT, **PREDICTED, "augself_weight": 0.0})
 
 
@@ -104,7 +104,7 @@ def test_turns_train_the_backbone_and_no_head_of_the_encoder():
 
 
 def test_what_is_turned_must_be_a_picture():
-    with pytest.raises(ValueError, match="essl turns pictures by quarters"):
+    with pytest.raises(ValueError, match="essl turns images by quarters"):
         small(**{**CLOUDS, **SPLIT, **TURNED, "equivariance_policy": None})
-    with pytest.raises(ValueError, match="turned_size is of use with an essl_weight above 0 only"):
+    with pytest.raises(ValueError, match="turned_size needs an essl_weight above 0"):
         small(**SPLIT, turned_size=16)

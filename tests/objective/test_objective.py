@@ -87,11 +87,11 @@ def test_gathering_reaches_methods_that_compare_images_only():
         ({"identity_probability": 0.5}, "identity_probability is a setting of equivariance care"),
         (
             {"equivariance": "care", "equivariance_views": "shared", "augmentation_per": "batch"},
-            "augmentation_per is of use to views of its own only",
+            "augmentation_per needs views drawn for the equivariance",
         ),
         (
             {"equivariance": "care", "equivariance_views": "mixed", "equivariance_policy": "color_kept"},
-            "equivariance_policy is of use to views of its own only",
+            "equivariance_policy needs views drawn for the equivariance",
         ),
         (
             {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.25},
@@ -103,7 +103,7 @@ def test_gathering_reaches_methods_that_compare_images_only():
         ),
         (
             {"equivariance": "care", "chunks": 2, "equivariance_fraction": 0.5, "equivariance_views": "shared"},
-            "equivariance_fraction is of use to views of its own only",
+            "equivariance_fraction needs views drawn for the equivariance",
         ),
         (
             {"method": "none", "equivariance": "care", "equivariance_views": "shared"},

@@ -1,8 +1,9 @@
 """Batches: samples gathered by index, on the device.
 
 Samples that fit into the device's memory are copied there once and gathered there. Others are gathered on the host by a
-thread that prefetches two batches and copies them while the device computes. Both give the same batches. Pictures that
-are not prepared are decoded by other processes before the thread copies them, or by the GPU, in the thread's stream.
+thread that prefetches two batches and copies them while the device computes. Both ways give the same batches. Pictures
+that are not prepared are decoded by worker processes before the thread copies them, or by the GPU in the thread's
+stream.
 """
 
 from collections import deque
@@ -24,7 +25,7 @@ from care.data.streamed.pictures import StreamedPictures
 RESIDENT_SHARE = 0.5
 BATCHES_AHEAD = 2
 
-Gather = Callable[[bool], Tensor]  # a batch: on the host, in pinned memory or not, or where it is wanted already
+Gather = Callable[[bool], Tensor]  # makes a batch: on the host, in pinned memory if true, or already on the device
 
 
 def batches(
@@ -38,10 +39,10 @@ def batches(
 
     `resident` says whether all inputs are first copied to the device; None leaves it to `place`. Every call makes that
     copy: for several epochs, `place` the samples once and pass the result. Indices may be on the host or on the device;
-    those on the host are checked.
+    indices on the host are checked.
 
-    With `whole`, pictures that are not prepared come with their borders, as `care.whole_pictures` says: for random
-    crops. No batch of theirs may be larger than the first.
+    With `whole`, pictures that are not prepared are returned uncropped, in the format of `care.whole_pictures`, for
+    random crops. No batch of such pictures may be larger than the first one.
     """
     device = _resolved(device)
     placed = place(samples, device, resident)
@@ -53,10 +54,10 @@ def batches(
 
 
 def place(samples: Samples, device: torch.device | str, resident: bool | None = None) -> Samples:
-    """The samples on the device if `resident`, or else unchanged.
+    """The samples on the device if `resident`, otherwise unchanged.
 
-    The default is resident if the inputs take less than half of a GPU's free memory. On the host they stay where they
-    are, in memory or memory-mapped. Pictures that are not prepared stay on the disk.
+    By default they are resident if the inputs take less than half of a GPU's free memory. Pictures that are not
+    prepared stay on the disk.
     """
     device = _resolved(device)
     if resident is None:
@@ -71,7 +72,7 @@ def _fits(samples: Samples, device: torch.device) -> bool:
 
 
 def _resolved(device: torch.device | str) -> torch.device:
-    """The device with its index: "cuda" is the current GPU, which another thread may have another of."""
+    """The device with its index: "cuda" means the current GPU, which may differ between threads."""
     return torch.empty(0, device=device).device
 
 
@@ -85,7 +86,7 @@ def _gather_there(samples: Samples, indices: Int64[Tensor, " batch"]) -> Tensor:
 
 
 def _rows(samples: Samples, indices: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
-    """Which of the stored inputs are those of the samples."""
+    """The positions of the samples among the stored inputs."""
     return indices if samples.rows is None else samples.rows.index_select(0, indices)
 
 
@@ -98,7 +99,7 @@ def _stream(samples: Samples, order: Iterable[Tensor], device: torch.device) -> 
 def _decode(
     samples: Samples, pictures: StreamedPictures, order: Iterable[Tensor], device: torch.device, whole: bool
 ) -> Iterator[Tensor]:
-    """Batches that other processes decode, and the thread waits for; or that the thread has the GPU decode."""
+    """Batches that worker processes decode while the thread waits, or that the thread decodes on the GPU."""
     order = iter(order)
     first = next(order, None)
     if first is None:
@@ -148,7 +149,7 @@ def _gather_here(samples: Samples, indices: Int64[Tensor, " batch"], pin: bool) 
 def _send(
     gather: Gather, device: torch.device, side: torch.cuda.Stream | None
 ) -> tuple[Tensor, torch.cuda.Event | None]:
-    """Gather on the host and start the copy to the device, unless it is there; the event is recorded behind it."""
+    """Make a batch and start its copy to the device; the event is recorded after the copy."""
     if side is None:
         return gather(False).to(device), None
     with torch.cuda.stream(side):

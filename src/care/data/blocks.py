@@ -1,7 +1,7 @@
-"""The files of a store, and the blocks in which they are written, checked and written again.
+"""The files of a store, and the blocks in which they are written and checked.
 
-All images, one after the other, are one long array. It is cut into shards, files of one size, wherever that falls, and
-into blocks of some rows: a block is made by one process, and has a checksum of its own.
+All images form one long array of bytes. It is cut into shards, files of equal size whose borders may lie within an
+image, and into blocks of whole rows: a block is written by one process, and has its own checksum.
 """
 
 import hashlib
@@ -21,18 +21,18 @@ BLOCKS, FEWEST_ROWS, MOST_BYTES = 4096, 16, 1 << 24
 
 
 def rows_of_a_block(rows: int, row_bytes: int) -> int:
-    """How many rows a block of a store of so many has."""
+    """The number of rows of a block, in a store of `rows` rows."""
     return max(1, min(MOST_BYTES // row_bytes, max(FEWEST_ROWS, rows // BLOCKS)))
 
 
 def whole_units(shard_bytes: int) -> int:
-    """The size of a shard that can be mapped, as near to the wanted one as can be."""
+    """The size nearest to `shard_bytes` at which shards can be memory-mapped."""
     return max(1, round(shard_bytes / UNIT)) * UNIT
 
 
 @dataclass(frozen=True)
 class StoreFiles:
-    """Image i is the `row_bytes` bytes from i · `row_bytes` on, in shards of `shard_bytes`; labels are in one file."""
+    """Image i has `row_bytes` bytes, from i · `row_bytes` on, in shards of `shard_bytes`; labels are in one file."""
 
     folder: Path
     row_bytes: int
@@ -49,20 +49,20 @@ class StoreFiles:
         return self.folder / f"images-{number:05d}.bin"
 
     def shards(self, rows: int) -> Iterator[tuple[Path, int]]:
-        """(file, bytes) of every shard of so many rows."""
+        """(file, size in bytes) of every shard of a store with `rows` rows."""
         for start in range(0, rows * self.row_bytes, self.shard_bytes):
             yield self.shard(start // self.shard_bytes), min(self.shard_bytes, rows * self.row_bytes - start)
 
     def blocks(self, rows: int) -> range:
-        """The blocks of so many rows."""
+        """The numbers of the blocks of a store with `rows` rows."""
         return range(-(-rows // self.block_rows))
 
     def rows(self, block: int, rows: int) -> range:
-        """The rows of a block where there are so many in all."""
+        """The rows of a block, in a store with `rows` rows."""
         return range(block * self.block_rows, min((block + 1) * self.block_rows, rows))
 
     def write(self, first: int, images: bytes, labels: bytes) -> str:
-        """Put rows, from the first on, where they belong; returns their SHA-256."""
+        """Write rows from row `first` on, and return their SHA-256."""
         for file, at, piece in self._pieces(first * self.row_bytes, len(images)):
             _write(file, at, images[piece])
         _write(self.labels, first * LABEL_BYTES, labels)
@@ -75,7 +75,7 @@ class StoreFiles:
         return images, _read(self.labels, rows.start * LABEL_BYTES, len(rows) * LABEL_BYTES)
 
     def digests(self, blocks: Iterable[int], rows: int) -> Iterator[str]:
-        """The SHA-256 of the images and labels of each block, found by all cores; "" if some of it is missing."""
+        """The SHA-256 of the images and labels of each block, computed on all cores; "" for an incomplete block."""
         with ThreadPoolExecutor(all_cores(), "care-digests") as threads:
             yield from threads.map(lambda block: self._digest(self.rows(block, rows)), blocks)
 
@@ -86,7 +86,7 @@ class StoreFiles:
             return ""
 
     def truncate(self, rows: int) -> None:
-        """Forget what lies behind so many rows."""
+        """Remove everything after the first `rows` rows."""
         kept = dict(self.shards(rows))
         for file in self.folder.glob("images-*.bin"):
             if file not in kept:
@@ -95,7 +95,7 @@ class StoreFiles:
             os.truncate(file, size)
 
     def _pieces(self, start: int, size: int) -> Iterator[tuple[Path, int, slice]]:
-        """(file, place in it, what part) of some bytes of all images: they may lie in several shards."""
+        """(file, position in it, slice of the bytes) for a range of bytes, which may span several shards."""
         done = 0
         while done < size:
             shard, at = divmod(start + done, self.shard_bytes)

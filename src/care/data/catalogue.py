@@ -1,4 +1,4 @@
-"""The data sets that have a name: what they are, and how they are generated or read."""
+"""The data sets known by name, and how they are generated or read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from care.data.readers.download import Download
 from care.data.readers.source import Source
 from care.data.samples import Samples
 
-# How many samples a generated split has, and its seed.
+# The number of samples of each generated split, and its seed.
 GENERATED_SPLITS = {"train": (20_000, 1), "test": (4_000, 2)}
 
 
@@ -19,7 +19,7 @@ GENERATED_SPLITS = {"train": (20_000, 1), "test": (4_000, 2)}
 class Generated:
     """A data set that is computed when it is loaded: `generate(n, seed)`.
 
-    `prefix` says that a sample does not depend on n: of the first few, no others need be made.
+    `prefix` says that a sample does not depend on n, so the first samples can be generated without the others.
     """
 
     summary: str

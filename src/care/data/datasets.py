@@ -16,17 +16,17 @@ from care.data.samples import Samples
 from care.data.streamed.tables import IMAGES, LABELS
 from care.randomness import derive
 
-PIXELS = 256  # the side of pictures that have no size in common, as of those in folders
-LOOKED_AT = 16  # pictures that are looked at to find out whether they have one
+PIXELS = 256  # the side of pictures of different sizes, as for pictures in folders
+LOOKED_AT = 16  # pictures examined to find out whether all have the same size
 
 
 class Examples(Dataset[Example]):
     """The items of `pictures` as examples of `size` = (height, width).
 
-    An item is a picture, (picture, label), or {"image": picture, "label": label} as the library `datasets` has it. A
-    picture is PIL, uint8 or floating point in [0, 1]; [3, h, w], [1, h, w] or [h, w], and NumPy arrays also [h, w, 3].
-    One of another size is cut to the same aspect ratio about its center and resized with antialiasing. Labels
-    count where `classes` says what they mean.
+    An item is a picture, (picture, label), or {"image": picture, "label": label} as in the library `datasets`. A
+    picture is a PIL image, or an array of uint8 or of floats in [0, 1], with shape [3, h, w], [1, h, w] or [h, w], in
+    NumPy also [h, w, 3]. A picture of another size is center-cropped to the aspect ratio of `size` and resized with
+    antialiasing. Labels are used only if `pictures` names its classes.
     """
 
     def __init__(self, pictures: Any, pixels: int | None = None) -> None:
@@ -55,7 +55,7 @@ class Examples(Dataset[Example]):
             raise ValueError(f"item {index} cannot be trained on: {error}") from error
 
     def _common_size(self) -> tuple[int, int]:
-        """The size that some pictures, from the first to the last, have in common; a square if they have none."""
+        """The common size of a sample of the pictures; a square of 256 pixels if they differ."""
         positions = np.linspace(0, self.count - 1, min(LOOKED_AT, self.count)).round().astype(int)
         sizes = {self._item(int(i))[0].shape[1:] for i in positions}
         height, width = sizes.pop()
@@ -63,10 +63,10 @@ class Examples(Dataset[Example]):
 
 
 def read_dataset(pictures: Any, pixels: int | None = None, workers: int = 0) -> Source:
-    """The pictures in a random order that depends on nothing but their number, read once by `workers` processes.
+    """The pictures in a random order that depends only on their number, read once by `workers` processes.
 
-    They keep the size that they have in common, or become squares of `pixels`, 256 where they have none in common. The
-    classes are `pictures.classes`, which torchvision's data sets and `Samples` have; without it there are no classes.
+    Pictures of one size keep it; otherwise they become squares of `pixels`, by default 256. The classes are
+    `pictures.classes`, an attribute of torchvision's data sets and of `Samples`; without it there are no classes.
     """
     examples = Examples(pictures, pixels)
     loader = DataLoader(
@@ -77,12 +77,12 @@ def read_dataset(pictures: Any, pixels: int | None = None, workers: int = 0) -> 
 
 
 def shuffled_positions(n: int) -> list[int]:
-    """0 … n − 1 in a random order: data sets come class by class, and the first thousand should be of all classes."""
+    """0 … n − 1 in a random order: data sets are often sorted by class, but the first 1,000 should show all classes."""
     return sorted(range(n), key=lambda i: derive(0, "file", i))
 
 
 def _picture_and_label(item: Any) -> tuple[Any, Any]:
-    """The parts of an item; the label is None where there is none."""
+    """The picture and the label of an item; the label is None if there is none."""
     if isinstance(item, Mapping):
         named = [name for name in IMAGES if name in item]
         if not named:
@@ -107,7 +107,7 @@ def _count(pictures: Any) -> int:
 
 
 def _classes(pictures: Any) -> tuple[str, ...]:
-    """The names of the classes, also those of the data set that a `Subset` is one of, and of the library `datasets`."""
+    """The names of the classes, looked up in the data set behind a `Subset`, too, and as in the library `datasets`."""
     while not hasattr(pictures, "classes") and hasattr(pictures, "dataset"):
         pictures = pictures.dataset
     features = getattr(pictures, "features", None)
@@ -117,7 +117,7 @@ def _classes(pictures: Any) -> tuple[str, ...]:
 
 
 def _uint8(picture: Any) -> UInt8[np.ndarray, "3 h w"]:
-    """Any picture in 8 bits and three channels; ValueError says what else it is."""
+    """Any picture in 8 bits and three channels; ValueError for anything else."""
     if isinstance(picture, Image.Image):
         return np.asarray(as_rgb(picture)).transpose(2, 0, 1)
     if isinstance(picture, np.ndarray):
@@ -132,7 +132,7 @@ def _uint8(picture: Any) -> UInt8[np.ndarray, "3 h w"]:
 
 
 def _levels(picture: Tensor) -> Tensor:
-    """0 … 255 as they are, and [0, 1] times 255, rounded."""
+    """uint8 unchanged; floats in [0, 1] times 255, rounded."""
     if picture.dtype == torch.uint8:
         return picture
     if not picture.is_floating_point():
@@ -147,7 +147,7 @@ def _levels(picture: Tensor) -> Tensor:
 
 
 def _resized(picture: UInt8[np.ndarray, "3 h w"], size: tuple[int, int]) -> UInt8[np.ndarray, "3 {size[0]} {size[1]}"]:
-    """The largest box of the wanted aspect ratio about the center, resized; nothing if the size is right."""
+    """The largest centered box of the wanted aspect ratio, resized; the picture itself if it has the right size."""
     (height, width), (h, w) = picture.shape[1:], size
     if (height, width) == size:
         return np.ascontiguousarray(picture)

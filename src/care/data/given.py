@@ -1,4 +1,4 @@
-"""Pictures given in Python, or in a folder, as stores in a folder of their own; given again, they must be the same."""
+"""Write pictures given in Python, or in a folder, to stores; on resume, check that the same pictures are given."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from care.data.registry import prepared_names
 from care.data.store import HEADER, open_store, read_header, stores_in
 from care.data.store_writer import write_store
 
-Watch = Callable[[str, int, int], object]  # (what is read, how many there are, how many are read)
+Watch = Callable[[str, int, int], object]  # (stage, number of pictures, number read so far)
 
-COMPARED = 64  # pictures, out of all that are given again
+COMPARED = 64  # pictures compared if they are given again
 
 
 def named_data(data: Any) -> str | None:
-    """What `--data` takes for the name of a data set or the path of a store; None for what has to be stored first."""
+    """The name of a data set or the path of a store; None for pictures that have to be stored first."""
     if isinstance(data, str) and (data in DATA_SETS or data in prepared_names()):
         return data
     if not isinstance(data, str | Path):
@@ -49,7 +49,7 @@ class Given:
         return read_dataset(self.pictures, self.pixels, self.workers)
 
     def is_in(self, store: Path) -> bool:
-        """Whether a store was written from it. Of a folder, the number of files decides; of others, some pictures."""
+        """Whether a store was written from these pictures: compares the file count of a folder, else some pictures."""
         if isinstance(self.pictures, str | Path):
             source, header = self.source(), read_header(store)
             found = (source.expected, source.description, source.height, source.classes)
@@ -63,7 +63,7 @@ class Given:
 
 
 def given_splits(data: Any, heldout: Any, pixels: int | None, workers: int) -> dict[str, Given]:
-    """What goes into which split: `heldout` is the test split; without it, a folder has the splits that it has."""
+    """The pictures of each split. `heldout` becomes the test split; without it, a folder keeps its own splits."""
     if isinstance(data, str | Path) and heldout is None:
         return {part: Given(data, part, pixels) for part in folder_splits(Path(data))}
     splits = {"train": Given(data, "train", pixels, workers)}
@@ -74,10 +74,10 @@ def given_splits(data: Any, heldout: Any, pixels: int | None, workers: int) -> d
 
 
 def store_given(splits: dict[str, Given], folder: Path, keep: bool, say: Callable[[str], object], watch: Watch) -> None:
-    """Write every split to a store in `folder`, where nothing else stays; `say` gets what the user should know.
+    """Write every split to a store in `folder`; `say` receives messages for the user.
 
-    A store that is there already stays if it is the same. If it is not: ValueError where it is to be kept, for a run
-    that was trained on it, and otherwise it is replaced.
+    An existing store with the same pictures is not written again. A store with other pictures is replaced, or is a
+    ValueError with `keep`, because a run was trained on it. Without `keep`, stores of other splits are removed.
     """
     for split, given in splits.items():
         if (folder / split / HEADER).exists() and given.is_in(folder / split):

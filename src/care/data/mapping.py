@@ -1,4 +1,4 @@
-"""Files as one array in memory: mapped by the system, one behind the other, and read where somebody looks."""
+"""Several files memory-mapped as one contiguous array."""
 
 import ctypes
 import mmap
@@ -10,15 +10,14 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
-UNIT = 1 << 16  # bytes: a multiple of the pages of all systems, and so of every file but the last
-FIXED = 0x10  # MAP_FIXED, which Python does not name
+UNIT = 1 << 16  # bytes: a multiple of the page size of all systems; every file but the last is a multiple of it
+FIXED = 0x10  # MAP_FIXED, for which Python has no constant
 
 
 def map_files(files: Sequence[Path]) -> UInt8[np.ndarray, " bytes"]:
-    """The bytes of all files, read-only. None of them is copied, in however many processes the files are mapped.
+    """The bytes of all files as one read-only array. Nothing is copied, even if several processes map the files.
 
-    All but the last have a multiple of `UNIT` bytes. An array of one file after the other can be gathered from as if it
-    were one file: a row may begin in one and end in the next.
+    All files but the last must have a multiple of `UNIT` bytes. A row may begin in one file and end in the next.
     """
     if len(files) == 1:
         return np.memmap(files[0], np.uint8, "r")
@@ -26,7 +25,7 @@ def map_files(files: Sequence[Path]) -> UInt8[np.ndarray, " bytes"]:
         raise ValueError(f"{files[0].parent} has {len(files)} shards, and Windows maps one: --shard-size makes it one")
     sizes = [os.stat(file).st_size for file in files]
     total = sum(sizes)
-    # Addresses for all of them; then the files, each of which takes the place of its share.
+    # Reserve addresses for all files, then map each file over its share.
     start = _mmap(None, total, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1)
     found = (ctypes.c_uint8 * total).from_address(start)
     weakref.finalize(found, _munmap, start, total)

@@ -1,6 +1,6 @@
-"""A store that is being written, which survives the process that writes it.
+"""A partly written store, which survives the process that writes it.
 
-It is in a folder beside the store to be, `.partial-SPLIT`:
+It is in the folder `.partial-SPLIT` beside the final store:
 
 | file           | content                                                                                  |
 |----------------|------------------------------------------------------------------------------------------|
@@ -8,7 +8,7 @@ It is in a folder beside the store to be, `.partial-SPLIT`:
 | `store/`       | the files of the store; blocks that do not have the checksum of the journal do not count |
 | `lock`         | held by the process that writes                                                          |
 
-A row per file: what cannot be read leaves a gap, and its label is `GAP`. At the end the last rows close the gaps.
+Every file has a row. An unreadable file leaves a gap with the label `GAP`. At the end, the last rows fill the gaps.
 """
 
 import dataclasses
@@ -39,12 +39,12 @@ from care.data.store import DIGESTS, HEADER, SKIPPED, Header
 
 JOURNAL, FILES = "journal.json", "store"
 SECONDS_BETWEEN_SAVES, SECONDS_TO_WAIT = 5.0, 3.0
-GAP = -2  # no label: −1 is that of a picture without a class
+GAP = -2  # the label of a gap; −1 is the label of a picture without a class
 
 
 @dataclass(frozen=True)
 class Block:
-    """What is known of a block that is written: how many rows it has, its checksum, and which files it lacks."""
+    """A written block: its number of rows, its checksum, and the files that could not be read for it."""
 
     rows: int
     sha256: str
@@ -53,7 +53,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Journal:
-    """Of which examples the blocks are, how they are cut, and those that are written, by their numbers."""
+    """The fingerprint of the examples, the sizes that cut the store into blocks, and the written blocks by number."""
 
     fingerprint: str
     cut: list[int]
@@ -67,7 +67,7 @@ class Journal:
 
     @classmethod
     def read(cls, file: Path) -> "Journal | None":
-        """The journal in a file, if there is one, and a whole one."""
+        """The journal in a file; None if it is missing or damaged."""
         try:
             text = file.read_bytes()
             record = json.loads(text)
@@ -78,10 +78,11 @@ class Journal:
 
 
 class PartialStore:
-    """The part of `store` that is written. As a context: kept if the block fails and another process can go on.
+    """The written part of `store`. A context: if it fails, the part is kept for another process to continue.
 
-    `fingerprint` is that of the examples; "" if they cannot be read from the middle, and nothing is kept. `files` says
-    how the store is cut, `expected` is the number of examples, and `say` gets what the user should know of the start.
+    `fingerprint` is that of the examples; if it is "", they can only be read from the start, and nothing is kept.
+    `files` has the sizes of shards and blocks, `expected` is the number of examples, and `say` receives messages about
+    the start.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class PartialStore:
                     say("starts anew, since the files or the settings have changed")
 
     def _locked(self, end: float) -> Lock:
-        """The lock, which the processes of a killed one hold until they notice that it is gone."""
+        """The lock; waits a little, because workers of a killed process hold it until they notice its death."""
         while True:
             try:
                 return Lock(self.folder / "lock")
@@ -115,7 +116,7 @@ class PartialStore:
                 time.sleep(0.05)
 
     def _go_on(self, blocks: dict[int, Block], say: Callable[[str], object]) -> None:
-        """Take over the blocks that are still as they were written."""
+        """Take over the blocks whose checksums still match."""
         rows = sum(block.rows for block in blocks.values())
         say(f"goes on after {rows:,} of {self.expected:,} files, once their checksums are compared")
         for (number, block), found in zip(blocks.items(), self.files.digests(blocks, self.expected), strict=True):
@@ -142,25 +143,25 @@ class PartialStore:
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes are still to be written, if all other examples can be read."""
+        """The number of bytes still to be written, if all remaining examples can be read."""
         return (self.expected - self.read) * (self.files.row_bytes + LABEL_BYTES)
 
     def add(self, number: int, block: Block) -> None:
-        """Note that a block is written. What is lost before it is on the disk does not have its checksum."""
+        """Record a written block. If it is lost before it reaches the disk, its checksum will not match."""
         self._count(number, block)
         if self.fingerprint and time.monotonic() - self.saved_at >= SECONDS_BETWEEN_SAVES:
             self.save()
 
     def save(self) -> None:
-        """Bring the journal to the disk, so that another process can go on from here."""
+        """Write the journal to the disk, so that another process can continue from here."""
         with self.writing():
             write_atomically(self.folder / JOURNAL, self.journal.encode())
             self.saved_at = time.monotonic()
 
     def close_gaps(self) -> tuple[int, str, str]:
-        """Put the last rows where some are missing. How many there are, and the SHA-256 of their blocks and labels.
+        """Fill the gaps with the last rows. Returns the number of rows, and the SHA-256 of their blocks and labels.
 
-        The blocks that change no longer have the checksums of the journal: after a kill they are made again.
+        Changed blocks no longer match the checksums of the journal, so they are written again after a kill.
         """
         with self.writing():
             rows, labels = self.read, np.fromfile(self.files.labels, "<i8")
@@ -180,12 +181,12 @@ class PartialStore:
             return count, hashlib.sha256(written).hexdigest(), labels_sha256
 
     def _cut_off(self, count: int, rows: int) -> list[int]:
-        """The block that ends earlier when of so many rows only the first `count` are left, if there is one."""
+        """The block, if any, that becomes shorter if only the first `count` of `rows` rows remain."""
         whole, rest = divmod(count, self.files.block_rows)
         return [whole] if rest and count < rows else []
 
     def finish(self, header: Header) -> None:
-        """Complete the store and put it where it belongs."""
+        """Complete the store and move it to its final place."""
         with self.writing():
             self.list_skipped()
             (self.files.folder / HEADER).write_bytes(header.encode())
@@ -193,7 +194,7 @@ class PartialStore:
             remove_folder(self.folder)
 
     def list_skipped(self) -> Path | None:
-        """The file that lists what was left out, one to a line; None if nothing was."""
+        """Write the file that lists the files left out, one per line; None if none was."""
         file, text = self.files.folder / SKIPPED, "".join(f"{line}\n" for line in self.skipped)
         if text:
             file.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -212,7 +213,7 @@ class PartialStore:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """An OSError in the block says what could not be written and, of a full disk, how much room is needed."""
+        """Make an OSError in the block name the store and, if the disk is full, the number of bytes needed."""
         try:
             yield
         except OSError as error:

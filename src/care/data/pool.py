@@ -1,4 +1,4 @@
-"""Processes that decode pictures: forked from the one that wants them, they end with it."""
+"""Worker processes that decode pictures. They are forked from the parent process, and end with it."""
 
 import multiprocessing
 import os
@@ -18,11 +18,11 @@ from typing import Any, Generic, TypeVar
 from care.data.readers import decoding
 
 SECONDS_BETWEEN_LOOKS = 0.2
-TURNS_AHEAD = 2  # of every process
+TURNS_AHEAD = 2  # calls submitted ahead, per process
 ENDING = (signal.SIGINT, signal.SIGTERM)
 
 Result = TypeVar("Result")
-_inherited: Callable[..., Any] | None = None  # a process has its work from its parent
+_inherited: Callable[..., Any] | None = None  # the function that a worker inherits from its parent
 
 
 def all_cores() -> int:
@@ -31,14 +31,14 @@ def all_cores() -> int:
 
 
 def cores_of_this_process() -> int:
-    """Its share of the cores; torchrun says how many processes there are on this machine."""
+    """This process's share of the cores, given torchrun's number of processes on this machine."""
     return max(1, all_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 class Pool(Generic[Result]):
-    """A context in which `workers` processes call a function, which they have from their parent as it is.
+    """A context in which `workers` processes call a function that they inherit from their parent.
 
-    Where processes cannot be forked, threads call it, which share one interpreter.
+    Where processes cannot be forked, threads call it instead.
     """
 
     def __init__(self, call: Callable[..., Result], workers: int) -> None:
@@ -52,7 +52,7 @@ class Pool(Generic[Result]):
             self.executor, self.call, self.workers = ThreadPoolExecutor(workers, "care-decoders"), call, workers
 
     def submit(self, *arguments: object) -> Callable[[], Result]:
-        """Begin a call; calling the result waits for its end."""
+        """Start a call; calling the returned function waits for its result."""
         with signals_later():  # the first call forks
             future = self.executor.submit(self.call, *arguments)
 
@@ -65,7 +65,7 @@ class Pool(Generic[Result]):
         return wait
 
     def in_order(self, arguments: Iterable[object]) -> Iterator[Result]:
-        """The result of a call for each argument, in their order; no more of them are begun than are worked on."""
+        """The result of a call for each argument, in order; only a few calls are submitted ahead."""
         begun = (self.submit(argument) for argument in arguments)
         ahead = deque(islice(begun, TURNS_AHEAD * self.workers))
         while ahead:
@@ -74,7 +74,7 @@ class Pool(Generic[Result]):
             yield found
 
     def close(self) -> None:
-        """Wait for the calls that are worked on, and end."""
+        """Wait for the running calls, and end the processes."""
         self.executor.shutdown(wait=True, cancel_futures=True)
 
     def __enter__(self) -> "Pool[Result]":
@@ -86,7 +86,7 @@ class Pool(Generic[Result]):
 
 @contextmanager
 def signals_later() -> Iterator[None]:
-    """Signals to end wait until this is over; in a process that is forked meanwhile, until it knows what to do."""
+    """Block SIGINT and SIGTERM in this context; a process forked in it unblocks them when it is set up."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows, where nothing is forked
         yield
         return
@@ -98,7 +98,7 @@ def signals_later() -> Iterator[None]:
 
 
 def _begin(call: Callable[..., Any], parent: int, large: AbstractContextManager[Any]) -> None:
-    """Signals are the parent's to answer, which finishes its step; without a parent there is nothing to do."""
+    """Set up a worker: ignore signals, which the parent handles after its step, and exit when the parent is gone."""
     global _inherited
     _inherited, decoding.LARGE = call, large
     for number in ENDING:

@@ -13,7 +13,7 @@ from care.data.store import HEADER, open_store, stores_in
 from care.data.streamed.opening import open_pictures, streamed_splits
 from care.data.streamed.pictures import Decoder
 
-INDEXES = ".indexes"  # a folder beside those of the stores
+INDEXES = ".indexes"  # a folder beside the stores, for the indexes of archives
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -33,11 +33,10 @@ def load(
 ) -> Samples:
     """The samples of a data set: generated, or from a store under the data root.
 
-    `name` may also be the path of a store, whatever its split, of a folder with a store per split, or of a folder of
-    pictures or of shards that are not prepared: these are decoded as they are asked for, to squares of `pixels`, and
-    with the `decoder` "gpu" on the GPU that a batch is for. What batches decode is kept in the folder `cache`, if one
-    is given. Only a `Path` and text with a slash are paths. Where only the `first` samples will be used, no others are
-    generated.
+    `name` may also be the path of a store, of a folder with a store per split, or of a folder of pictures or shards
+    that are not prepared. Only a `Path`, or text with a slash, is a path. Pictures that are not prepared are decoded on
+    demand, to squares of `pixels`; with the `decoder` "gpu" on the GPU of the batch. The folder `cache`, if given,
+    keeps decoded pictures. If only the `first` samples will be used, a generated data set may generate only these.
     """
     if isinstance(name, Path) or os.sep in name:
         path = Path(name)
@@ -60,7 +59,7 @@ def load(
 
 
 def is_streamed(name: str | Path) -> bool:
-    """Whether this is the path of a folder with pictures, or shards of them, that are not prepared."""
+    """Whether this is the path of a folder of pictures or shards that are not prepared."""
     if not isinstance(name, Path) and os.sep not in name:
         return False
     path = Path(name)
@@ -68,7 +67,7 @@ def is_streamed(name: str | Path) -> bool:
 
 
 class NoHeldoutSplit(ValueError):
-    """A data set has nothing but a split to train on."""
+    """A data set has neither a test nor a val split."""
 
 
 def heldout_split(name: str | Path, root: Path | None = None) -> str:
@@ -87,7 +86,7 @@ def heldout_split(name: str | Path, root: Path | None = None) -> str:
 
 
 def known_splits(name: str | Path, root: Path | None = None) -> tuple[str, ...]:
-    """The splits that a data set has, prepared or not; of one that is not registered, those that have a store."""
+    """The splits of a data set, prepared or not; for an unregistered one, the splits that have a store."""
     if is_streamed(name):
         return streamed_splits(Path(name))
     if isinstance(name, Path) or os.sep in name:
@@ -97,7 +96,7 @@ def known_splits(name: str | Path, root: Path | None = None) -> tuple[str, ...]:
 
 
 def store_folder(name: str, split: str, root: Path | None = None) -> Path:
-    """The folder for the store of a split, whether there is one or not."""
+    """The folder for the store of a split, which need not exist."""
     for text in (name, split):
         if not NAME.fullmatch(text):
             raise ValueError(f"{text!r} cannot be a name: a letter or digit, then letters, digits and . _ + - can")
@@ -117,7 +116,7 @@ def prepared_names(root: Path | None = None) -> tuple[str, ...]:
 
 
 def published(name: str) -> Published:
-    """The entry of a data set that is read from files; other names stand for a folder of pictures."""
+    """The catalogue entry of a data set that is read from files; any other name means a folder of pictures."""
     known = DATA_SETS.get(name, ANY_FOLDER)
     if isinstance(known, Generated):
         raise ValueError(f"{name} is generated when it is used: there is nothing to prepare or to check")

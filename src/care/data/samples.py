@@ -13,19 +13,19 @@ from torch import Tensor
 from care.data.streamed.pictures import StreamedPictures
 from care.randomness import epoch_order, sharded_order
 
-INPUTS_AT_ONCE = 1000  # copied to another device, or read
-SHARDS_AT_ONCE = 8  # that an epoch reads from
+INPUTS_AT_ONCE = 1000  # inputs copied or read at a time
+SHARDS_AT_ONCE = 8  # shards that an epoch reads from at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
     """Inputs, their labels and, for generated data, their factors of variation.
 
-    `labels` index into `classes` and are −1 where a sample has no class. `factors` are the numbers that a generated
-    sample was made from. The inputs of a store are memory-mapped and read-only: writing to them in place ends the
-    process. `checksum` is that of the store. Sample i is `stored[i]`, or `stored[rows[i]]` for some of a larger set.
-    Pictures that are not prepared are `streamed`: `inputs`, `take` and `to` decode all that they are asked for, and
-    `batches` decodes one batch after the other.
+    `labels` index into `classes` and are −1 for samples without a class. `factors` are the numbers that generated
+    samples were made from. The inputs of a store are memory-mapped and read-only: writing to them in place ends the
+    process. `checksum` is that of the store. Sample i is `stored[i]`, or `stored[rows[i]]` in a subset of a larger set.
+    Pictures that are not prepared are `streamed`: `inputs`, `take` and `to` decode all requested pictures at once,
+    `batches` one batch after the other.
     """
 
     stored: UInt8[Tensor, "m 3 h w"] | Float32[Tensor, "m p 3"] | StreamedPictures
@@ -55,14 +55,14 @@ class Samples:
 
     @property
     def inputs(self) -> UInt8[Tensor, "n 3 h w"] | Float32[Tensor, "n p 3"]:
-        """All inputs; those of some of the samples of a larger set are copied into memory, at every call."""
+        """All inputs; in a subset of a larger set they are copied into memory, at every call."""
         if isinstance(self.stored, StreamedPictures):
             return self.stored.index_select(0, torch.arange(len(self.stored)) if self.rows is None else self.rows)
         return self.stored if self.rows is None else self.stored.index_select(0, self.rows)
 
     @property
     def streamed(self) -> bool:
-        """Whether the inputs are pictures that are decoded when they are asked for."""
+        """Whether the inputs are pictures that are decoded on demand."""
         return isinstance(self.stored, StreamedPictures)
 
     @property
@@ -78,7 +78,7 @@ class Samples:
 
     @property
     def device(self) -> torch.device:
-        """Where the samples are."""
+        """The device of the samples."""
         return self.stored.device
 
     def limit(self, n: int) -> "Samples":
@@ -103,7 +103,7 @@ class Samples:
         return dataclasses.replace(some, stored=some.inputs, rows=None)
 
     def to(self, device: torch.device | str) -> "Samples":
-        """The same samples on another device. Of a larger set, only their inputs are copied there, some at a time."""
+        """The same samples on another device; from a larger set, only their own inputs are copied."""
         there = torch.empty(0, device=device).device
         if isinstance(self.stored, Tensor) and (self.rows is None or there == self.device):
             return self._with(self.stored.to(there), self.rows, lambda tensor: tensor.to(there))
@@ -111,7 +111,7 @@ class Samples:
         return self._with(_copied(self.stored, rows, there), None, lambda tensor: tensor.to(there))
 
     def digest(self) -> str:
-        """What tells these inputs and labels from others: the checksum of their store, or one of their bytes."""
+        """A digest that identifies the inputs and labels: the checksum of their store, or a hash of their bytes."""
         if self.checksum is not None:
             return self.checksum
         found, stored = hashlib.blake2b(digest_size=16), [self.stored] if isinstance(self.stored, Tensor) else []
@@ -124,7 +124,7 @@ class Samples:
         return found.hexdigest()
 
     def order(self, seed: int, epoch: int) -> Int64[Tensor, " n"]:
-        """The order in which an epoch visits the samples: any, or some shards at a time where they lie in shards."""
+        """The random order in which an epoch visits the samples; samples in shards come a few shards at a time."""
         shards = self.stored.encoded.shards if isinstance(self.stored, StreamedPictures) else None
         if shards is None:
             return epoch_order(len(self), seed, epoch)
@@ -133,14 +133,14 @@ class Samples:
     def split_indices(self, per_class: int) -> tuple[Int64[Tensor, " t"], Int64[Tensor, " v"]]:
         """Indices of the training and of the validation samples, which are the last `per_class` of each class.
 
-        Of a class with fewer than twice as many samples, they are its last half. Both are in ascending order, so that
-        the same samples always give the same split. Samples without a class are for training; where there are no
-        classes at all, all samples are treated as one.
+        A class with fewer than twice as many samples gives its last half. Both are in ascending order, so that the same
+        samples always give the same split. Samples without a class are for training; if there are no classes at all,
+        all samples count as one class.
         """
-        # Classes are counted from 1; 0 are samples without one, of which none are held out.
+        # Classes count from 1 here; 0 are samples without a class, which are not held out.
         group = self.labels + 1 if self.classes else torch.ones_like(self.labels)
         sizes, order = group.bincount(minlength=2), group.argsort(stable=True)
-        followers = torch.empty_like(group)  # how many of its class come after each
+        followers = torch.empty_like(group)  # the number of later samples of the same class
         followers[order] = sizes.cumsum(0)[group[order]] - torch.arange(1, len(group) + 1, device=group.device)
         validation = (followers < (sizes // 2).clamp_max(per_class)[group]) & (group > 0)
         if per_class < 1 or not validation.any():
@@ -148,7 +148,7 @@ class Samples:
         return (~validation).nonzero()[:, 0], validation.nonzero()[:, 0]
 
     def split(self, per_class: int) -> tuple["Samples", "Samples"]:
-        """Training and validation samples of `split_indices`, whose inputs are not copied."""
+        """Training and validation samples according to `split_indices`; the inputs are not copied."""
         train, validation = self.split_indices(per_class)
         return self.subset(train), self.subset(validation)
 
@@ -160,7 +160,7 @@ class Samples:
 
 
 def shortage(validation: Samples, per_class: int) -> str | None:
-    """What to say if classes were too small to give `per_class` samples for validation, and gave half of theirs."""
+    """A message if classes were too small to give `per_class` samples for validation, and gave half of theirs."""
     labels, classes = validation.labels, max(1, len(validation.classes))
     fewer = int((torch.bincount(labels.clamp(min=0), minlength=classes) < per_class).sum())
     if not fewer:

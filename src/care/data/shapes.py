@@ -50,12 +50,12 @@ BLOCK = 250  # pictures drawn at once
 class Shapes:
     """Pictures, the class of each (an index into `classes`), and the factors that made it.
 
-    | factor   | of the shape                                                                             |
+    | factor   | meaning                                                                                  |
     |----------|------------------------------------------------------------------------------------------|
-    | `hue`    | as a fraction of the hue circle, from red over green                                     |
-    | `x`, `y` | its centroid, x to the right and y down, where the picture spans [−1, 1]                 |
-    | `scale`  | the greatest distance of its edge from there                                             |
-    | `angle`  | its counterclockwise rotation, as a fraction of 360°                                     |
+    | `hue`    | hue of the shape, as a fraction of the hue circle, from red over green                   |
+    | `x`, `y` | centroid of the shape, x to the right and y down; the picture spans [−1, 1]              |
+    | `scale`  | greatest distance of the edge from the centroid                                          |
+    | `angle`  | counterclockwise rotation of the shape, as a fraction of 360°                            |
 
     The angle can be seen only modulo the rotational symmetry of the shape: 90° for square and cross, 120° for triangle,
     72° for star, 360° for crescent, heart, arrow and L, and not at all for disc and ring.
@@ -78,7 +78,7 @@ def generate_shapes(n: int, seed: int, size: int = 32) -> Shapes:
     if size < 8:
         raise ValueError(f"shapes cannot be distinguished on less than 8 × 8 pixels, got size = {size}")
     generator = torch.Generator().manual_seed(seed)
-    # Noise has a generator of its own, so that how many pixels there are does not change what is drawn next.
+    # Noise has its own generator, so that the number of pixels does not change later random numbers.
     noise = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
     values = [_draw(generator) for _ in range(-(-n // BLOCK))]
     images = torch.empty(n, 3, size, size, dtype=torch.uint8)
@@ -91,8 +91,8 @@ def generate_shapes(n: int, seed: int, size: int = 32) -> Shapes:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread for the small operations of a block: more save little, and on a busy machine waiting for them can take
-    ten times as long as the work.
+    """Use one thread for the small operations of a block: more threads save little, and on a busy machine waiting for
+    them can take ten times as long as the work.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -166,7 +166,7 @@ def _pattern(values: dict[str, Float[Tensor, " n"]], layer: str, u: Plane, v: Pl
     cos, sin = (2 * math.pi * direction).cos(), (2 * math.pi * direction).sin()
     a = 2 * math.pi * (frequency * (cos * u + sin * v) + phase)
     across = (2 * math.pi * (frequency * (cos * v - sin * u) + 2 * phase)).sin()
-    # One sine serves all three: only waves bend it, and only checks are multiplied by the other.
+    # One sine serves all three patterns: only waves bend it, and only checks multiply it by the other sine.
     wave = (a + torch.where(kind < 2, 0.0, 2 * across)).sin()
     return torch.where((kind >= 1) & (kind < 2), wave * across, wave)
 

@@ -7,7 +7,7 @@
 | `blocks.sha256`    | the SHA-256 of every block of images and labels, 32 bytes each                       |
 | `store.json`       | the header: what the files hold, how they are cut, and the checksums of the last two |
 
-Another one, `skipped.txt`, lists the source files that were left out, if there are any.
+If source files were left out, `skipped.txt` lists them.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ from care.data.samples import Samples
 FORMAT, VERSION = "care image store", 3
 HEADER, DIGESTS, SKIPPED = "store.json", "blocks.sha256", "skipped.txt"
 
-# The largest header, and the largest numbers in one. It comes from a file, and nothing in it is trusted.
+# The largest header, and the largest numbers in it. A header comes from a file, so nothing in it is trusted.
 HEADER_BYTES = 1 << 24
 DIGEST_BYTES = 32
 LARGEST = {"count": 1 << 32, "height": 1 << 16, "width": 1 << 16, "block_rows": 1 << 32, "shard_bytes": 1 << 48}
@@ -43,11 +43,11 @@ LARGEST = {"count": 1 << 32, "height": 1 << 16, "width": 1 << 16, "block_rows": 
 
 @dataclass(frozen=True)
 class Header:
-    """What `store.json` holds, beside its format, its version and a checksum of itself.
+    """The content of `store.json`, beside its format, its version and its own checksum.
 
-    Every shard but the last has `shard_bytes` bytes, every block but the last `block_rows` rows. `skipped` are the
-    source files that could not be read, and why: the first 1,000 of them. `fingerprint` tells whether a store was made
-    of the same files; it is "" where that is not known.
+    Every shard but the last has `shard_bytes` bytes, every block but the last `block_rows` rows. `skipped` lists the
+    first 1,000 source files that could not be read, with reasons. `fingerprint` identifies the source files; "" if it
+    is not known.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Header:
         return StoreFiles(folder, 3 * self.height * self.width, self.shard_bytes, self.block_rows)
 
     def encode(self) -> bytes:
-        """The text of `store.json`. Its own checksum comes first, so that no other text can be taken for it."""
+        """The text of `store.json`. Its own checksum comes first, so that no other text can be mistaken for it."""
         record = {"sha256": BLANK.decode(), "format": FORMAT, "version": VERSION, **dataclasses.asdict(self)}
         return seal(json.dumps(record, indent=1, separators=(",", ":")).encode())
 
@@ -93,8 +93,8 @@ class Header:
 def open_store(folder: Path, verify: bool = False, tick: Callable[[int], object] = lambda rows: None) -> Samples:
     """The samples of a store, with memory-mapped images.
 
-    The header, the labels and the sizes of all shards are always checked; `verify` also reads all images and compares
-    their checksums. Then `tick` is called with the number of those that are compared so far.
+    The header, the labels and the sizes of all shards are always checked. `verify` also reads all images and compares
+    their checksums, and calls `tick` with the number of images compared so far.
     """
     header = read_header(folder)
     files = header.files(folder)
@@ -119,13 +119,13 @@ def open_store(folder: Path, verify: bool = False, tick: Callable[[int], object]
 
 
 def stores_in(folder: Path) -> list[Path]:
-    """The folders in `folder` that are stores and may be read.
+    """The readable folders in `folder` that are stores.
 
-    What else is in them is not listed, as `Path.glob` does since Python 3.12: it may be a million pictures.
+    Their contents are not listed, as `Path.glob` would since Python 3.12: there may be a million pictures.
     """
     try:
         names = folders_in(folder)
-    except OSError:  # whoever opens it says what is wrong with it
+    except OSError:  # reported when the folder is opened
         return []
     return [folder / name for name in names if os.path.exists(folder / name / HEADER)]
 
@@ -144,7 +144,7 @@ def read_header(folder: Path) -> Header:
 
 
 def _violated(name: str, value: Any) -> str | None:
-    """What the field `name` of a header must be and `value` is not; None if it is."""
+    """A description of valid values if `value` is invalid for the field `name` of a header, otherwise None."""
     if name in LARGEST:
         unit, largest = UNIT if name == "shard_bytes" else 1, LARGEST[name]
         if type(value) is int and unit <= value <= largest and value % unit == 0:
@@ -169,7 +169,7 @@ def _check_sha256(file: Path, sha256: str) -> None:
 
 
 def _check_blocks(files: StoreFiles, header: Header, tick: Callable[[int], object]) -> None:
-    """Compare the checksum of every block, and name the shard in which the first one begins that is not the same."""
+    """Compare the checksums of all blocks; ValueError that names the shard in which the first damaged one begins."""
     blocks, file = files.blocks(header.count), files.folder / DIGESTS
     _check_size(file, DIGEST_BYTES * len(blocks))
     _check_sha256(file, header.blocks_sha256)

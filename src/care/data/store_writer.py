@@ -1,4 +1,4 @@
-"""Writing an image store: from the examples of a reader to a folder that is complete or absent."""
+"""Write the examples of a reader to an image store, a folder that is complete or absent."""
 
 import math
 import shutil
@@ -16,12 +16,12 @@ from care.data.pool import Pool, all_cores
 from care.data.readers.source import Example, Indexed, Source, Unreadable, default_skip
 from care.data.store import Header, open_store, read_header
 
-MORE = 20  # unreadable files that are looked for beyond those
-MOST_RECORDED = 1000  # in the header
+MORE = 20  # unreadable files found beyond the allowed number before stopping
+MOST_RECORDED = 1000  # skipped files recorded in the header
 
 
 class TooManyUnreadable(ValueError):
-    """More files than allowed cannot be read. `skipped` says which and why, as does `file`, if there is one."""
+    """More files than allowed cannot be read. `skipped` lists them with reasons, as does `file`, if there is one."""
 
     def __init__(self, message: str, skipped: list[str], file: Path | None) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class TooManyUnreadable(ValueError):
 
 
 def is_prepared(folder: Path, source: Source, verify: bool = False) -> bool:
-    """Whether there is a store that was made of the same files, in the same way; `verify` compares checksums."""
+    """Whether there is a store made from the same files with the same settings; `verify` compares checksums."""
     try:
         same = read_header(folder).fingerprint == _fingerprint(source) != ""
         return same and len(open_store(folder, verify)) > 0
@@ -49,14 +49,13 @@ def write_store(
     workers: int | None = None,
     shard_bytes: int = SHARD_BYTES,
 ) -> Header:
-    """Write everything that `source` gives to the store `folder`, in shards of about `shard_bytes`.
+    """Write all examples of `source` to the store `folder`, in shards of about `shard_bytes`.
 
-    If its examples are `Indexed`, so many `workers`, by default one per core, read them; the store does not depend on
-    how many. Up to `skip` unreadable files are left out and recorded in the header; by default 1 % of all, and always
-    10. More are an error, once 20 more are found or all are read. After an error there is no new store, and one that
-    was there before is still there; what is written so far is kept beside it if the examples are `Indexed`, and the
-    next call goes on from there. `tick` is called with the number of examples read so far, `say` with what the user
-    should know.
+    `Indexed` examples are read by `workers` processes, by default one per core; the store does not depend on their
+    number. Up to `skip` unreadable files, by default 1 % of all and at least 10, are left out and recorded in the
+    header. More are an error, raised once 20 more are found or all files are read. After an error there is no new
+    store, and an earlier one is unchanged; if the examples are `Indexed`, the written part is kept, and the next call
+    continues from there. `tick` is called with the number of examples read so far, `say` with messages for the user.
     """
     if folder.exists() and not overwrite:
         raise ValueError(f"{folder} exists; --overwrite replaces it")
@@ -92,7 +91,7 @@ def _fingerprint(source: Source) -> str:
 
 
 def _check_room(partial: PartialStore) -> None:
-    """OSError if the disk has too little room for what is missing, as far as it says how much it has."""
+    """OSError if the disk reports too little free space for the missing bytes."""
     disk = shutil.disk_usage(partial.folder)
     if disk.total > 0 and disk.free < partial.missing_bytes:
         room = f"it takes {partial.missing_bytes:,} bytes more, and {disk.free:,} are free"
@@ -118,7 +117,7 @@ def _write_blocks(
 
 
 def _by_processes(source: Source, partial: PartialStore, workers: int) -> Generator[tuple[int, Block], None, None]:
-    """The blocks that are not there yet, each of which is read and written by one process."""
+    """The missing blocks, each read and written by one process."""
     examples, files = source.examples, partial.files
     assert isinstance(examples, Indexed)
     missing = [number for number in files.blocks(len(examples)) if number not in partial.journal.blocks]
@@ -132,7 +131,7 @@ def _by_processes(source: Source, partial: PartialStore, workers: int) -> Genera
 
 
 def _one_by_one(source: Source, partial: PartialStore) -> Generator[tuple[int, Block], None, None]:
-    """The blocks of examples that come in their order."""
+    """The blocks of examples that can only be read in order."""
     examples, rows = iter(source.examples), partial.files.block_rows
     for number in count():
         if not (some := list(islice(examples, rows))):
@@ -143,7 +142,7 @@ def _one_by_one(source: Source, partial: PartialStore) -> Generator[tuple[int, B
 
 
 def _write(files: StoreFiles, first: int, examples: list[Example | Unreadable], source: Source) -> Block:
-    """Put examples into the rows from `first` on."""
+    """Write examples to the rows from `first` on."""
     images, labels = zip(*(_encode(example, source) for example in examples), strict=True)
     sha256 = files.write(first, b"".join(images), b"".join(labels))
     skipped = [f"{example.file}: {example.reason}" for example in examples if isinstance(example, Unreadable)]

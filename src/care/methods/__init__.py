@@ -1,6 +1,6 @@
-"""Methods, a file each: all there is to it, from its settings to what it does after a step.
+"""Methods, one file each, with everything from the settings to the update after a step.
 
-SimCLR, also with DCL or hard negatives, MoCo-v2 and v3, BYOL, SimSiam, Barlow Twins, VICReg and the paper's ablations
-train an encoder; CARE, a split embedding and steering add equivariance to any of them. `care.objective.registry` has
-their names.
+SimCLR, DCL, hard negatives, MoCo-v2 and v3, BYOL, SimSiam, Barlow Twins, VICReg and the paper's ablations train an
+encoder by themselves; CARE, a split embedding, steering and others add equivariance to any of them.
+`care.objective.registry` lists all names.
 """

@@ -1,4 +1,4 @@
-"""AugSelf (Lee, Lee, Lee, Lee and Shin, 2021): predict by which parameters the augmentations of two views differ."""
+"""AugSelf (Lee, Lee, Lee, Lee and Shin, 2021): predict the difference between two views' augmentation parameters."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -41,13 +41,13 @@ USUALLY_PREDICTED = ("crop", "color", "rotation")
 class AugSelfSettings(Settings):
     """Settings of AugSelf."""
 
-    # The authors' w is 1 for parameters in units of their own, fractions of the picture and of the range of a factor:
-    # to know nothing of them costs 0.05 (crop) and 0.13 (color) there, and 2 here, where they are standardized.
+    # The authors' w is 1, with parameters as fractions of the picture and of a factor's range. There, a predictor that
+    # knows nothing has a loss of 0.05 (crop) and 0.13 (color); here, with standardized parameters, of 2.
     augself_weight: float = setting(0.05, "w, the weight of the prediction of each of the parameters.", above=0)
     predicted: str | None = setting(
         None,
-        "Which parameters are predicted, such as crop,color,flip; there are gray, blur and solarize as well and, of "
-        "point clouds, rotation and scale. Default: crop, color and rotation, those that the policy draws.",
+        "The parameters to predict, separated by commas: crop, color, flip, gray, blur and solarize of images, "
+        "rotation and scale of point clouds. Default: those of crop, color and rotation that the policy draws.",
     )
     prediction_width: int = setting(512, "Width of the networks φ, which have three layers.", at_least=1)
 
@@ -55,9 +55,9 @@ class AugSelfSettings(Settings):
 class AugSelf(Equivariance):
     """L = L_method + w Σ_k E_i (φ_k([f(x_i); f(x_{i+1})]) − (ω_i − ω_{i+1})_k)², f the features.
 
-    Every view x_i of a sample is compared with the next, and the last with the first: two of them in both orders. ω are
-    the coordinates of an augmentation, standardized. Whether one view is flipped and the other is not is predicted by
-    the cross-entropy: two views do not show which of them it is.
+    Every view x_i of a sample is compared with the next, and the last with the first; two views are thus compared in
+    both orders. ω are the standardized coordinates of an augmentation. For flips, a binary cross-entropy predicts
+    whether exactly one of the two views is flipped: the views do not show which one.
     """
 
     Settings: ClassVar[type[AugSelfSettings]] = AugSelfSettings
@@ -83,17 +83,17 @@ class AugSelf(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """Something is predicted that the policy draws."""
+        """The policy draws every parameter to predict, and there is at least one."""
         predicted(settings, context)
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """All views of the method, or two."""
+        """All views of the method; without a method, two."""
         plan = beside(views, policy, batch)
         return dataclasses.replace(plan, equivariance=tuple(range(len(plan.views))))
 
     def terms(self, *views: EncodedView) -> Terms:
-        """A term for each of the parameters."""
+        """One term for each predicted parameter."""
         following = (*views[1:], views[0])
         both = [torch.cat([a.f, b.f], 1) for a, b in zip(views, following, strict=True)]
         first, second = (torch.cat([view.parameters for view in some]) for some in (views, following))
@@ -101,7 +101,7 @@ class AugSelf(Equivariance):
         found = {}
         for name, predictor in self.predictors.items():
             guess, columns, flip = torch.cat(self.forward_views(predictor, both)), self.columns[name], name == "flip"
-            # Whether views are flipped is not standardized: it is 0 or 1.
+            # The flip is 0 or 1 and not standardized.
             truth = (first - second)[:, columns].to(change) if flip else change[:, columns]
             loss = parameter_difference(guess, truth, binary=flip)
             found[f"augself_{name}"] = Term(loss, self.settings.augself_weight)
@@ -109,7 +109,7 @@ class AugSelf(Equivariance):
 
 
 def predicted(settings: Any, context: Context) -> dict[str, tuple[str, ...]]:
-    """The coordinates to predict, by the name of what has them; ValueError for what the policy does not draw."""
+    """The coordinates to predict, by augmentation; ValueError for an augmentation that the policy does not draw."""
     known = PARAMETERS_OF_CLOUDS if context.clouds else PARAMETERS_OF_IMAGES
     drawn = {name: names for name, names in known.items() if set(names) & set(drawn_names(context))}
     if settings.predicted is None:

@@ -18,7 +18,7 @@ class BYOLSettings(Settings):
     """Settings of BYOL."""
 
     teacher_momentum: float = setting(
-        0.99, "m of θ_teacher ← m θ_teacher + (1 − m) θ at the start; it grows to 1.", at_least=0, below=1
+        0.99, "m of θ_teacher ← m θ_teacher + (1 − m) θ at the start; m grows to 1.", at_least=0, below=1
     )
     predictor_width: int | None = setting(
         None, "Width of the predictor. Default: that of the head.", at_least=1, at_most=1 << 16
@@ -63,6 +63,6 @@ class BYOL(TeacherMethod):
         return [(p, z[:, : self.context.invariant_dim]) for p, z in zip(predictions, taught, strict=True)]
 
     def after_step(self, encoder: Encoder, progress: Tensor) -> None:
-        """Move the teacher, the less the longer it has trained: m = 1 − (1 − m_0) · (cos(π · progress) + 1)/2."""
+        """Move the teacher, in ever smaller steps: m = 1 − (1 − m_0) · (cos(π · progress) + 1)/2."""
         momentum = 1 - (1 - self.settings.teacher_momentum) * (torch.cos(torch.pi * progress) + 1) / 2
         self.update_ema(encoder, momentum)

@@ -1,6 +1,6 @@
 """CARE (Gupta, Robinson, Lim, Villar and Jegelka, 2023): an augmentation keeps the angles between embeddings.
 
-By the theorem behind Wahba's problem it then acts on all of them as one orthogonal map.
+It then acts on all embeddings as one orthogonal map, by the theorem behind Wahba's problem.
 """
 
 import dataclasses
@@ -30,30 +30,31 @@ class CARESettings(Settings):
     """Settings of CARE."""
 
     care_weight: float = setting(3.0, "λ, the weight of the equivariance loss, which is a mean over pairs.", above=0)
-    chunks: int = setting(16, "In how many chunks a batch falls; the images of a chunk share an augmentation.")
+    chunks: int = setting(16, "Number of chunks of a batch; the images of a chunk share an augmentation.")
     form: Literal["euclidean", "minkowski", "symplectic"] = setting(
         "euclidean", "The bilinear form that augmentations should preserve."
     )
     equivariance_policy: str | None = setting(None, "Augmentations of the equivariance loss. Default: --policy.")
     equivariance_views: Literal["own", "composed", "shared", "mixed"] = setting(
         "own",
-        "own: two more views, drawn per chunk (the paper). composed: these augment the method's first view again. "
-        "shared: the method's two views serve both losses, drawn per chunk. mixed: they do, one drawn per chunk and "
-        "one per sample.",
+        "own: two more views, drawn per chunk (the paper). composed: two more views that augment the method's first "
+        "view once more. shared: the method's two views, drawn per chunk, serve both losses. mixed: as shared, with "
+        "one view drawn per chunk and one per sample.",
     )
     contrast: Literal["own", "all"] = setting(
         "own",
-        "own: the method compares its own views (the paper). all: the two of the equivariance as well, over all pairs; "
-        "those of another --equivariance-policy are positives that differ by that alone, mostly easier ones.",
+        "own: the method compares its own views (the paper). all: it compares all pairs, including the two views of "
+        "the equivariance; under another --equivariance-policy these two differ by that policy alone, and are mostly "
+        "easier positives.",
     )
     augmentation_per: Literal["chunk", "batch"] = setting(
-        "chunk", "Who shares an augmentation: a chunk (the paper), or the batch (the authors' program)."
+        "chunk", "Draw one augmentation per chunk, as in the paper, or per batch, as the authors' program does."
     )
     identity_probability: float = setting(
-        0.0, "Probability that an augmentation of a chunk is the identity, for a and a' each.", at_least=0, at_most=1
+        0.0, "Probability that a chunk's augmentation is the identity, for a and a' separately.", at_least=0, at_most=1
     )
     equivariance_fraction: float = setting(
-        1.0, "The views of the equivariance loss are of this fraction of each chunk: 0.25 costs 2.5 views, not 4.",
+        1.0, "Compute the equivariance loss on this fraction of each chunk: 0.25 costs 2.5 views, not 4.",
         above=0, at_most=1,
     )  # fmt: skip
 
@@ -69,13 +70,13 @@ class CARE(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """Chunks divide the batch, and views go where they can."""
+        """The chunks divide the batch, and the views suit the method."""
         check_chunks(settings.chunks, context)
         check_fraction(settings.equivariance_fraction, context.batch // settings.chunks)
         if settings.form == "symplectic" and context.embedding_dim % 2:
             raise ValueError("the symplectic form needs an even embedding_dim")
         if settings.contrast == "all" and not (method is not None and method.any_views):
-            name = "there is none" if method is None else f"{method.__name__} takes those that it asks for"
+            name = "no method is chosen" if method is None else f"{method.__name__} takes a fixed number"
             raise ValueError(f"contrast all needs a method that compares any number of views, as SimCLR does: {name}")
         if settings.contrast == "all" and settings.equivariance_fraction < 1:
             raise ValueError("contrast all compares views of the same samples: leave out equivariance_fraction")
@@ -84,11 +85,11 @@ class CARE(Equivariance):
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """Algorithm 1: two views per chunk beside the method's, or in their place.
+        """Algorithm 1: two views drawn per chunk, beside the method's views or in their place.
 
-        Composed views are a(t x) and a'(t x), t the augmentation of the method's first view: L_equi is then asked of
-        the images that the method sees, and not of clean ones. One such view beside t x would not do: that it was
-        augmented twice gives it away, and −1 would do as the rotation of all a.
+        Composed views are a(t x) and a'(t x), with t the augmentation of the method's first view: L_equi then applies
+        to the images that the method sees, and not to clean ones. Comparing one such view with t x itself would not
+        work: the encoder could detect that it was augmented twice, and use −1 as the rotation of every a.
         """
         draws = settings.chunks if settings.augmentation_per == "chunk" else 1
         chunk, changing = batch // settings.chunks, dataclasses.replace(policy, identity=settings.identity_probability)
@@ -108,29 +109,30 @@ class CARE(Equivariance):
         return {"equivariance": Term(equivariance(a.z, b.z, self.chunks, self.form), self.settings.care_weight)}
 
 
-# What is of use to views that the equivariance draws, and not to those that it shares with the method.
+# Settings that apply to views drawn by the equivariance, and not to views shared with the method.
 OF_DRAWN_VIEWS = (
     "equivariance_policy", "contrast", "augmentation_per", "identity_probability", "equivariance_fraction",
 )  # fmt: skip
 
 
 def check_views(settings: CARESettings, method: type[Method] | None, theta: bool) -> None:
-    """ValueError unless the views of the equivariance can be those of the method, or made of them."""
+    """ValueError unless the equivariance can share the method's views, or augment them once more."""
     which = settings.equivariance_views
     if method is None:
         raise ValueError(f"equivariance_views {which} needs a method to share views with")
     if which == "composed" and theta:
         raise ValueError(
-            "equivariance_views composed: steering rotates by what a chunk shares, and its view is not all"
+            "equivariance_views composed: steering needs the parameters of the whole augmentation, and here has those "
+            "of the second one only"
         )
     for name in () if which == "composed" else OF_DRAWN_VIEWS:
         default = next(field.default for field in dataclasses.fields(settings) if field.name == name)
         if getattr(settings, name) != default:
-            raise ValueError(f"{name} is of use to views of its own only: leave it out, or equivariance_views own")
+            raise ValueError(f"{name} needs views drawn for the equivariance: leave it out, or equivariance_views own")
 
 
 def check_chunks(chunks: int, context: Context) -> None:
-    """ValueError unless so many chunks divide a batch into at least 2 images each, and processes hold whole ones."""
+    """ValueError unless chunks have equal sizes of at least 2 images, and every process holds whole chunks."""
     batch, processes = context.batch, context.processes
     good = [c for c in range(processes, batch // 2 + 1, processes) if batch % c == 0]
     if chunks not in good:
@@ -142,7 +144,7 @@ def check_chunks(chunks: int, context: Context) -> None:
 
 
 def check_fraction(fraction: float, chunk: int) -> None:
-    """ValueError unless so much of a chunk is a whole number of images, and at least 2."""
+    """ValueError unless this fraction of a chunk is a whole number of images, at least 2."""
     kept = fraction * chunk
     if round(kept) < 2 or abs(kept - round(kept)) > 1e-6:
         good = [str(2.0**-k) for k in range(8) if chunk % 2**k == 0 and chunk >= 2 ** (k + 1)]

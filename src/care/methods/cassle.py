@@ -27,10 +27,10 @@ class CASSLESettings(Settings):
 class CASSLE(Equivariance):
     """L = L_method of z = head([f; γ(ω)]), and no other term.
 
-    The first layer of the head is linear, so [f; γ] enters it as W f + V γ(ω): the encoder has W, this has γ and V.
-    What is added is V (γ(ω) − γ(0)), the constant being the layer's own. A view that is not augmented has ω = 0, and
-    the encoder by itself is the head for it. The head of a teacher is conditioned by a copy of γ and V, which follows
-    as the teacher does.
+    The first layer of the head is linear, so [f; γ] enters it as W f + V γ(ω). W belongs to the encoder; γ and V belong
+    to this module, which adds V (γ(ω) − γ(0)): the layer's bias absorbs the constant. An unaugmented view has ω = 0, so
+    the encoder's own head applies to it unchanged. A copy of γ and V conditions a teacher's head, and follows as the
+    teacher does.
     """
 
     Settings: ClassVar[type[CASSLESettings]] = CASSLESettings
@@ -46,7 +46,7 @@ class CASSLE(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """There is a method, whose loss it changes."""
+        """There is a method, whose head is conditioned."""
         if method is None:
             raise ValueError("cassle changes the head and has no loss of its own: choose a method")
 
@@ -63,13 +63,13 @@ class CASSLE(Equivariance):
         return (forward or self.forward_views)(head[1:], hidden)
 
     def embed_parameters(self, theta: Float[Tensor, "n k"]) -> Float[Tensor, "n width"]:
-        """V (γ(ω) − γ(0)), what the first layer of the head adds for the augmentation."""
+        """V (γ(ω) − γ(0)), added to the output of the head's first layer."""
         omega = self.standardized(theta)
         embedded: Tensor = self.V(self.gamma(omega) - self.gamma(torch.zeros_like(omega[:1])))
         return embedded
 
     def terms(self, *views: EncodedView) -> Terms:
-        """None: the method's loss is all there is."""
+        """No terms: the method's loss is the only one."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""DUET (Suau et al., 2023): features laid out in bins show one parameter of the augmentation."""
+"""DUET (Suau et al., 2023): features arranged in bins encode one parameter of the augmentation."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -25,7 +25,7 @@ from care.objective import (
 )
 from care.objective.views import Policy
 
-WHOLE_CIRCLE = 0.99  # what random draws from all hues reach at least
+WHOLE_CIRCLE = 0.99  # the least range that random draws from all hues span
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +34,16 @@ class DUETSettings(Settings):
 
     duet_weight: float = setting(10.0, "λ, the weight of the divergence.", above=0)
     duet_parameter: str = setting(
-        "hue", "The coordinate of the augmentation that features should show, such as scale, hue or brightness."
+        "hue", "The parameter of the augmentation that features should encode, such as scale, hue or brightness."
     )
-    bins: int = setting(8, "G, in how many bins the features show it; it divides their number.", at_least=2)
+    bins: int = setting(8, "G, the number of bins; it must divide the number of features.", at_least=2)
 
 
 class DUET(Equivariance):
-    """L = L_method + λ E JSD(softmax_g(E_c f_gc), q(u)), features f laid out as G bins × C, both views.
+    """L = L_method + λ E JSD(softmax_g(E_c f_gc), q(u)), features f arranged as G bins × C, for both views.
 
-    u is one parameter of the augmentation in its range [0, 1], q(u) a Gaussian around it over the bins, or von Mises'
-    distribution where the range is a circle: a hue that may go all the way round.
+    u is one parameter of the augmentation, scaled to [0, 1], and q(u) a Gaussian around it over the bins. If the range
+    is a circle, as for a hue that may go all the way round, q(u) is a von Mises distribution.
     """
 
     Settings: ClassVar[type[DUETSettings]] = DUETSettings
@@ -62,11 +62,11 @@ class DUET(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """The policy draws the parameter, which has one dimension."""
+        """The policy draws the parameter, and the parameter is one-dimensional."""
         drawn = [name for name in drawn_names(context) if not name.startswith("rotation")]
         if settings.duet_parameter not in drawn:
             hint = f"choose one of {', '.join(drawn)}" if drawn else "rotations have three: choose sie or steerable"
-            raise ValueError(f"duet shows one parameter that the policy draws, not {settings.duet_parameter}: {hint}")
+            raise ValueError(f"duet_parameter must be one that the policy draws, not {settings.duet_parameter}: {hint}")
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
@@ -74,17 +74,17 @@ class DUET(Equivariance):
         return beside(views, policy, batch)
 
     def terms(self, *views: EncodedView) -> Terms:
-        """The divergence of both views."""
+        """The divergence, averaged over both views."""
         losses = [jensen_shannon(self.shown(view.f), self.wanted(view.parameters)) for view in views]
         return {"duet": Term(torch.stack(losses).mean(), self.settings.duet_weight)}
 
     def shown(self, features: Float[Tensor, "n f"]) -> Float[Tensor, "n g"]:
-        """The distribution over bins that features show, in full precision."""
+        """The distribution over bins that the features encode, in full precision."""
         logits = features.unflatten(1, (self.settings.bins, -1)).mean(2)
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(1)
 
     def wanted(self, theta: Float[Tensor, "n k"]) -> Float[Tensor, "n g"]:
-        """The distribution over bins that an augmentation asks for."""
+        """The target distribution over bins of an augmentation."""
         u = theta[:, self.column]
         if self.circle:
             return von_mises_bins(u + 0.5, self.settings.bins)

@@ -1,4 +1,4 @@
-"""EquiMod (Devillers and Lefort, 2022): predict the embedding of a view from the picture and the augmentation."""
+"""EquiMod (Devillers and Lefort, 2022): predict the embedding of a view from the image and the augmentation."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ class EquiModSettings(Settings):
 
     equimod_weight: float = setting(1.0, "λ, the weight of the equivariance loss.", above=0)
     equimod_temperature: float = setting(0.2, "τ of the InfoNCE between embeddings and their predictions.", above=0)
-    augmentation_width: int = setting(128, "To how many numbers V takes the coordinates ω.", at_least=1)
+    augmentation_width: int = setting(128, "Output dimension of V, which embeds the coordinates ω.", at_least=1)
 
 
 class EquiMod(Equivariance):
     """L = L_method + λ InfoNCE([y1; y2], [ŷ1; ŷ2]), ŷ_i = BN(W [y_0; BN(V ω_i)]).
 
-    y = g(f) comes from a projection head of its own, y_0 is that of the picture without an augmentation, and ω_i are
-    the coordinates of the augmentation of view i. Predictions of other augmentations of the same picture are negatives.
+    y = g(f) comes from a separate projection head, y_0 from the unaugmented image, and ω_i are the coordinates of the
+    augmentation of view i. Predictions for other augmentations of the same image are negatives.
     """
 
     Settings: ClassVar[type[EquiModSettings]] = EquiModSettings
@@ -54,11 +54,11 @@ class EquiMod(Equivariance):
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """The method's two views, and the picture as it is."""
+        """The method's two views, and the unaugmented image."""
         return beside(views, policy, batch, unaugmented(policy))
 
     def terms(self, *views: EncodedView) -> Terms:
-        """InfoNCE of our own embeddings with their predictions, with those of all processes as negatives."""
+        """InfoNCE of our own embeddings with their predictions; predictions of all processes are negatives."""
         *augmented, _ = views
         *y, y0 = self.forward_views(self.head, [view.f for view in views])
         omega = [self.standardized(view.parameters) for view in augmented]
@@ -69,18 +69,18 @@ class EquiMod(Equivariance):
         return {"equimod": Term(loss, self.settings.equimod_weight)}
 
     def _rows_of(self, views: int) -> slice:
-        """Our own rows, where every process has those of so many views one after the other."""
+        """Our own rows of the gathered ones, in which each process has the rows of its views one after the other."""
         if self.rows.start is None:
             return self.rows
         return slice(views * self.rows.start, views * self.rows.stop)
 
     def exported(self) -> dict[str, Tensor]:
-        """The head g and the predictor, so that ŷ can be asked for later."""
+        """The head g and the predictor, with which ŷ can be computed later."""
         return {name: tensor.detach() for name, tensor in self.state_dict().items()}
 
 
 class Predictor(nn.Module):
-    """(y_0, ω) ↦ BN(W [y_0; BN(V ω)]), linear but for the norms."""
+    """(y_0, ω) ↦ BN(W [y_0; BN(V ω)]), linear except for the norms."""
 
     def __init__(self, d: int, coordinates: int, width: int) -> None:
         super().__init__()
@@ -96,5 +96,5 @@ class Predictor(nn.Module):
 
 
 def unaugmented(policy: Policy) -> ViewSpec:
-    """The view that a policy leaves as it is."""
+    """A view of the unaugmented images, at the policy's size."""
     return ViewSpec(dataclasses.replace(policy, identity=1.0), 1)

@@ -1,4 +1,4 @@
-"""E-SSL (Dangovski et al., 2022): predict by how many quarter turns a crop was turned."""
+"""E-SSL (Dangovski et al., 2022): predict the number of quarter turns of a crop."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +25,7 @@ from care.objective import (
 from care.objective.views import Policy
 
 SMALLEST = 8  # pixels
-WIDEST = 2048  # of the authors' network that predicts turns, for features of 512
+WIDEST = 2048  # width of the authors' network that predicts turns, for 512 features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class ESSLSettings(Settings):
         None, "Side of the turned crops in pixels. Default: half of the method's views.", at_least=SMALLEST
     )
     turn_width: int | None = setting(
-        None, "Width of the network that predicts quarter turns. Default: 2048, or 4 times that of smaller features.",
+        None, "Width of the network that predicts quarter turns. Default: 4 times the features, at most 2048.",
         at_least=1,
     )  # fmt: skip
 
@@ -45,7 +45,7 @@ class ESSLSettings(Settings):
 class ESSL(Equivariance):
     """L = L_method + λ E_x E_k [−log softmax(h(f(r^k x)))_k], k = 0 … 3 quarter turns r^k of one crop of each image.
 
-    All four go through the backbone together, so that BatchNorm cannot take out what tells one turn from another.
+    All four go through the backbone in one batch, so that BatchNorm cannot remove the differences between turns.
     """
 
     Settings: ClassVar[type[ESSLSettings]] = ESSLSettings
@@ -60,15 +60,13 @@ class ESSL(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """There are pictures to turn."""
+        """The samples are images."""
         if context.clouds:
-            raise ValueError(
-                "essl turns pictures by quarters: for point clouds choose augself, which predicts rotations"
-            )
+            raise ValueError("essl turns images by quarters: for point clouds choose augself, which predicts rotations")
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """The method's views, and a crop of each image in its four turns."""
+        """The method's views, and a crop of each image in all four turns."""
         assert isinstance(policy, ImagePolicy)
         small = ViewSpec(policy.resized(turned_size(settings, policy)), batch, turned=True)
         return ViewPlan((*views, small), tuple(range(len(views))), (len(views),))
@@ -94,7 +92,7 @@ def turn_head(features: int, width: int) -> nn.Sequential:
 
 
 def check_sizes(encoder: Encoder, size: int, turned: int) -> None:
-    """ValueError where the network does not take turned crops of another size than the views."""
+    """ValueError if the network does not accept turned crops of a different size than the views."""
     try:
         output_width(encoder.backbone, (turned, turned))
     except MISFITS as error:

@@ -12,9 +12,9 @@ from care.objective import EncodedView, Term, Terms, setting
 class HardNegativesSettings(SimCLRSettings):
     """Settings of hard negatives."""
 
-    class_prior: float = setting(0.1, "τ⁺, which part of the negatives has the anchor's class.", at_least=0, below=1)
+    class_prior: float = setting(0.1, "τ⁺, the share of negatives of the anchor's class.", at_least=0, below=1)
     concentration: float = setting(
-        1.0, "β, how much more hard negatives count. 0: all alike, the debiased loss.", at_least=0
+        1.0, "β, how strongly hard negatives are weighted. 0: all negatives alike, the debiased loss.", at_least=0
     )
 
 

@@ -1,11 +1,11 @@
-"""The paper's L_inv by itself, an ablation: the two views of an image should have one embedding."""
+"""The paper's L_inv by itself, an ablation: the two views of an image should have the same embedding."""
 
 from care.losses import invariance, mean_over_pairs
 from care.objective import EncodedView, Method, Term, Terms
 
 
 class Invariance(Method):
-    """L_inv = E_x ‖f(a x) − f(a' x)‖. By itself it makes one point of everything."""
+    """L_inv = E_x ‖f(a x) − f(a' x)‖. By itself it collapses all embeddings to one point."""
 
     any_views = True
 

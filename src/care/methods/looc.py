@@ -34,16 +34,16 @@ class LooCSettings(Settings):
     looc_weight: float = setting(1.0, "λ, the weight of the mean over spaces.", above=0)
     looc_temperature: float = setting(0.2, "τ of the InfoNCE of each space.", above=0)
     left_out: str = setting(
-        "color", "The augmentations that get a space which is sensitive to them, such as crop,color. Each costs a view."
+        "color", "The augmentations to which a space each stays sensitive, such as crop,color. Each costs a view."
     )
 
 
 class LooC(Equivariance):
     """L = L_method + λ E_s [−log( e^{q·k_s/τ} / Σ_{v,j} e^{q·k_j^v/τ} )], the mean over spaces s.
 
-    The method's embedding is the space that is invariant to everything, and q and k_0 are its two views. Every space s
-    has a head of its own, and a key k_s that shares the augmentation s with q, and no other. It is the only positive
-    there: k_0 and the other keys of the same image, in which s differs, are negatives.
+    The method's embedding is the space invariant to all augmentations, and q and k_0 are its two views. Every space s
+    has its own head, and a key k_s that shares with q the augmentation s and no other. In space s, k_s is the only
+    positive: k_0 and the other keys of the same image, in which s differs, are negatives.
     """
 
     Settings: ClassVar[type[LooCSettings]] = LooCSettings
@@ -56,16 +56,16 @@ class LooC(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """The policy draws what is left out."""
+        """The policy draws every augmentation that is left out."""
         if not isinstance(context.policy, ImagePolicy):
-            raise ValueError("looc leaves out one of several augmentations, and point clouds have one: choose augself")
+            raise ValueError("looc needs several augmentations, and point clouds have one: choose augself")
         drawn = context.policy.families()
         if missing := [name for name in left_out(settings) if name not in drawn]:
             raise ValueError(f"left_out: the policy draws {', '.join(drawn)}, and not {', '.join(missing)}")
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """The method's two views, and one for each augmentation that is left out."""
+        """The method's two views, and another one for each augmentation that is left out."""
         plan = beside(views, policy, batch)
         shared = [dataclasses.replace(plan.views[0], like=family) for family in left_out(settings)]
         return beside(views, policy, batch, *shared)
@@ -80,7 +80,7 @@ class LooC(Equivariance):
 
 
 def left_out(settings: Any) -> list[Family]:
-    """The families that are left out, by name."""
+    """The names of the augmentations that are left out."""
     names = [name.strip() for name in settings.left_out.split(",")]
     known = get_args(Family)
     if unknown := [name for name in names if name not in known]:

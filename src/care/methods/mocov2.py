@@ -15,8 +15,8 @@ from care.methods.teacher import TeacherMethod
 from care.models import Encoder, forward_shuffled
 from care.objective import Context, EncodedView, Settings, Term, Terms, setting
 
-# Keys are normalized by BatchNorm in groups of about this many, interleaved, over all processes: a key and its query
-# meet different images there.
+# BatchNorm normalizes keys in interleaved groups of about this many, over all processes, so that a key and its query
+# are normalized with different images.
 KEYS_PER_GROUP = 32
 
 
@@ -25,22 +25,22 @@ class MoCoSettings(Settings):
     """Settings of MoCo-v2."""
 
     temperature: float = setting(0.1, "τ of InfoNCE.", above=0)
-    queue: int = setting(4096, "How many keys of earlier batches are the negatives.", at_least=1, at_most=1 << 24)
+    queue: int = setting(4096, "Number of keys of earlier batches, the negatives.", at_least=1, at_most=1 << 24)
     teacher_momentum: float = setting(0.99, "m of θ_teacher ← m θ_teacher + (1 − m) θ.", at_least=0, below=1)
     symmetric: bool = setting(
         False,
-        "Every view is a query and a key: twice the signal of a batch for twice the passes.",
+        "Use every view as query and as key: a batch gives twice the signal, for twice the passes.",
     )
 
 
 class MoCo(TeacherMethod):
     """L = E_i [−log( e^{q_i·k_i/τ} / (e^{q_i·k_i/τ} + Σ_j e^{q_i·queue_j/τ}) )], q = f(a x), k = f_teacher(a' x).
 
-    The second view is the key, and others are queries. The symmetric loss is the mean over all pairs of a query and the
-    key of another view.
+    The second view is the key, and all others are queries. The symmetric loss is the mean over all pairs of a query and
+    the key of another view.
 
-    The current keys enter the queue after the step, when the loss no longer needs it: they are never negatives of their
-    own batch. The queue starts as random points of the sphere, which the first batches replace.
+    The current keys enter the queue after the step, so they are never negatives of their own batch. The queue starts
+    with random points on the sphere, which the first batches replace.
     """
 
     Settings = MoCoSettings
@@ -57,7 +57,7 @@ class MoCo(TeacherMethod):
 
     @classmethod
     def check(cls, settings: Any, context: Context) -> None:
-        """The queue holds the keys of a batch, which falls into groups of them."""
+        """The queue holds at least the keys of a batch, and the keys can be split into groups."""
         keys = context.batch * (2 if settings.symmetric else 1)
         if settings.queue < keys:
             raise ValueError(f"the queue of {settings.queue} is smaller than the {keys} keys of a batch")
@@ -94,14 +94,15 @@ class MoCo(TeacherMethod):
 
 
 def key_groups(context: Context) -> int:
-    """In how many groups of about `KEYS_PER_GROUP` keys are normalized; each process has as many keys of each.
+    """The number of groups, of about `KEYS_PER_GROUP` keys, for BatchNorm; processes have equally many keys of each.
 
-    ValueError where there would be but one: keys would be normalized with the very images of their queries.
+    ValueError if only one group is possible: keys would be normalized with the same images as their queries.
     """
     share = context.batch // context.processes
     possible = [groups for groups in range(2, share + 1) if share % groups == 0 and context.batch // groups > 1]
     if not possible:
         raise ValueError(
-            f"mocov2 normalizes keys in groups, and a batch of {context.batch} cannot be parted: choose another"
+            f"mocov2 normalizes keys in groups, and a batch of {context.batch} cannot be split into groups: choose "
+            "another batch size"
         )
     return min(possible, key=lambda groups: abs(math.log(context.batch / groups / KEYS_PER_GROUP)))

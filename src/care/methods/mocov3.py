@@ -1,4 +1,4 @@
-"""MoCo-v3 (Chen, Xie and He, 2021): BYOL's networks, contrasted: a query's negatives are the keys of the batch."""
+"""MoCo-v3 (Chen, Xie and He, 2021): InfoNCE with BYOL's networks; a query's negatives are the keys of the batch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class MoCoV3Settings(BYOLSettings):
 class MoCoV3(BYOL):
     """L = 2τ (L(q1, k2) + L(q2, k1)), L(q, k) = E_i [−log( e^{q_i·k_i/τ} / Σ_j e^{q_i·k_j/τ} )].
 
-    q = predictor(f(a x)), k = f_teacher(a x), and j runs over the images of all processes. Where the head ends in a
-    BatchNorm, as that of its authors does, the predictor does, too.
+    q = predictor(f(a x)), k = f_teacher(a x), and j runs over the images of all processes. If the head ends in a
+    BatchNorm, as the authors' does, so does the predictor.
     """
 
     Settings: ClassVar[type[MoCoV3Settings]] = MoCoV3Settings

@@ -1,4 +1,4 @@
-"""θ as the networks of the peers see it."""
+"""Standardized coordinates θ, the input or target of the networks of AugSelf, EquiMod, SIE and others."""
 
 from functools import cache
 
@@ -13,9 +13,9 @@ from care.objective.views import Policy
 
 
 class ScaledParameters(nn.Module):
-    """θ_k / σ_k, σ_k the standard deviation of θ_k over the views, of one policy or two: 0 still changes nothing.
+    """θ_k / σ_k, σ_k the standard deviation of θ_k over the views, of one policy or two. θ = 0 stays the identity.
 
-    A coordinate that no view changes is 0, and stays so.
+    A coordinate that no view changes stays 0.
     """
 
     std: Tensor
@@ -30,7 +30,7 @@ class ScaledParameters(nn.Module):
         return theta.to(self.std) / self.std
 
     def between(self, theta1: Float[Tensor, "n k"], theta2: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
-        """Those of what leads from a view with θ1 to one with θ2, standardized likewise."""
+        """The standardized coordinates of the change from a view with θ1 to a view with θ2."""
         return self(relative(theta1, theta2))
 
 
@@ -40,7 +40,7 @@ def names_of(context: Context) -> tuple[str, ...]:
 
 
 def drawn_names(context: Context) -> list[str]:
-    """Those of them that a view changes."""
+    """The names of the coordinates that the views change."""
     return [name for name, std in zip(names_of(context), spread(context).tolist(), strict=True) if std > 0]
 
 
@@ -50,7 +50,7 @@ def spread(context: Context) -> Float[Tensor, " k"]:
 
 
 def coordinates_of_views(context: Context) -> Float[Tensor, "count k"]:
-    """θ of augmentations as the views draw them: of both policies, where the second view has one of its own."""
+    """θ of sampled augmentations, of both policies if the second view has its own."""
     assert context.policy is not None
     policies = [context.policy] if context.second_policy is None else [context.policy, context.second_policy]
     return torch.cat([drawn_coordinates(policy) for policy in policies])
@@ -58,7 +58,7 @@ def coordinates_of_views(context: Context) -> Float[Tensor, "count k"]:
 
 @cache
 def drawn_coordinates(policy: Policy, count: int = 4096) -> Float[Tensor, "count k"]:
-    """θ of so many augmentations that `policy` draws, always the same: their range and spread are those of θ."""
+    """θ of `count` augmentations drawn from `policy` with a fixed seed, to estimate the range and spread of θ."""
     generator = torch.Generator().manual_seed(0)
     if isinstance(policy, PointPolicy):
         return coordinates(policy.sample(count, (1,), generator))

@@ -1,4 +1,4 @@
-"""SIE (Garrido, Najman and LeCun, 2023): a split embedding whose equivariant part a hypernetwork carries along."""
+"""SIE (Garrido, Najman and LeCun, 2023): a split embedding whose equivariant part a hypernetwork transforms."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -30,19 +30,19 @@ from care.objective.views import Policy
 class SIESettings(Settings):
     """Settings of SIE."""
 
-    equivariant_dim: int = setting(64, "How many coordinates, the last ones, are the equivariant part.", at_least=2)
+    equivariant_dim: int = setting(64, "Dimension of the equivariant part, the last coordinates.", at_least=2)
     sie_weight: float = setting(4.5, "Weight of the mean squared error of the predicted equivariant part.", above=0)
     spread_weight: float = setting(
-        10.0, "Weight of the hinge on the standard deviations of all coordinates, and of the predictions.", at_least=0
+        10.0, "Weight of the hinge on the standard deviations of all coordinates and predictions.", at_least=0
     )
-    decorrelation_weight: float = setting(1.0, "Weight of the covariances of all coordinates.", at_least=0)
+    decorrelation_weight: float = setting(1.0, "Weight of the covariances between all coordinates.", at_least=0)
 
 
 class SIE(Equivariance):
     """L = L_method(c) + λ mean (W(ω) r1 − r2)² + μ (V(z1) + V(z2) + V(W(ω) r1))/2 + ν (C(z1) + C(z2)), z = (c, r).
 
-    W(ω) = I + Σ_k ω_k B_k is learned, a linear hypernetwork, ω are the coordinates of what leads from view 1 to view 2.
-    V and C are the variance and covariance terms of VICReg. C, over both parts, keeps r from repeating c.
+    W(ω) = I + Σ_k ω_k B_k is a learned linear hypernetwork, and ω are the coordinates of the change from view 1 to
+    view 2. V and C are the variance and covariance terms of VICReg. C covers both parts, so that r does not repeat c.
     """
 
     Settings: ClassVar[type[SIESettings]] = SIESettings
@@ -57,7 +57,7 @@ class SIE(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """Something is left for the method, and there is one."""
+        """There is a method, and an invariant part for it."""
         check_parts(context, method)
 
     @classmethod
@@ -66,7 +66,7 @@ class SIE(Equivariance):
         return beside(views, policy, batch)
 
     def terms(self, *views: EncodedView) -> Terms:
-        """The prediction, and what keeps the embedding from collapsing, over the images of all processes."""
+        """The prediction term, and the terms against collapse over the images of all processes."""
         (a, b), s = views, self.settings
         r1, r2 = (z[:, z.shape[1] - s.equivariant_dim :] for z in (a.z, b.z))
         predicted = mapped(r1, self.standardized.between(a.parameters, b.parameters), self.maps)
@@ -79,5 +79,5 @@ class SIE(Equivariance):
         }
 
     def exported(self) -> dict[str, Tensor]:
-        """B_k of W(ω) on the equivariant part, and the standard deviations that θ is divided by."""
+        """The B_k of W(ω) on the equivariant part, and the standard deviations that divide θ."""
         return {"maps": self.maps.detach(), "std": self.standardized.std}

@@ -1,4 +1,4 @@
-"""SimCLR (Chen, Kornblith, Norouzi and Hinton, 2020): InfoNCE between the views of a batch, of which there are two."""
+"""SimCLR (Chen, Kornblith, Norouzi and Hinton, 2020): InfoNCE between the views of a batch, by default two."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,9 +13,9 @@ class SimCLRSettings(Settings):
     """Settings of SimCLR."""
 
     temperature: float = setting(0.5, "τ of InfoNCE.", above=0)
-    views: int = setting(2, "Views of a sample; of more than two, all pairs are compared.", at_least=2, at_most=64)
+    views: int = setting(2, "Views of a sample; with more than two, all pairs are compared.", at_least=2, at_most=64)
     tile: int | None = setting(
-        None, "Anchors of InfoNCE at a time: less memory for large batches, the same loss. Default: all.", at_least=1
+        None, "Anchors of InfoNCE at a time; less memory for large batches, the same loss. Default: all.", at_least=1
     )
 
 
@@ -27,10 +27,10 @@ class SimCLR(Method):
 
     @classmethod
     def views(cls, settings: Any, policy: Policy, batch: int) -> tuple[ViewSpec, ...]:
-        """As many as were chosen, each sample with an augmentation of its own."""
+        """`views` views, with an augmentation drawn for each sample."""
         return settings.views * (ViewSpec(policy, batch),)
 
     def terms(self, *views: EncodedView) -> Terms:
-        """InfoNCE of all views of our own images, with those of all processes as negatives."""
+        """InfoNCE of all views of our own images; views of other images, of all processes, are negatives."""
         s, z = self.settings, [view.z for view in views]
         return {"info_nce": Term(info_nce(*z, temperature=s.temperature, tile=s.tile, anchors=self.rows))}

@@ -1,4 +1,4 @@
-"""SimSiam (Chen and He, 2021): predict the embedding of the other view, which carries no gradient."""
+"""SimSiam (Chen and He, 2021): predict the embedding of the other view, through which no gradient flows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class SimSiamSettings(Settings):
 class SimSiam(Method):
     """L = −(E cos(p1, sg z2) + E cos(p2, sg z1)) / 2, p = predictor(z).
 
-    The predictor of its authors is a bottleneck, a quarter as wide as what it takes.
+    The authors' predictor is a bottleneck, a quarter as wide as its input.
     """
 
     Settings = SimSiamSettings

@@ -34,9 +34,9 @@ class SteerableSettings(Settings):
 
 
 class Steerable(Equivariance):
-    """L = L_method + λ E_x ‖M(θ) f(x) − f(a_θ x)‖² + μ L_unif, both on the sphere, x the picture as it is.
+    """L = L_method + λ E_x ‖M(θ) f(x) − f(a_θ x)‖² + μ L_unif, both on the sphere, x the unaugmented image.
 
-    M(θ) = I + Σ_k θ_k B_k with matrices B_k that are learned. It is not bound to be a rotation, as CARE's maps are.
+    M(θ) = I + Σ_k θ_k B_k with learned matrices B_k. Unlike CARE's maps, it need not be a rotation.
     L_unif = log E exp(−2 ‖f(a x) − f(a' x⁻)‖²) over different images keeps embeddings apart.
     """
 
@@ -51,7 +51,7 @@ class Steerable(Equivariance):
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """The method's two views, and the picture as it is."""
+        """The method's two views, and the unaugmented image."""
         return beside(views, policy, batch, unaugmented(policy))
 
     def terms(self, *views: EncodedView) -> Terms:
@@ -66,5 +66,5 @@ class Steerable(Equivariance):
         }
 
     def exported(self) -> dict[str, Tensor]:
-        """B_k of M(θ), and the standard deviations that θ is divided by."""
+        """The B_k of M(θ), and the standard deviations that divide θ."""
         return {"maps": self.maps.detach(), "std": self.standardized.std}

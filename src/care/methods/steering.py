@@ -1,4 +1,4 @@
-"""Steering: not only some rotation per augmentation, as CARE asks, but the one that its parameters say.
+"""Steering: CARE asks that an augmentation act as some rotation; steering computes which one from its parameters.
 
 Not in the paper. The generators of the rotations are trained with the encoder.
 """
@@ -18,19 +18,19 @@ from care.methods.care import CARE, CARESettings
 from care.models import Encoder
 from care.objective import Context, EncodedView, Term, Terms, setting
 
-START = 0.1  # radians: how far a plane is rotated per unit of any coordinate but the hue
-HUE_WINDINGS = (0, 1, 2, 0)  # of a plane while the hue goes round once, at the start
+START = 0.1  # radians: the initial rotation of a plane per unit of any coordinate except the hue
+HUE_WINDINGS = (0, 1, 2, 0)  # initial full turns of the planes while the hue goes round once
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteeringSettings(CARESettings):
     """Settings of steering."""
 
-    care_weight: float = setting(0.0, "λ, the weight of CARE's equivariance loss beside it; 0: none.", at_least=0)
+    care_weight: float = setting(0.0, "λ, the weight of CARE's equivariance loss; 0: none.", at_least=0)
     form: Literal["euclidean"] = setting("euclidean", "Steering rotates points of a sphere.")
     steering_weight: float = setting(1.0, "μ, the weight of the steering loss.", above=0)
     steering_rank: int = setting(
-        32, "How many coordinates of the embedding R(θ) rotates, the first ones.", at_least=2, at_most=512
+        32, "Number of coordinates that R(θ) rotates, the first ones of the embedding.", at_least=2, at_most=512
     )
 
 
@@ -46,7 +46,7 @@ class Steering(CARE):
         self.generators = generators_for(context.clouds, rank)
 
     def terms(self, *views: EncodedView) -> Terms:
-        """L_equi, if it counts, and the steering loss."""
+        """L_equi, if its weight is not 0, and the steering loss."""
         a, b = views
         assert a.theta is not None
         assert b.theta is not None
@@ -60,10 +60,10 @@ class Steering(CARE):
 
 
 class LearnedGenerators(nn.Module):
-    """Skew A_k of size m, free to learn: called, it returns all of them, in the order of `names`.
+    """Learned skew matrices A_k of size m, returned in the order of `names`.
 
-    They start as rotations of the planes of coordinates (1, 2), (3, 4) and so on by random angles, and for the hue by
-    multiples of 2π, so that a hue that went round is the hue it was. The encoder learns what to put into which plane.
+    They start as rotations of the coordinate planes (1, 2), (3, 4), … by random angles, and for the hue by multiples of
+    2π, so that a full turn of the hue is the identity. The encoder learns which plane encodes what.
     """
 
     names = IMAGE_NAMES
@@ -83,11 +83,11 @@ class LearnedGenerators(nn.Module):
 
 
 class HarmonicGenerators(nn.Module):
-    """Rotations of point clouds act on embeddings as on spherical harmonics: nothing to learn, R(ba) = R(b) R(a).
+    """Fixed A_k for point clouds: rotations act on embeddings as on spherical harmonics, and R(ba) = R(b) R(a).
 
-    Blocks of degree 1 and 2 fill all m coordinates. The basis does not matter to an encoder that is trained with them.
-    That no direction is fixed does: an encoder could put everything there, and be invariant. A change of scale is the
-    identity.
+    Blocks of degree 1 and 2 fill all m coordinates. The choice of basis does not matter, because the encoder is trained
+    with it. It does matter that the rotations fix no direction: the encoder could use that direction alone, and be
+    invariant. A change of scale is the identity.
     """
 
     names = POINT_NAMES
@@ -110,7 +110,7 @@ def generators_for(clouds: bool, m: int) -> LearnedGenerators | HarmonicGenerato
 
 
 def degrees_filling(m: int) -> list[int]:
-    """Degrees 1 (3 coordinates) and 2 (5), about equally often, that fill m coordinates; of 4 and of 7 one is left."""
+    """Degrees 1 (3 coordinates) and 2 (5), about equally often, that fill m coordinates; for m = 4 and 7, m − 1."""
     seconds = [count for count in range(m // 5 + 1) if (m - 5 * count) % 3 == 0]
     if not seconds:
         return degrees_filling(m - 1)

@@ -1,4 +1,4 @@
-"""STL (Yu et al., 2024): the transformation of a pair of views is learned from another pair."""
+"""STL (Yu et al., 2024): the transformation between two views is inferred from another pair of views."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from care.objective import (
 )
 from care.objective.views import Policy
 
-START = 0.01  # the spread of the entries of B_k at the start
+START = 0.01  # the initial standard deviation of the entries of B_k
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class STLSettings(Settings):
 
     stl_weight: float = setting(1.0, "λ, the weight of the equivariance loss.", above=0)
     transformation_weight: float = setting(0.1, "μ, the weight of the agreement of transformations.", at_least=0)
-    stl_temperature: float = setting(0.2, "τ of both.", above=0)
+    stl_temperature: float = setting(0.2, "τ of both InfoNCE losses.", above=0)
     stl_dim: int = setting(128, "Dimension of the embedding y that transformations act on.", at_least=2, at_most=2048)
     transformation_dim: int = setting(64, "Dimension of the embedding t of a transformation.", at_least=2, at_most=2048)
 
@@ -43,8 +43,9 @@ class STLSettings(Settings):
 class STL(Equivariance):
     """L = L_method + λ InfoNCE(y2, H(t') y1) + μ InfoNCE(t, t'), t = g([f(x1); f(x2)]), y = e(f).
 
-    Neighbors in the batch share both augmentations: t' is the transformation that the partner of an image shows, and
-    must do for the image, too. H(t) = I + Σ_k t_k B_k is learned. No parameter of an augmentation is used.
+    Images are paired with a neighbor in the batch that shares both augmentations: t' is the transformation inferred
+    from the neighbor, and must fit the image, too. H(t) = I + Σ_k t_k B_k is learned. No augmentation parameters are
+    used.
     """
 
     Settings: ClassVar[type[STLSettings]] = STLSettings
@@ -66,7 +67,7 @@ class STL(Equivariance):
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """The method's two views, of which two neighbors share each."""
+        """The method's two views, with augmentations shared by pairs of neighbors."""
         plan = beside(views, policy, batch)
         paired = (dataclasses.replace(view, draws=max(1, batch // 2)) for view in plan.views)
         return dataclasses.replace(plan, views=tuple(paired))
@@ -86,5 +87,5 @@ class STL(Equivariance):
 
 
 def of_the_partner(t: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
-    """The rows of each two neighbors, swapped."""
+    """The rows with the two neighbors of every pair swapped."""
     return t.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)

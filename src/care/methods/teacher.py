@@ -1,4 +1,4 @@
-"""What methods with a teacher share: a copy of the encoder that follows it, with its head conditioned alike."""
+"""The base of methods with a teacher: a copy of the encoder that follows it as a moving average."""
 
 import copy
 import dataclasses
@@ -17,18 +17,18 @@ Forward = Callable[[nn.Module, list[Tensor]], list[Tensor]]
 class TeacherMethod(Method):
     """A method with a teacher, θ_teacher ← m θ_teacher + (1 − m) θ, which sees views and gets no gradient.
 
-    Where an equivariance conditions the head on the augmentation, a copy of it that follows, too, does so with the head
-    of the teacher.
+    If an equivariance conditions the encoder's head on the augmentation, a copy of it conditions the teacher's head,
+    and follows in the same way.
     """
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
         self.teacher = copy.deepcopy(encoder).requires_grad_(False)
         self.teacher_condition: Equivariance | None = None
-        self.followed: tuple[Equivariance, ...] = ()  # not a module of this method: the objective has it
+        self.followed: tuple[Equivariance, ...] = ()  # a tuple, so not a submodule here: the objective owns it
 
     def condition_teacher(self, condition: Equivariance) -> None:
-        """Condition the teacher's head as that of the encoder is."""
+        """Condition the teacher's head in the same way as the encoder's."""
         self.teacher_condition, self.followed = copy.deepcopy(condition).requires_grad_(False), (condition,)
 
     @torch.no_grad()
@@ -42,7 +42,7 @@ class TeacherMethod(Method):
         return self.teacher_condition.embed(self.teacher.head, seen, forward)
 
     def update_ema(self, encoder: Encoder, momentum: float | Tensor) -> None:
-        """Move the teacher, and what conditions its head."""
+        """Move the teacher, and the copy that conditions its head."""
         teacher_update(self.teacher, encoder, momentum)
         for condition in self.followed:
             assert self.teacher_condition is not None

@@ -1,4 +1,4 @@
-"""The paper's L_unif by itself, an ablation: embeddings of different images should spread over the sphere."""
+"""The paper's L_unif by itself, an ablation: embeddings of different images should be spread over the sphere."""
 
 from care.losses import mean_over_pairs, uniformity
 from care.objective import EncodedView, Method, Term, Terms

@@ -1,4 +1,4 @@
-"""Backbones: any model of timm, a DeepSet for point clouds, and a ResNet that a CPU trains in a minute."""
+"""Backbones: any model of timm, a DeepSet for point clouds, and a small ResNet that a CPU can train in a minute."""
 
 from torch import nn
 
@@ -11,7 +11,7 @@ from care.models.timm_models import build_timm
 def build_backbone(name: str, source: tuple[int, ...], stem: str = "auto") -> tuple[nn.Module, int]:
     """(the backbone, the number of its features) for inputs of shape `source`: (height, width), or (points,).
 
-    Where the model is a ResNet, `auto` chooses a stem that leaves something to see of small images: `stem_for`.
+    For a ResNet, `auto` chooses a stem that keeps enough resolution for small images, by `stem_for`.
     """
     model, features = _build(name, source)
     set_stem(model, stem, max(source))

@@ -1,5 +1,5 @@
-"""Compile a network block by block. What it repeats is compiled once, so the wait is shorter than for the whole,
-and the step is as fast: little could be fused across blocks."""
+"""Compile a network block by block. A repeated block is compiled once, so the wait is shorter than for the whole
+network. The step is as fast, because little could be fused across blocks."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from torch import nn
 from care.models.per_view import BatchNormPerView
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
-# Blocks of a class share their code, which is compiled for every shape of a block: torch gives up after 8 of them.
+# Blocks of a class share code, which is compiled for every shape of a block. By default torch gives up after 8 shapes.
 SHAPES_OF_A_BLOCK = 64
 
 
 def compile_blocks(network: nn.Module, **options: Any) -> bool:
     """Compile the blocks that `network` repeats and the BatchNorms between them, for batches of one shape.
 
-    False, and nothing is compiled, if it repeats none.
+    Returns False, without compiling anything, if no block is repeated.
     """
     kinds = _repeated(network)
     if not kinds:
@@ -31,8 +31,8 @@ def compile_blocks(network: nn.Module, **options: Any) -> bool:
 
 
 def _repeated(network: nn.Module) -> set[type[nn.Module]]:
-    """The classes of which two modules, with modules of their own, have weights of the same shapes or, if there are
-    none, any weights."""
+    """The classes of composite modules that occur twice with weights of the same shapes; if there are none, the classes
+    that occur twice with any weights."""
     composed = [m for m in network.modules() if any(True for _ in m.children()) and type(m) not in CONTAINERS]
     shapes = [(type(module), tuple(p.shape for p in module.parameters())) for module in composed]
     counts, kinds = Counter(each for each in shapes if each[1]), Counter(kind for kind, weights in shapes if weights)

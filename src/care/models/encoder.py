@@ -17,8 +17,9 @@ from care.models.per_view import batchnorm_parts, forward_views
 class Encoder(nn.Module):
     """x ↦ head(backbone((x − mean) / std)) for images in [0, 1], or point clouds.
 
-    The losses, and the paper's measures, live on the output; the features of the backbone are for use downstream.
-    With an `equivariant_head`, x ↦ (head(features), equivariant_head(those of an intermediate `layer`, or the last)).
+    The losses and the paper's measures use this output; downstream tasks use the features of the backbone. With an
+    `equivariant_head`, x ↦ (head(features), equivariant_head(h)), where h are the pooled features of an intermediate
+    `layer`, or without one the final features.
     """
 
     mean: Tensor
@@ -60,9 +61,9 @@ class Encoder(nn.Module):
     ) -> "Encoder":
         """A new encoder, with weights from torch's global random state.
 
-        With an `equivariant_layer`, the last `equivariant_dim` of the `embedding_dim` numbers are made from its
-        features, by a head of `equivariant_depth` layers. The middle of a model whose layers cannot be read is its
-        last features. A head of its own for these, too, is made with `stop_gradient`.
+        With an `equivariant_layer`, a separate head of `equivariant_depth` layers computes the last `equivariant_dim`
+        of the `embedding_dim` numbers from the features of this layer. With `stop_gradient` and no layer, such a head
+        uses the final features. For a model whose layers cannot be read, "middle" means the final features.
         """
         backbone, features = build_backbone(model, source, stem)
         kind = (head_depth, head_batchnorm, head_last_batchnorm)
@@ -71,21 +72,21 @@ class Encoder(nn.Module):
             return cls(backbone, projection_head(features, head_width, embedding_dim, *kind), mean, std)
         width = features if layer is None else layer_width(backbone, source, layer_index(backbone, layer))
         head = projection_head(features, head_width, embedding_dim - equivariant_dim, *kind)
-        with torch.random.fork_rng(devices=()):  # what is drawn after it, such as a predictor, is as without it
+        with torch.random.fork_rng(devices=()):  # later random weights, such as a predictor's, do not depend on it
             equivariant_head = projection_head(width, head_width, equivariant_dim, equivariant_depth, head_batchnorm)
         return cls(backbone, head, mean, std, layer=layer, equivariant_head=equivariant_head)
 
     @property
     def feature_dim(self) -> int:
-        """How many features the backbone has, which is what the head takes."""
+        """The number of features of the backbone, the input of the head."""
         return next(layer.in_features for layer in self.head.modules() if isinstance(layer, nn.Linear))
 
     def features(self, x: Float[Tensor, "n ..."]) -> Float[Tensor, "n features"]:
-        """The backbone's output, un-normalized: what a linear probe is trained on."""
+        """The backbone's output, un-normalized: the input of a linear probe."""
         return self.backbone(self._normalized(x))
 
     def read(self, x: Float[Tensor, "n ..."]) -> tuple[Float[Tensor, "n features"], Float[Tensor, "n width"]]:
-        """(the features, those of the intermediate `layer`, pooled) of one pass; without one, both are the same."""
+        """(features, pooled features of the intermediate `layer`) of one pass; without a `layer`, both are the same."""
         if self.layer is None:
             features = self.features(x)
             return features, features
@@ -94,7 +95,7 @@ class Encoder(nn.Module):
     def project(
         self, features: Float[Tensor, "n features"], intermediate: Float[Tensor, "n width"]
     ) -> Float[Tensor, "n d"]:
-        """The embedding of what `read` gives."""
+        """The embedding, from the two outputs of `read`."""
         z = self.head(features)
         return z if self.equivariant_head is None else torch.cat([z, self.equivariant_head(intermediate)], dim=1)
 
@@ -119,8 +120,10 @@ class Encoder(nn.Module):
     def equivariant_parts(
         self, views: Sequence[Float[Tensor, "_ ..."]], joint: bool = False
     ) -> list[Float[Tensor, "_ t"]]:
-        """The equivariant part of each view, by a pass that ends at its layer and that the backbone does not notice:
-        it gets no gradient, and is as in evaluation, so its BatchNorm does not follow these views."""
+        """The equivariant part of each view, by a pass that ends at its layer and leaves the backbone unchanged.
+
+        The backbone gets no gradient and is in evaluation mode, so its BatchNorm statistics do not follow these views.
+        """
         x = self._normalized(torch.cat(list(views)))
         with torch.no_grad(), in_evaluation(self.backbone):
             read = self.backbone(x) if self.layer is None else read_up_to(self.backbone, x, self.layer)
@@ -130,19 +133,19 @@ class Encoder(nn.Module):
     def features_of_views(
         self, views: Sequence[Float[Tensor, "_ ..."]], joint: bool = False
     ) -> list[Float[Tensor, "_ features"]]:
-        """[features(view) for view in views] in one pass, likewise: the head is left out."""
+        """[features(view) for view in views] in one pass, as `encode_views` but without the head."""
         sizes = [len(view) for view in views]
         with batchnorm_parts(self, (1,) if joint else sizes):
             return list(self.features(torch.cat(list(views))).split(sizes))
 
     @property
     def memory_format(self) -> torch.memory_format:
-        """What its convolutions are fastest in: channels last, unless torch cannot do that."""
+        """The fastest memory format for its convolutions: channels last, unless torch does not support it."""
         modules = list(self.modules())
         if any(isinstance(module, nn.Conv3d) for module in modules):
             return torch.contiguous_format
         on_images = [module for module in modules if isinstance(module, nn.Conv2d) and module.in_channels == 3]
-        # On a CPU, the gradient of such a convolution writes past its memory where the channels are last.
+        # On a CPU, the gradient of such a convolution writes out of bounds with channels last.
         unsafe = any(module.kernel_size == (1, 1) and module.stride != (1, 1) for module in on_images)
         return torch.contiguous_format if unsafe and self.mean.device.type == "cpu" else torch.channels_last
 
@@ -160,7 +163,7 @@ class Encoder(nn.Module):
 
 
 class Features(nn.Module):
-    """An encoder without its head, for what calls `forward`: its un-normalized features of images in [0, 1]."""
+    """An encoder without its head: `forward` returns the un-normalized features of images in [0, 1]."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()

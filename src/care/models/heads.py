@@ -1,4 +1,4 @@
-"""Projection heads: from the features of the backbone to the space where the losses live."""
+"""Projection heads: from the features of the backbone to the embedding that the losses use."""
 
 from torch import nn
 
@@ -9,7 +9,7 @@ def projection_head(
     """`depth` linear layers: features → width → … → out, with BatchNorm and ReLU between them.
 
     The paper's head on CIFAR is 2048 → 512 → 128 with BatchNorm; on ImageNet-100, 2048 → 2048 → 128 without. With
-    `last_batchnorm`, the output is standardized, too, without a scale and a shift to learn, as in SimSiam and MoCo-v3.
+    `last_batchnorm`, a BatchNorm without learned scale and shift follows the last layer, as in SimSiam and MoCo-v3.
     """
     if depth < 1:
         raise ValueError(f"a projection head needs at least one layer, got {depth}")

@@ -1,4 +1,4 @@
-"""Published weights of timm's models, from the model hub or from its cache on this machine."""
+"""Published weights of timm's models, from the model hub or its local cache."""
 
 import contextlib
 from pathlib import Path
@@ -12,7 +12,7 @@ from care.models.timm_models import check_timm_name, create_timm, in_one_line
 def published_model(name: str, source: tuple[int, ...] | None = None) -> nn.Module:
     """The model with its published weights, for images of shape `source`, or of its own size.
 
-    What depends on the size, such as the embeddings of positions, is resampled by timm.
+    timm resamples weights that depend on the size, such as position embeddings.
     """
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
@@ -29,7 +29,7 @@ def published_model(name: str, source: tuple[int, ...] | None = None) -> nn.Modu
 
 
 def check_published(name: str) -> str:
-    """The hub's name for the weights of a model of timm; ValueError says which weights there are, if not these."""
+    """The hub's name for the weights of a timm model; ValueError that lists the known weights for an unknown name."""
     import timm.models
 
     check_tag(name)
@@ -39,7 +39,7 @@ def check_published(name: str) -> str:
 
 
 def check_tag(name: str) -> None:
-    """ValueError if timm has no such model, or none with weights of this tag, `NAME.TAG`."""
+    """ValueError if timm has no such model, or no weights with this tag for it, `NAME.TAG`."""
     import timm
 
     check_timm_name(name)
@@ -51,7 +51,7 @@ def check_tag(name: str) -> None:
 
 
 def _ask_hub(name: str) -> None:
-    """Raise at once if the hub does not answer and nothing is in its cache: its client would try for a minute."""
+    """Raise quickly if the hub does not answer and the cache has nothing: its client would retry for a minute."""
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
     from huggingface_hub.errors import EntryNotFoundError
 

@@ -1,4 +1,4 @@
-"""The features of an intermediate layer of a backbone, beside its last ones."""
+"""The features of an intermediate layer of a backbone, beside its final features."""
 
 import difflib
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from care.models.timm_models import MISFITS, in_one_line, without_numbers
 
 
 def layer_names(backbone: nn.Module) -> tuple[str, ...]:
-    """The layers that can be read, by timm's names, from the first to the last; none where a model offers none."""
+    """The readable layers, by timm's names, from the first to the last; empty if the model offers none."""
     if not hasattr(backbone, "forward_intermediates"):
         return ()
     info: Any = backbone.feature_info
     return tuple(part["module"] for part in getattr(info, "info", info))
 
 
-MIDDLE = "middle"  # in place of a name
+MIDDLE = "middle"  # accepted in place of the name of a layer
 
 
 def layer_index(backbone: nn.Module, name: str) -> int:
-    """Which of the layers is called `name`, or is in the middle; ValueError says which there are."""
+    """The index of the layer called `name`, or of the middle one; ValueError that lists the layers for others."""
     names = layer_names(backbone)
     if name == MIDDLE and names:
         return (len(names) - 1) // 2  # layer2 of a ResNet, blocks.5 of a ViT of twelve
@@ -38,9 +38,9 @@ def layer_index(backbone: nn.Module, name: str) -> int:
 
 
 def layer_width(backbone: nn.Module, source: tuple[int, ...], index: int) -> int:
-    """d of the pooled features [n, d] of a layer for images of shape `source`, by a pass that computes no numbers.
+    """The width d of the pooled features [n, d] of a layer for images of shape `source`, by a pass on the meta device.
 
-    ValueError if a pass that reads layers is not the model's own.
+    ValueError if reading a layer changes the shape of the model's own features.
     """
     try:
         with torch.no_grad(), torch.device("meta"):
@@ -59,14 +59,14 @@ def layer_width(backbone: nn.Module, source: tuple[int, ...], index: int) -> int
 def read_layer(
     backbone: nn.Module, x: Float[Tensor, "n 3 h w"], index: int
 ) -> tuple[Float[Tensor, "n features"], Float[Tensor, "n width"]]:
-    """(the last features, the mean over all places, or tokens, of a layer), of one pass."""
-    # Not by a hook: within a block that is compiled, it would be compiled too, and what it keeps would get lost.
+    """(the final features, the mean over all positions or tokens of a layer), of one pass."""
+    # Not by a hook: within a compiled block, it would be compiled too, and lose the tensor that it stores.
     last, maps = backbone.forward_intermediates(x, indices=[index], stop_early=False)  # type: ignore[operator]
     return backbone.forward_head(last), maps[0].mean(dim=(2, 3))  # type: ignore[operator]
 
 
 def read_up_to(backbone: nn.Module, x: Float[Tensor, "n 3 h w"], index: int) -> Float[Tensor, "n width"]:
-    """The mean over all places, or tokens, of a layer, of a pass that ends there."""
+    """The mean over all positions or tokens of a layer, by a pass that ends there."""
     only = {"stop_early": True, "intermediates_only": True}
     maps = backbone.forward_intermediates(x, indices=[index], **only)  # type: ignore[operator]
     found: Tensor = maps[0].mean(dim=(2, 3))
@@ -74,5 +74,5 @@ def read_up_to(backbone: nn.Module, x: Float[Tensor, "n 3 h w"], index: int) -> 
 
 
 def _shapes(last: Tensor | Sequence[Tensor]) -> list[torch.Size]:
-    """Of what is handed to the head: a map, tokens, or several of these."""
+    """The shapes of the head's input: a feature map, tokens, or several of these."""
     return [tensor.shape for tensor in ((last,) if isinstance(last, Tensor) else last)]

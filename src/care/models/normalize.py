@@ -1,7 +1,7 @@
-"""BatchNorm of several parts of a batch at once, in as few passes over memory as there can be.
+"""BatchNorm of several parts of a batch at once, with as few passes over memory as possible.
 
-Forward, each part is read once for its statistics and once to be normalized; backward, once for two sums and once for
-the gradient. Left to autograd, the same formula makes twice as many passes.
+The forward pass reads each part once for its statistics and once to normalize it; the backward pass reads it once for
+two sums and once for the gradient. With autograd, the same formula would take twice as many passes.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ def normalize_parts(
     """((x − μ) / √(σ² + ε) · weight + bias, μ, unbiased σ²) with μ and σ² of each of `groups` parts and each channel.
 
     σ² = E(x − s)² − (μ − s)² for a guess s of μ, `shift`, such as the running mean: one pass instead of two, and no
-    cancellation where the guess is good. `reduce` sums over all `processes`, which hold equal shares of every part: how
-    many numbers a sum is of is known without asking the others, or the GPU.
+    cancellation if the guess is good. `reduce` sums over all `processes`. These hold equal shares of every part, so the
+    number of summands is known without communication, and without waiting for the GPU.
     """
     return _NormalizeParts.apply(x, weight, bias, shift, groups, eps, reduce, processes)
 
@@ -80,7 +80,7 @@ class _NormalizeParts(torch.autograd.Function):
 
 
 def _parts(x: Tensor, groups: int) -> tuple[Tensor, list[int]]:
-    """The parts, at least in float32, and the dimensions that statistics are over."""
+    """The parts, at least in float32, and the dimensions over which statistics are computed."""
     parts = x.unflatten(0, (groups, -1)).to(torch.promote_types(x.dtype, torch.float32))
     return parts, [d for d in range(parts.ndim) if d not in (0, 2)]
 
@@ -92,8 +92,9 @@ def _along_channels(vector: Tensor, parts: Tensor) -> Tensor:
 def _sums(parts: Tensor, dims: list[int], guess: Tensor | float, reduce: Reduce | None) -> tuple[Tensor, Tensor]:
     """Σ (x − s) and Σ (x − s)² of this process.
 
-    Of several processes they are in float64: in float32, σ² would lose as many digits as (μ − s)²/σ² has, and the first
-    steps of a run have a poor guess. Without a compiler a pass more, for σ² of our own, loses none before.
+    With several processes they are in float64: in float32, σ² would lose as many digits as (μ − s)²/σ² has, and the
+    guess is poor in the first steps of a run. Without a compiler, an additional pass computes this process's own σ²
+    without that loss.
     """
     if reduce is not None and not torch.compiler.is_compiling():
         variance, mean = torch.var_mean(parts, dims, correction=0, keepdim=True)
@@ -105,12 +106,12 @@ def _sums(parts: Tensor, dims: list[int], guess: Tensor | float, reduce: Reduce 
 
 
 def _share(parts: Tensor) -> int:
-    """How many numbers of a part and a channel this process has."""
+    """The number of values that this process holds for each part and channel."""
     return parts[0].numel() // parts.shape[2]
 
 
 def _over_processes(first: Tensor, second: Tensor, reduce: Reduce | None) -> tuple[Tensor, Tensor]:
-    """Two sums, of all processes, in one message."""
+    """Two sums over all processes, in one message."""
     if reduce is None:
         return first, second
     a, b = reduce(torch.cat([first.flatten(), second.flatten()])).chunk(2)

@@ -1,7 +1,7 @@
-"""One pass through the network for several views, with BatchNorm statistics of each view for itself.
+"""One pass through the network for several views, with separate BatchNorm statistics for each view.
 
-The authors' program sends every view through the encoder on its own, so BatchNorm never mixes views. Concatenating the
-views is far faster for the convolutions, but would mix the statistics: here BatchNorm alone works view by view.
+The authors' program sends every view through the encoder separately, so BatchNorm never mixes views. Concatenating the
+views is far faster for the convolutions, but would mix the statistics: here only BatchNorm works view by view.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,20 @@ from care.models.normalize import Reduce, normalize_parts
 
 
 class BatchNormPerView(_BatchNorm):
-    """BatchNorm on each part of the batch, as if they went through one after the other. `parts` says how large each is,
-    in proportion.
+    """BatchNorm on each part of the batch, as if the parts were passed one after the other. `parts` has their relative
+    sizes.
 
-    With `reduce`, a sum over all `processes`, the statistics are those of the part on all of them, which hold equal
-    shares of it.
+    With `reduce`, a sum over all `processes`, the statistics of a part are over all processes, which hold equal shares
+    of it.
     """
 
     parts: tuple[int, ...] = (1,)
     reduce: Reduce | None = None
     processes: int = 1
-    # Within `batchnorm_parts`, the means and variances of the parts; running statistics follow when the pass is over.
+    # Within `batchnorm_parts`, the means and variances of the parts; running statistics are updated after the pass.
     pending: tuple[Tensor, Tensor] | None = None
     deferred: bool = False
-    # With activation checkpointing: in which parts a batch of a shape was, for when it is computed again in the
-    # backward pass.
+    # With activation checkpointing: the parts of a batch by its shape, for the recomputation in the backward pass.
     checkpointed: bool = False
     parts_before: dict[torch.Size, tuple[int, ...]]
 
@@ -58,10 +57,10 @@ class BatchNormPerView(_BatchNorm):
         return self._activated(normalized)
 
     def _again(self, x: Tensor) -> Tensor:
-        """What the forward pass gave, without letting the running statistics follow a second time."""
+        """Recompute the output of the forward pass, without updating the running statistics again."""
         if self.reduce is not None:
             return self._activated(self._normalize(x, self.parts_before[x.shape])[0])
-        # Copies, and not nothing: the backward pass wants the same tensors kept as in the forward pass.
+        # Copies, not None: checkpointing requires the same saved tensors as in the forward pass.
         mean, variance = (None if r is None else r.clone() for r in (self.running_mean, self.running_var))
         normalize = partial(
             batch_norm, running_mean=mean, running_var=variance, weight=self.weight, bias=self.bias, training=True,
@@ -70,7 +69,7 @@ class BatchNormPerView(_BatchNorm):
         return torch.cat([self._activated(normalize(part)) for part in x.split(rows(x, self.parts_before[x.shape]))])
 
     def _normalize(self, x: Tensor, parts: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
-        """(normalized, means, variances) of all parts: neighbors of one size at once."""
+        """(normalized, means, variances) of all parts; neighboring parts of equal size are computed at once."""
         shift = None if self.running_mean is None else self.running_mean.detach().clone()  # it is about to change
         alike = [list(neighbors) for _, neighbors in groupby(rows(x, parts))]
         found = [
@@ -83,15 +82,16 @@ class BatchNormPerView(_BatchNorm):
         return normalized, mean, variance
 
     def _activated(self, normalized: Tensor) -> Tensor:
-        """Some of timm's BatchNorms include the activation that follows."""
+        """Apply the activation that some of timm's BatchNorms include."""
         return self.act(self.drop(normalized)) if hasattr(self, "act") else normalized  # type: ignore[operator]
 
 
 @torch.no_grad()
 def update_running_statistics(layers: Sequence[BatchNormPerView]) -> None:
-    """Let running statistics follow the parts that layers have seen, part by part, as separate passes would.
+    """Update the running statistics with the parts that the layers have seen, in order, as separate passes would.
 
-    For all layers together, and not inside of the network: of a compiled one these would be half of all operations.
+    This is done for all layers together and outside of the network, where these updates would be half of all operations
+    of a compiled network.
     """
     seen = [(layer, *layer.pending) for layer in layers if layer.pending is not None]
     for layer in layers:
@@ -100,7 +100,7 @@ def update_running_statistics(layers: Sequence[BatchNormPerView]) -> None:
     for momentum in {layer.momentum for layer, *_ in tracked if layer.momentum is not None}:
         _follow([each for each in tracked if each[0].momentum == momentum], momentum)
     for each in tracked:
-        if each[0].momentum is None:  # each has a count of its own
+        if each[0].momentum is None:  # each layer has its own count
             _follow([each], None)
 
 
@@ -118,7 +118,7 @@ def _follow(seen: list[tuple[BatchNormPerView, Tensor, Tensor]], momentum: float
 def split_batchnorm(network: nn.Module, reduce: Reduce | None = None, processes: int = 1) -> nn.Module:
     """Make every BatchNorm of `network` a `BatchNormPerView`, in place: weights, names and state dict stay the same.
 
-    With `reduce`, a sum over that many `processes`, statistics are those of all of them.
+    With `reduce`, a sum over that many `processes`, statistics are over all processes.
     """
     for module in network.modules():
         if isinstance(module, _BatchNorm) and not isinstance(module, BatchNormPerView):
@@ -130,14 +130,14 @@ def split_batchnorm(network: nn.Module, reduce: Reduce | None = None, processes:
 
 @cache
 def _per_view(kind: type[_BatchNorm]) -> type[BatchNormPerView]:
-    """One class for all layers of a kind: a compiler takes blocks with layers of other classes for other blocks."""
+    """The same class for all layers of a kind, because the compiler distinguishes blocks by the classes of layers."""
     return type(f"{kind.__name__}PerView", (BatchNormPerView, kind), {})
 
 
 def checkpoint_activations(network: nn.Module) -> None:
-    """Let a model of timm compute its activations again in the backward pass instead of keeping them.
+    """Let a model of timm recompute its activations in the backward pass instead of keeping them.
 
-    BatchNorm is computed again, too, with the parts that it had, and its running statistics do not follow twice.
+    BatchNorm is recomputed with the same parts, and its running statistics are updated only once.
     """
     if not hasattr(network, "set_grad_checkpointing"):
         raise ValueError("activation_checkpointing is for models of timm: this one has none")
@@ -160,10 +160,10 @@ def forward_views(network: nn.Module, views: Sequence[Tensor], joint: bool = Fal
 
 def forward_shuffled(network: nn.Module, views: Sequence[Tensor], groups: int) -> list[Tensor]:
     """[network(view) for view in views] in one pass, with BatchNorm in `groups` interleaved parts of each view: rows
-    0, g, 2g …; 1, g + 1, … and so on.
+    0, g, 2g, …; 1, g + 1, …; and so on.
 
-    MoCo's remedy against BatchNorm giving away which key belongs to which query: a key is normalized together with
-    other images than its query.
+    This is MoCo's shuffled BatchNorm: a key is normalized together with other images than its query, so that BatchNorm
+    does not reveal which key belongs to which query.
     """
     order = torch.arange(len(views[0]), device=views[0].device).view(-1, groups).mT.reshape(-1)
     with batchnorm_parts(network, groups * len(views) * (1,)):
@@ -173,7 +173,7 @@ def forward_shuffled(network: nn.Module, views: Sequence[Tensor], groups: int) -
 
 @contextmanager
 def batchnorm_parts(network: nn.Module, parts: Sequence[int]) -> Iterator[None]:
-    """Inside, BatchNorm of `network` sees its batch as parts of these sizes, each normalized for itself."""
+    """In this context, BatchNorm of `network` normalizes parts of these relative sizes separately."""
     layers = [module for module in network.modules() if isinstance(module, BatchNormPerView)]
     for layer in layers:
         layer.parts, layer.deferred = tuple(parts), True
@@ -186,5 +186,5 @@ def batchnorm_parts(network: nn.Module, parts: Sequence[int]) -> Iterator[None]:
 
 
 def rows(x: Tensor, parts: tuple[int, ...]) -> list[int]:
-    """How many rows of `x` each part has; a layer may see several rows for every sample."""
+    """The number of rows of `x` in each part; a layer may see several rows for every sample."""
     return [len(x) * part // sum(parts) for part in parts]

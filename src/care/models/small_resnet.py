@@ -1,4 +1,4 @@
-"""A ResNet for small pictures and small computers."""
+"""A ResNet for small images, fast on a CPU."""
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -6,10 +6,10 @@ from torch.nn.functional import relu
 
 
 class SmallResNet(nn.Module):
-    """A 5×5 stem of stride 2, two residual blocks of stride 2, and the mean over what is left of the picture.
+    """A 5×5 stem of stride 2, two residual blocks of stride 2, and the mean over all positions.
 
-    Learning from a view of 24 px takes about 0.4 ms of one CPU core. Half of the resolution goes at each of three
-    steps, so 3 × 3 places are left of 24 px, where a network made for large pictures has one, or none.
+    Training on a view of 24 px takes about 0.4 ms of one CPU core. The resolution is halved three times, so a view of
+    24 px has 3 × 3 positions left; a network made for large images would leave one, or none.
     """
 
     def __init__(self, stem: int = 32, widths: tuple[int, ...] = (64, 128)) -> None:
@@ -25,7 +25,7 @@ class SmallResNet(nn.Module):
         return self.forward_head(self.forward_features(images))
 
     def forward_features(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n c i j"]:
-        """The last map."""
+        """The last feature map."""
         return self.blocks(relu(self.stem(images)))
 
     def forward_intermediates(
@@ -35,7 +35,7 @@ class SmallResNet(nn.Module):
         stop_early: bool = False,
         intermediates_only: bool = False,
     ) -> tuple[Tensor, list[Tensor]] | list[Tensor]:
-        """(the last map, those of some blocks), or these only, as models of timm give them."""
+        """(the last feature map, the maps of some blocks), or the latter only, as in models of timm."""
         maps = [relu(self.stem(images))]
         for block in self.blocks[: max(indices) + 1 if stop_early else None]:
             maps.append(block(maps[-1]))
@@ -43,7 +43,7 @@ class SmallResNet(nn.Module):
         return found if intermediates_only else (maps[-1], found)
 
     def forward_head(self, last: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c"]:
-        """The mean over all places."""
+        """The mean over all positions."""
         return last.mean(dim=(2, 3))
 
 
@@ -61,5 +61,5 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d i j"]:
-        """The block."""
+        """The output of the block."""
         return relu(self.main(x) + self.shortcut(x))

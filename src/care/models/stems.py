@@ -1,10 +1,10 @@
-"""The stem of a ResNet: how much of the resolution goes before its first block."""
+"""The stem of a ResNet, which sets the resolution before its first block."""
 
 from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-# How many pixels along a side become one place before the first block; behind it, eight of these become one.
+# Pixels along a side per position of the map before the first block; the blocks reduce it by eight more.
 REDUCTION = {"imagenet": 4, "tiny_imagenet": 2, "cifar": 1}
 BLOCKS_REDUCTION = 8
 SMALLEST_MAP = 3
@@ -16,23 +16,24 @@ WORDS = {
 
 
 def stem_for(side: int) -> str:
-    """The cheapest stem that leaves 3×3 places or more in the last map of an image of `side` pixels, if one does.
+    """The cheapest stem that leaves at least 3×3 positions in the last map of an image of `side` pixels, if one does.
 
-    `cifar` up to 32 px, as the paper has it there, `tiny_imagenet` up to 64 px, `imagenet` above.
+    `cifar` up to 32 px, as in the paper, `tiny_imagenet` up to 64 px, `imagenet` above.
     """
     return next((stem for stem in REDUCTION if last_map(side, stem) >= SMALLEST_MAP), "cifar")
 
 
 def last_map(side: int, stem: str) -> int:
-    """Places along a side of a ResNet's last map: ⌈side / (8 · reduction)⌉."""
+    """Positions along a side of a ResNet's last map: ⌈side / (8 · reduction)⌉."""
     return -(-side // (BLOCKS_REDUCTION * REDUCTION[stem]))
 
 
 def set_stem(model: nn.Module, stem: str, side: int) -> None:
     """Give a ResNet, in place, the stem of this name, or with `auto` the one for images of `side` pixels.
 
-    timm's own is `imagenet`. Otherwise a 7×7 convolution becomes a 3×3 one; of a deep stem, three 3×3 convolutions, the
-    first one's stride becomes 1, and this not by `auto`: it costs most in the small networks that have such a stem.
+    timm's own stem is `imagenet`. For the others, a 7×7 convolution is replaced by a 3×3 one; in a deep stem of three
+    3×3 convolutions, the stride of the first one becomes 1. `auto` leaves deep stems unchanged: the higher resolution
+    costs most in the small networks that have them.
     """
     first = _first_convolution(model)
     if stem == "auto":
@@ -51,7 +52,7 @@ def set_stem(model: nn.Module, stem: str, side: int) -> None:
 
 
 def stem_of(model: nn.Module) -> str:
-    """Which stem a model has; `imagenet` is any as timm has it."""
+    """The stem of a model; any unchanged stem of timm is `imagenet`."""
     first = _first_convolution(model)
     if first is None or first.stride != (1, 1):
         return "imagenet"
@@ -59,7 +60,7 @@ def stem_of(model: nn.Module) -> str:
 
 
 def stem_of_weights(weights: Mapping[str, Tensor], about: Mapping[str, str]) -> str:
-    """The stem that belongs to weights: what they say `about` themselves or else, where `conv1` is 3×3, `cifar`."""
+    """The stem of weights: from their metadata `about`; without it, `cifar` if `conv1` is 3×3, else `imagenet`."""
     kernel = weights["conv1.weight"].shape[2:] if "conv1.weight" in weights else None
     return about.get("stem", "cifar" if kernel == (3, 3) else "imagenet")
 
@@ -75,7 +76,7 @@ def describe_stem(model: nn.Module, side: int) -> str | None:
 
 
 def _first_convolution(model: nn.Module) -> nn.Conv2d | None:
-    """The first convolution of a ResNet's stem, 7×7 or deep; None if the model is none, or pools in another way."""
+    """The first convolution of a ResNet's stem, 7×7 or deep; None for models without such a stem and max-pool."""
     stem, pool = getattr(model, "conv1", None), getattr(model, "maxpool", None)
     first = stem[0] if isinstance(stem, nn.Sequential) else stem
     return first if isinstance(first, nn.Conv2d) and isinstance(pool, nn.MaxPool2d | nn.Identity) else None

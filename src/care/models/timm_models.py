@@ -1,4 +1,4 @@
-"""The models of timm at any size of images, and how many features they have."""
+"""The models of timm at any image size, and their numbers of features."""
 
 import copy
 import difflib
@@ -10,18 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-# Patches and windows of models: sizes that are a multiple of one of these are tried, to say which ones a model takes.
+# Patch and window sizes of models: multiples of these are tried, to suggest image sizes that a model accepts.
 STEPS = (14, 16, 32)
 
-# How many features a model has for images of a shape: found out once, which takes longer than to make most models.
+# The number of features of a model for an image shape, cached: finding it takes longer than building most models.
 _widths: dict[tuple[str, tuple[int, ...]], int] = {}
 
-# What models raise for images of a size that they do not take.
+# The errors that models raise for images of a size that they do not accept.
 MISFITS = (RuntimeError, AssertionError, ValueError, IndexError, TypeError, ZeroDivisionError)
 
 
 def check_timm_name(name: str) -> None:
-    """ValueError suggests names where timm has no such model."""
+    """ValueError that suggests similar names if timm has no such model."""
     import timm
 
     if not timm.is_model(name):
@@ -32,7 +32,7 @@ def check_timm_name(name: str) -> None:
 
 
 def build_timm(name: str, source: tuple[int, ...]) -> tuple[nn.Module, int]:
-    """(the model, d of its features [n, d]); ValueError says which sizes it takes if that of `source` is none."""
+    """(the model, d of its features [n, d]); ValueError that suggests sizes if it does not accept that of `source`."""
     check_timm_name(name)
     try:
         model = create_timm(name, source)
@@ -42,16 +42,16 @@ def build_timm(name: str, source: tuple[int, ...]) -> tuple[nn.Module, int]:
     except MISFITS as error:
         if "meta tensors" in str(error):
             raise ValueError(f"{name} is not supported: its shapes depend on numbers; choose another model") from error
-        # An assertion is what the model says of the size; all else is how it failed on it.
+        # An assertion is the model's own message about the size; other errors are only its symptoms.
         reason = f" ({in_one_line(error)})" if isinstance(error, AssertionError) and str(error) else ""
         pixels = " × ".join(map(str, source))
         raise ValueError(f"{name} does not take images of {pixels} pixels{reason}: {_advice(name, source)}") from error
 
 
 def create_timm(name: str, source: tuple[int, ...] | None, **options: Any) -> nn.Module:
-    """The model without its classifier, for images of shape `source`, which some constructors want to know."""
+    """The model without its classifier, for images of shape `source`, which some constructors need."""
     sizes: list[Any] = [] if source is None else [source, source[0]] if len({*source}) == 1 else [source]
-    for size in sizes:  # most take (height, width), one takes the side of a square
+    for size in sizes:  # most constructors take (height, width), one takes the side of a square
         try:
             return _without_classifier(name, img_size=size, **options)
         except TypeError:
@@ -60,9 +60,9 @@ def create_timm(name: str, source: tuple[int, ...] | None, **options: Any) -> nn
 
 
 def output_width(model: nn.Module, source: tuple[int, ...]) -> int:
-    """d of the features [n, d] of images of shape `source`, by one pass that computes shapes and no numbers.
+    """The width d of the features [n, d] of images of shape `source`, by one pass on the meta device.
 
-    Of a copy, for some models keep what they compute for a size.
+    The pass uses a copy, because some models cache values for a size.
     """
     with torch.no_grad(), torch.device("meta"):
         features: Any = without_numbers(model).eval()(torch.empty(2, 3, *source))
@@ -73,7 +73,7 @@ def output_width(model: nn.Module, source: tuple[int, ...]) -> int:
 
 
 def without_numbers(model: nn.Module) -> nn.Module:
-    """A copy of the model whose tensors have shapes and no numbers."""
+    """A copy of the model on the meta device, whose tensors have shapes but no values."""
     tensors = itertools.chain(model.parameters(), model.buffers())
     return copy.deepcopy(model, {id(tensor): _shape_of(tensor) for tensor in tensors})
 
@@ -93,13 +93,13 @@ def _without_classifier(name: str, **options: Any) -> nn.Module:
 
     with warnings.catch_warnings(action="ignore"):  # of classifiers for no classes
         model = timm.create_model(name, num_classes=0, **options)
-    if any(parameter.numel() == 0 for parameter in model.parameters()):  # where a classifier for no classes is left
+    if any(parameter.numel() == 0 for parameter in model.parameters()):  # a classifier for no classes is left
         model.reset_classifier(0)  # type: ignore[operator]
     return model
 
 
 def _advice(name: str, source: tuple[int, ...]) -> str:
-    """Which sizes would work: one below and one above, of the nearest multiples of `STEPS` and the model's own."""
+    """Advice on accepted sizes: one below and one above, among multiples of `STEPS` and the model's own size."""
     import timm.models
 
     side, own = min(source), getattr(timm.models.get_pretrained_cfg(name), "input_size", (3, 224, 224))[-1]

@@ -1,4 +1,4 @@
-"""Weights of a backbone in a file, and how they get into one: by their names, all of them, or not at all."""
+"""Load the weights of a backbone from a file, by name and completely, or not at all."""
 
 import warnings
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from care.models.timm_models import create_timm, in_one_line
 
 Weights = dict[str, Tensor]
-SHOWN = 3  # how many of the weights that do not fit a sentence names
+SHOWN = 3  # the number of misfitting weights named in an error message
 
 
 def read_safetensors(file: Path) -> tuple[Weights, dict[str, str]]:
-    """(the weights, what the file says about them); ValueError if it is none, or damaged."""
+    """(the weights, the metadata) of a file; ValueError if it is damaged, or not a safetensors file."""
     if file.suffix != ".safetensors" or not file.is_file():
         raise ValueError(f"{file} is no .safetensors file with weights")
     try:
@@ -43,10 +43,10 @@ def read_torchscript(file: Path) -> torch.jit.ScriptModule:
 def fill(
     model: nn.Module, name: str, source: tuple[int, ...] | None, weights: Mapping[str, Tensor], where: str
 ) -> None:
-    """Load all weights of the model called `name`, built for `source`, but the classifier's, which it does not have.
+    """Load all weights of the model called `name`, built for `source`, except those of a classifier.
 
-    Where shapes differ, and names, timm adapts them as it does published weights: embeddings of positions are
-    resampled to another size of the images. ValueError, one sentence, if after that any is missing or left over.
+    If names or shapes differ, timm adapts the weights as it does published ones, such as resampling position embeddings
+    to another image size. ValueError, one sentence, if a weight is then still missing or left over.
     """
     classifier = _of_classifier(model, name)
     given = {key: tensor for key, tensor in weights.items() if key not in classifier}
@@ -63,7 +63,7 @@ def fill(
 
 
 def _misfits(model: nn.Module, given: Mapping[str, Tensor]) -> list[str]:
-    """What is wrong with weights, in words: those of another shape, missing ones, and those that are left over."""
+    """Descriptions of all weights that have another shape, are missing, or are left over."""
     wanted = model.state_dict()
     shapes = {key: [*tensor.shape] for key, tensor in given.items()}
     wrong = [
@@ -75,7 +75,7 @@ def _misfits(model: nn.Module, given: Mapping[str, Tensor]) -> list[str]:
 
 
 def _of_classifier(model: nn.Module, name: str) -> set[str]:
-    """The names of the weights that only a model with classes has."""
+    """The names of the weights of the classifier."""
     import timm
 
     if not timm.is_model(name):
@@ -85,12 +85,12 @@ def _of_classifier(model: nn.Module, name: str) -> set[str]:
 
 
 def _adapted(name: str, source: tuple[int, ...] | None, weights: Mapping[str, Tensor]) -> Weights | None:
-    """The weights as timm makes them fit its model for images of shape `source`; None if it cannot."""
+    """The weights as timm adapts them to its model for images of shape `source`; None if it cannot."""
     import timm
 
     if not timm.is_model(name):
         return None
-    # As if they were published ones, for a model of no classes: then timm leaves nothing out, and nothing at random.
+    # Passed as published weights of a model without classes: timm then loads all of them, and none stays random.
     overlay: dict[str, Any] = {"state_dict": dict(weights), "num_classes": 0}
     try:
         with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""How a method is put together, whichever it is: its settings, its views, its loss, and what is added to it."""
+"""The building blocks of a method: settings, views, loss, and the equivariance added to it."""
 
 from care.objective.build import (
     Choice,

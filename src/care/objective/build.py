@@ -1,4 +1,4 @@
-"""From settings to an objective, and what cannot go together."""
+"""Build an objective from settings, and refuse settings that contradict each other."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ROTATIONS = "rotations"  # the policy for point clouds
 
 
 class Unchecked(dict[str, Any]):
-    """Settings of code outside of care, as they were read: enough to load the encoder that was trained with it."""
+    """Unchecked settings of a method defined outside of care: enough to load the encoder that it trained."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -38,32 +38,32 @@ class Choice:
 
 
 def choose(kind: Kind, name: str, **values: Any) -> Choice:
-    """The choice of `name` with these settings; ValueError for a name or a setting that is not there."""
+    """The choice of `name` with these settings; ValueError for an unknown name or setting."""
     found = find(kind, name)
     return Choice(name, None if found is None else found.Settings(**values))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveSettings(Settings):
-    """An encoder, a method, and an equivariance: all that decides what is learned from a batch."""
+    """The encoder, the method and the equivariance: everything that decides what a batch teaches."""
 
     method: Choice = dataclasses.field(default_factory=lambda: choose("method", "simclr"))
     equivariance: Choice = dataclasses.field(default_factory=lambda: choose("equivariance", NONE))
     policy: str = setting(
         "cifar10",
-        "Augmentations of the method's views, also with changes, simclr:gray=0.1,scale=0.2-1,flip=0. Default: those of "
-        "the data set, mocov2 for a folder.",
+        "Augmentations of the method's views: a preset, or one with changes, such as simclr:gray=0.1,scale=0.2-1,"
+        "flip=0. Default: those of the data set; mocov2 for a folder.",
     )
     second_policy: str | None = setting(
-        None, "Augmentations of the method's second view, as byol_second beside byol. Default: --policy."
+        None, "Augmentations of the method's second view, such as byol_second with --policy byol. Default: --policy."
     )
     size: int | None = setting(
         None, "Side of the views in pixels. Default: the policy's own.", at_least=8, at_most=4096
     )
     train_size: int | None = setting(
         None,
-        "Side of the views while training: a crop is enlarged, so what it shows is as large in a view of 24 pixels as "
-        "in a whole picture of 32, which is what a finished encoder is given. Default: that of --size.",
+        "Side of the views in pixels during training; at test time the encoder sees whole pictures of --size. Random "
+        "crops enlarge objects, so views of 24 pixels show them as large as whole pictures of 32. Default: --size.",
         at_least=8,
         at_most=4096,
     )
@@ -72,50 +72,50 @@ class ObjectiveSettings(Settings):
         "auto", "The stem of a ResNet, from fine to coarse; auto is cifar up to 32 px and tiny_imagenet up to 64 px."
     )
     embedding_dim: int = setting(
-        128, "Dimension of the embedding, with the equivariant part of a split one; 2 is the circle.",
+        128, "Dimension of the embedding, including the equivariant part of a split one; 2 is the circle.",
         at_least=2, at_most=1 << 16,
     )  # fmt: skip
     head_width: int = setting(512, "Width of the projection head.", at_least=1, at_most=1 << 16)
     head_depth: int = setting(2, "Layers of the projection head.", at_least=1, at_most=64)
     head_batchnorm: bool = setting(True, "BatchNorm between the layers of the projection head.")
-    head_last_batchnorm: bool = setting(False, "BatchNorm at the end of the projection head, too.")
+    head_last_batchnorm: bool = setting(False, "BatchNorm also after the last layer of the projection head.")
     batchnorm: Literal["view", "joint"] = setting(
-        "view", "Statistics of each view for itself (the authors' program), or of all views together."
+        "view", "Compute batch statistics per view, as the authors' program does, or jointly over all views."
     )
 
     @property
     def equivariant_dim(self) -> int:
-        """How many coordinates are the equivariant part of a split embedding; 0: it is not split."""
+        """Dimension of the equivariant part of a split embedding; 0 if the embedding is not split."""
         return int(getattr(self.equivariance.settings, "equivariant_dim", 0))
 
     @property
     def equivariant_layer(self) -> str | None:
-        """The layer of the backbone that the equivariant part is made from; None: its last features."""
+        """The layer of the backbone that feeds the equivariant part; None for the final features."""
         return getattr(self.equivariance.settings, "equivariant_layer", None)
 
     @property
     def equivariant_depth(self) -> int:
-        """How many layers a head of the equivariant part has."""
+        """Number of layers of the equivariant part's own head."""
         return int(getattr(self.equivariance.settings, "equivariant_depth", 2))
 
     @property
     def stop_gradient(self) -> bool:
-        """Whether the equivariant part of a split embedding leaves the backbone to the method."""
+        """Whether the losses of the equivariant part send no gradient into the backbone."""
         return bool(getattr(self.equivariance.settings, "stop_gradient", False))
 
     @property
     def equivariance_policy(self) -> str:
-        """The augmentations of the equivariance, which are the method's unless others were chosen."""
+        """The augmentations of the equivariance: the method's, unless others were chosen."""
         return getattr(self.equivariance.settings, "equivariance_policy", None) or self.policy
 
     @property
     def training_policy(self) -> Policy:
-        """The augmentations of the method's views, at the size that they have while training."""
+        """The augmentations of the method's views, at the training size."""
         return policy_for(self.policy, self.train_size or self.size)
 
     @property
     def training_pixels(self) -> float:
-        """The pixels of a view while training, as a share of those of a view at its own size."""
+        """Pixels of a training view divided by pixels of a view of the full size."""
         sides = (getattr(policy, "size", 1) for policy in (self.training_policy, policy_for(self.policy, self.size)))
         training, own = sides
         return (training / own) ** 2
@@ -126,7 +126,7 @@ class ObjectiveSettings(Settings):
         return str(getattr(self.equivariance.settings, "form", "euclidean"))
 
     def context(self, batch: int, processes: int = 1) -> Context:
-        """What the method is built for."""
+        """The context that the method and the equivariance are built for."""
         return Context(
             batch,
             self.embedding_dim,
@@ -145,12 +145,12 @@ class ObjectiveSettings(Settings):
         """ValueError, one sentence, for settings that make no sense together."""
         for name in (self.policy, self.second_policy or self.policy, self.equivariance_policy):
             if name not in (*PRESETS, ROTATIONS):
-                policy_named(name)  # says which there are
+                policy_named(name)  # its error lists the known policies
         if self.second_policy is not None and (ROTATIONS in (self.policy, self.second_policy)):
             raise ValueError("second_policy is for images: point clouds have one policy")
         theirs = getattr(self.equivariance.settings, "equivariance_views", "own")
         if self.second_policy is not None and theirs not in ("own", "composed"):
-            raise ValueError("second_policy needs views of the method's own: equivariance_views own or composed")
+            raise ValueError("second_policy needs the method's own views: choose equivariance_views own or composed")
         if batch % processes:
             raise ValueError(f"{processes} processes cannot share a batch of {batch} evenly: choose a multiple")
         method, equivariance = find("method", self.method.name), find("equivariance", self.equivariance.name)
@@ -165,14 +165,14 @@ class ObjectiveSettings(Settings):
 
 
 def policy_for(name: str, size: int | None = None) -> Policy:
-    """A preset for images by name, at its own size or another, or `rotations` for point clouds."""
+    """The policy called `name`: an image preset, at its own size or at `size`, or `rotations` for point clouds."""
     if name == ROTATIONS:
         return PointPolicy()
     return policy_named(name) if size is None else policy_named(name).resized(size)
 
 
 def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
-    """Which views a step draws. All of them have the size of the method's."""
+    """The views that a step draws, all of the size of the method's views."""
     policy = settings.training_policy
     method, equivariance = _classes(settings)
     views = () if method is None else method.views(settings.method.settings, policy, batch)
@@ -186,19 +186,19 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
 
 
 def _policy_of_equivariance(settings: ObjectiveSettings) -> Policy:
-    """The augmentations of the equivariance, for views of the size of the method's."""
+    """The augmentations of the equivariance, at the size of the method's views."""
     return policy_for(settings.equivariance_policy, getattr(settings.training_policy, "size", None))
 
 
 def _second_policy(settings: ObjectiveSettings) -> Policy | None:
-    """The augmentations of the method's second view, where they are not those of the first."""
+    """The augmentations of the method's second view; None if both views share one policy."""
     if settings.second_policy is None:
         return None
     return policy_for(settings.second_policy, getattr(settings.training_policy, "size", None))
 
 
 def _with_second(views: tuple[ViewSpec, ...], policy: Policy) -> tuple[ViewSpec, ...]:
-    """The views of a method, the second of them from another policy."""
+    """The views of a method with the second one drawn from `policy`."""
     if len(views) < 2:
         raise ValueError(f"second_policy needs a method with two views, this one has {len(views)}")
     return (views[0], dataclasses.replace(views[1], policy=policy), *views[2:])
@@ -218,7 +218,7 @@ def build_objective(settings: ObjectiveSettings, encoder: Encoder, batch: int, p
     )
     split_batchnorm(objective)
     if not objective.embedded:
-        encoder.head.requires_grad_(False)  # no loss has it, and processes would wait for its gradients
+        encoder.head.requires_grad_(False)  # no loss uses it, and the processes would wait for its gradients
     return objective
 
 

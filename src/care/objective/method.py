@@ -1,8 +1,8 @@
-"""What a method is: the base classes that every file of `care.methods` fills in, and that a method of your own does.
+"""The base classes of methods: each file of `care.methods` subclasses one of them, and so does a method of your own.
 
 There are two axes. A `Method` (SimCLR, MoCo-v2, BYOL, …) trains an encoder by itself. An `Equivariance` (CARE, a split
-embedding, steering) adds what makes augmentations act on the embedding. Any of one goes with any of the other, unless
-its `check` says why not.
+embedding, steering) adds losses that make augmentations act on the embedding. Any method combines with any
+equivariance, unless a `check` refuses the pair and says why.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,20 +22,20 @@ EVERY_ROW = slice(None)
 
 
 class Term(NamedTuple):
-    """A term of the loss, which counts `weight` times. The log shows its value.
+    """A term of the loss with its weight. The log shows the unweighted value.
 
-    Terms are added with their weights: `sum(terms.values())` is the loss, as `total(terms)` is.
+    Adding terms applies their weights: `sum(terms.values())` equals `total(terms)`, the loss.
     """
 
     value: Float[Tensor, ""]
     weight: float = 1.0
 
     def __add__(self, other: Any) -> Float[Tensor, ""]:  # type: ignore[override]
-        """weight · value + other; a tuple would be made longer."""
+        """weight · value + other, in place of the concatenation of tuples."""
         return self.weight * self.value + (other.weight * other.value if isinstance(other, Term) else other)
 
     def __radd__(self, other: Any) -> Float[Tensor, ""]:
-        """The same: `sum` begins with 0."""
+        """The same with the operands swapped, because `sum` starts with 0."""
         return self + other
 
 
@@ -49,12 +49,13 @@ def total(terms: Terms) -> Float[Tensor, ""]:
 
 @dataclass(frozen=True)
 class Context:
-    """What a method is built for: batches of `batch` samples over all `processes`, which are images or `clouds` of
-    points, and embeddings of which the last `equivariant_dim` coordinates are the equivariant part, if any are.
+    """The setting that a method is built for.
 
-    `head_width` and `head_last_batchnorm` are those of the projection head, `policy` has the augmentations of the
-    equivariance's views, `method_policy` those of the method's, and `second_policy` those of its second view, where
-    they are others. With `joint`, BatchNorm sees all views as one batch.
+    A batch has `batch` samples over all `processes`: images, or point clouds if `clouds`. The last `equivariant_dim`
+    coordinates of the embedding are its equivariant part; 0 if it is not split. `head_width` and `head_last_batchnorm`
+    describe the projection head. The views of the equivariance are drawn from `policy`, those of the method from
+    `method_policy`, and its second view from `second_policy` if that is given. With `joint`, BatchNorm computes its
+    statistics over all views as one batch.
     """
 
     batch: int
@@ -71,20 +72,20 @@ class Context:
 
     @property
     def invariant_dim(self) -> int:
-        """How many coordinates the method receives: all of them, unless the embedding is split."""
+        """Number of coordinates that the method receives: all of them, unless the embedding is split."""
         return self.embedding_dim - self.equivariant_dim
 
 
 class Method(nn.Module):
-    """A self-supervised method. A subclass says what its loss is (`terms`) and, where they differ from the usual ones,
-    its settings, the views that it wants, its own modules and buffers (in `__init__`), and what happens after a step.
+    """A self-supervised method. A subclass defines its loss (`terms`) and, where it needs them, its settings, its
+    views, its own modules and buffers (in `__init__`), and an update after each step (`after_step`).
 
-    `gathered`: its loss compares images with each other, so embeddings come from all processes, with gradients; `rows`
-    of them are this process's own. The mean over processes of what each makes of it is the loss.
-    `any_views`: its loss takes any number of views from two up, so that those of an equivariance can be among them.
-    `depends_on_length`: whether what it does at a step depends on how long training will be.
-    `head`: the head that it is published with, by the names of settings: `embedding_dim`, `head_width`, `head_depth`,
-    … and its own. `care.train.default_config` takes it where nothing else is chosen.
+    `gathered`: the loss compares images with each other, so `terms` receives the embeddings of all processes, with
+    gradients; `rows` selects this process's own. The loss is the mean over processes of what `terms` returns on each.
+    `any_views`: the loss accepts two or more views, so the views of an equivariance can be added to the method's.
+    `depends_on_length`: a step depends on the planned length of training.
+    `head`: the published head, by setting: `embedding_dim`, `head_width`, `head_depth`, … and the method's own
+    settings. `care.train.default_config` uses it for settings that were not chosen.
     """
 
     Settings: ClassVar[type[Settings]] = Settings
@@ -101,54 +102,57 @@ class Method(nn.Module):
 
     @classmethod
     def check(cls, settings: Any, context: Context) -> None:
-        """ValueError, one sentence, for settings that make no sense for such batches; before anything is allocated."""
+        """Raise ValueError, one sentence, for settings that cannot work here; called before anything is allocated."""
 
     @classmethod
     def views(cls, settings: Any, policy: Policy, batch: int) -> tuple[ViewSpec, ...]:
-        """The views that it wants: two, each sample with an augmentation of its own."""
+        """The views of the method. By default two, with an augmentation drawn for each sample."""
         return (ViewSpec(policy, batch), ViewSpec(policy, batch))
 
     @classmethod
     def encoder_views(cls, settings: Any, views: int) -> Sequence[int]:
-        """The positions, of so many views, of those that the encoder sees: all of them."""
+        """The positions of the method's views that the encoder sees. By default all."""
         return range(views)
 
     @classmethod
     def teacher_views(cls, settings: Any, views: int) -> Sequence[int]:
-        """The positions, of so many views, of those that a teacher sees, which costs a forward pass each: none."""
+        """The positions of the method's views that a teacher sees, at a forward pass each. By default none."""
         return ()
 
     def terms(self, *views: EncodedView) -> Terms:
-        """The terms of the loss, from the views in the order in which they were asked for."""
+        """The terms of the loss, from the views in the order in which `views` declared them."""
         raise TypeError(f"{type(self).__name__} does not say what its loss is: define terms(self, *views)")
 
     def condition_teacher(self, condition: "Equivariance") -> None:
-        """Called where `condition` lets the head see the augmentation: what else has a head must see it, too."""
+        """Called if `condition` conditions the head on the augmentation: a teacher's head must be conditioned, too."""
 
     def after_step(self, encoder: Encoder, progress: Float[Tensor, ""]) -> None:
-        """What it does after a step of the optimizer; `progress` goes from 0 to 1 over training."""
+        """Update the method's state after an optimizer step; `progress` goes from 0 to 1 over training."""
 
     def forward_views(self, network: nn.Module, views: list[Tensor]) -> list[Tensor]:
-        """[network(view) for view in views] in one pass, with BatchNorm as it is in the encoder."""
+        """[network(view) for view in views] in one pass, with the same BatchNorm mode as the encoder."""
         return forward_views(network, views, self.context.joint)
 
 
 class Equivariance(nn.Module):
-    """What is added to a method so that augmentations act on the embedding.
+    """A loss added to a method so that augmentations act on the embedding.
 
-    `uses_theta`: whether its views come with the coordinates θ of their augmentations.
-    `uses_differences`: of these it takes differences between views of an image alone, which are as true of a whole
-    picture of any shape as of its central square.
-    `on_features`: its loss is of the features of the backbone, so views that are not the method's pass no head.
+    `uses_theta`: its views come with the coordinates θ of their augmentations.
+    `uses_differences`: it uses θ only in differences between views of one image. They are valid for whole pictures of
+    any shape; θ itself is defined for the central square.
+    `on_features`: its loss uses the features of the backbone, so views that the method does not see skip the head.
     `conditions`: the head sees the augmentation as well, by `embed`.
-    `whole`: of a split embedding it receives all coordinates, and not the equivariant part alone.
-    Embeddings and features are those of the samples of a process, which hold whole chunks; `gather` has those of all.
+    `whole`: it receives all coordinates of a split embedding, not only the equivariant part.
+    The embeddings and features are those of this process's samples, which are whole chunks; `gather` concatenates them
+    over all processes.
 
-    Six settings mean the same wherever they occur: `equivariant_dim`, the number of coordinates, the last ones, that
-    are the equivariant part of a split embedding; `equivariant_layer`, the layer that it is made from, if not the last;
-    `equivariant_depth`, how many layers the head has that makes it; `stop_gradient`, with which its losses train this
-    head alone; `equivariance_policy`, the augmentations that it draws, if not those of the method; and `form`, the
-    bilinear form that augmentations should preserve.
+    Six settings mean the same in every equivariance that has them:
+    `equivariant_dim`: the dimension of the equivariant part of a split embedding, which is its last coordinates.
+    `equivariant_layer`: the layer of the backbone that feeds the equivariant part, if not the last.
+    `equivariant_depth`: the number of layers of the equivariant part's own head.
+    `stop_gradient`: the losses of the equivariant part train this head alone.
+    `equivariance_policy`: the augmentations of the equivariance, if not those of the method.
+    `form`: the bilinear form that augmentations should preserve.
     """
 
     Settings: ClassVar[type[Settings]] = Settings
@@ -166,11 +170,11 @@ class Equivariance(nn.Module):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """ValueError, one sentence, for settings that make no sense with such batches or with this method."""
+        """Raise ValueError, one sentence, for settings that cannot work in this context or with this method."""
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """The views of a step, where the method alone would draw `views`; `policy` is that of the equivariance."""
+        """The views of a step; `views` are the method's own, and `policy` draws those of the equivariance."""
         raise TypeError(f"{cls.__name__} does not say which views it wants: define plan")
 
     def terms(self, *views: EncodedView) -> Terms:
@@ -183,30 +187,30 @@ class Equivariance(nn.Module):
         views: list[EncodedView],
         forward: Callable[[nn.Module, list[Tensor]], list[Tensor]] | None = None,
     ) -> list[Tensor]:
-        """The embeddings of views that have features and θ, if it `conditions` the head of the encoder.
+        """The embeddings of `views`, which have features and θ. Called only if it `conditions` the head.
 
-        Several views go through a network by `forward`, or as `forward_views` does it.
+        `forward` sends several views through a network in one pass; by default `forward_views` does.
         """
         raise TypeError(f"{type(self).__name__} does not say how the head sees the augmentation: define embed")
 
     def forward_views(self, network: nn.Module, views: list[Tensor]) -> list[Tensor]:
-        """[network(view) for view in views] in one pass, with BatchNorm as it is in the encoder."""
+        """[network(view) for view in views] in one pass, with the same BatchNorm mode as the encoder."""
         return forward_views(network, views, self.context.joint)
 
     def exported(self) -> dict[str, Tensor]:
-        """Tensors that a finished run keeps beside the weights of the encoder."""
+        """Tensors that a finished run saves beside the weights of the encoder."""
         return {}
 
 
 def on_one_process(x: Tensor) -> Tensor:
-    """What gathering over all processes is when there is one."""
+    """Gather over a single process: return `x` itself."""
     return x
 
 
 def teacher_update(teacher: nn.Module, student: nn.Module, momentum: float | Tensor, buffers: bool = False) -> None:
     """θ_teacher ← m θ_teacher + (1 − m) θ_student.
 
-    A teacher that sees images has BatchNorm statistics of its own. One that sees none takes the `buffers`, too.
+    A teacher that sees images keeps its own BatchNorm statistics. One that sees none follows the `buffers`, too.
     """
     _move(list(teacher.parameters()), list(student.parameters()), momentum)
     if buffers:

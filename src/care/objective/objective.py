@@ -1,4 +1,4 @@
-"""The objective of a run: an encoder, a method, and an equivariance, from views to the terms of the loss."""
+"""The objective of a run: an encoder, a method and an equivariance, which turn views into the terms of the loss."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +14,10 @@ from care.objective.views import EncodedView, View, ViewPlan, with_embedding
 
 
 class Objective(nn.Module):
-    """L = L_method(c) + L_equivariance(r), of one pass of all views, of one size, through the encoder.
+    """L = L_method(c) + L_equivariance(r), with one pass through the encoder for all views of the same size.
 
-    The embedding is z for both or, where the equivariance splits it, z = (c, r), with c the invariant part. Called with
-    what `plan` draws, it returns the terms of the loss by name.
+    If the equivariance splits the embedding, z = (c, r) with c the invariant part; otherwise c = r = z. Called with the
+    views that `plan` draws, it returns the terms of the loss by name.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class Objective(nn.Module):
         return terms
 
     def after_step(self, progress: Tensor) -> None:
-        """What the method does after a step of the optimizer."""
+        """Update the method's state after an optimizer step."""
         if self.method is not None:
             self.method.after_step(self.encoder, progress)
 
     def gather_by(self, gather: Gather, rows: slice = EVERY_ROW) -> None:
-        """Concatenate over processes by `gather`, which carries gradients back; `rows` of the result are our own."""
+        """Use `gather` to concatenate over processes, with gradients; `rows` selects our own rows of the result."""
         for part in (self.method, self.equivariance):
             if part is not None:
                 part.gather, part.rows = gather, rows
 
     def compile_networks(self) -> None:
-        """Compile the encoders, and the heads and predictors that the method and the equivariance have of their own."""
+        """Compile the encoders, and the heads and predictors of the method and of the equivariance."""
         for encoder in self.encoders:
             encoder.compile_encode()
         for part in filter(None, (self.method, self.equivariance)):
@@ -65,12 +65,12 @@ class Objective(nn.Module):
                 network.compile(dynamic=False)
 
     def exported(self) -> dict[str, Tensor]:
-        """What a finished run keeps beside the encoder."""
+        """Tensors that a finished run saves beside the encoder's weights."""
         return {} if self.equivariance is None else self.equivariance.exported()
 
     @property
     def encoders(self) -> list[Encoder]:
-        """All networks that see views: the encoder, and that of a teacher."""
+        """The encoder and, if there is one, the teacher."""
         teacher = getattr(self.method, "teacher", None)
         return [self.encoder, *([teacher] if isinstance(teacher, Encoder) else [])]
 
@@ -81,19 +81,19 @@ class Objective(nn.Module):
 
     @property
     def teacher_views_count(self) -> int:
-        """How many views a teacher sees."""
+        """Number of views that the teacher sees."""
         return teacher_views_count(self.plan, self.method, getattr(self.method, "settings", None))
 
     @property
     def embedded(self) -> list[int]:
-        """The positions of those among them that pass the head: no turned ones, of which features alone are asked."""
+        """The positions of the views that pass the head. Turned views do not: only their features are used."""
         if self.equivariance is None or not self.equivariance.on_features:
             return [i for i in self.seen if not self.plan.views[i].turned]
         alone = dataclasses.replace(self.plan, equivariance=())
         return positions_seen(alone, self.method, getattr(self.method, "settings", None))
 
     def _encode(self, views: Sequence[View]) -> Mapping[int, EncodedView]:
-        """All views, with features and embeddings of those that the encoder sees: those of one size in one pass."""
+        """All views, with features and embeddings for those the encoder sees; one pass per view size."""
         encoded = {i: EncodedView(view.inputs, view.theta) for i, view in enumerate(views)}
         passes: dict[torch.Size, list[int]] = {}
         for i in self.seen:
@@ -103,10 +103,10 @@ class Objective(nn.Module):
         return encoded
 
     def _equivariant(self, encoded: Mapping[int, EncodedView]) -> list[EncodedView]:
-        """The views of the equivariance, with the equivariant part of the embedding, or all where it is not split."""
+        """The views of the equivariance, with the equivariant part of the embedding, or with all of it if not split."""
         views = [encoded[i] for i in self.plan.equivariance]
         if self.plan.stopped:
-            # After the method's pass: within one autocast, weights that were cast without a gradient would be taken.
+            # After the method's pass: autocast would otherwise reuse weights that were cast here without a gradient.
             seen, rest = views[: -len(self.plan.stopped)], views[-len(self.plan.stopped) :]
             parts = self.encoder.equivariant_parts([view.inputs for view in rest], self.joint)
             return [*seen, *(with_embedding(view, r) for view, r in zip(rest, parts, strict=True))]
@@ -116,7 +116,7 @@ class Objective(nn.Module):
         return [view if view.embedding is None else with_embedding(view, view.z[:, first:]) for view in views]
 
     def _pass(self, views: dict[int, EncodedView]) -> dict[int, EncodedView]:
-        """Views by position, with what the backbone makes of them and, where they pass it, the head."""
+        """Views by position, with their features and, for views that pass the head, their embeddings."""
         inputs, heads = [view.inputs for view in views.values()], [i for i in views if i in self.embedded]
         conditioning = self.equivariance if self.equivariance is not None and self.equivariance.conditions else None
         if conditioning is None and len(heads) == len(views) and not self.plan.stopped:
@@ -134,7 +134,7 @@ class Objective(nn.Module):
         return views | {i: with_embedding(views[i], z) for i, z in zip(heads, embeddings, strict=True)}
 
     def _for_method(self, views: list[EncodedView]) -> list[EncodedView]:
-        """With the invariant part of the embedding, of all processes if the method compares images."""
+        """The views with the invariant part of the embedding, gathered over processes if the method compares images."""
         embedded = [i for i, view in enumerate(views) if view.embedding is not None]
         rest = 0 if self.plan.stopped else self.equivariant_dim
         parts = {i: views[i].z[:, : views[i].z.shape[1] - rest] for i in embedded}
@@ -144,7 +144,7 @@ class Objective(nn.Module):
 
 
 def _heads(module: nn.Module) -> Iterator[nn.Module]:
-    """The networks of several layers in `module`, but for encoders."""
+    """The multi-layer networks in `module`, encoders excepted."""
     for child in module.children():
         if isinstance(child, nn.Sequential):
             yield child
@@ -153,7 +153,7 @@ def _heads(module: nn.Module) -> Iterator[nn.Module]:
 
 
 def gather_together(parts: Mapping[int, Tensor], gather: Gather) -> dict[int, Tensor]:
-    """Every part gathered, those with as many rows in one message: most of what a small message takes is its start."""
+    """Gather every part; parts with equally many rows share a message, because latency dominates small messages."""
     messages: dict[int, list[int]] = {}
     for i, part in parts.items():
         messages.setdefault(len(part), []).append(i)
@@ -166,29 +166,32 @@ def gather_together(parts: Mapping[int, Tensor], gather: Gather) -> dict[int, Te
 
 
 def positions_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> list[int]:
-    """The positions of the views that the encoder sees: the method may leave out some that are for a teacher."""
+    """The positions of the views that the encoder sees: the method may reserve some for its teacher."""
     encoded = () if method is None else method.encoder_views(settings, len(plan.method))
     passing = plan.equivariance[: len(plan.equivariance) - len(plan.stopped)]
     return sorted({*(plan.method[i] for i in encoded), *passing})
 
 
 def views_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
-    """As many whole views of a sample, of the first one's size, cost as much as those that the encoder sees."""
+    """The cost of the views that the encoder sees, in views of the first one's size."""
     return whole_views(plan, positions_seen(plan, method, settings))
 
 
 def whole_views(plan: ViewPlan, positions: Sequence[int]) -> float:
-    """How many views of a sample, of the first one's size, have as many pixels as those at these positions."""
+    """The pixels of the views at these positions, in views of the first one's size."""
     return sum(plan.views[i].pixels for i in positions) / plan.views[0].pixels
 
 
 def teacher_views_count(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> int:
-    """How many views the teacher of the method sees, if it has one."""
+    """Number of views that the method's teacher sees; 0 without a teacher."""
     return 0 if method is None else len(method.teacher_views(settings, len(plan.method)))
 
 
 def views_cost(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
-    """As many views cost as much as a step: those that the encoder sees, and a third of those that a teacher sees, or
-    that are stopped, which go forward only, where the backward pass is twice the work."""
+    """The cost of a step, in views of the first one's size.
+
+    A view that a teacher sees, or that is stopped, goes forward only and counts a third: the backward pass is twice the
+    work of the forward pass.
+    """
     forward = whole_views(plan, plan.stopped)
     return views_seen(plan, method, settings) + (teacher_views_count(plan, method, settings) + forward) / 3

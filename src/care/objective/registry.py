@@ -1,4 +1,4 @@
-"""Methods and equivariances by name. A line registers one; it is imported when it is asked for."""
+"""Methods and equivariances by name. Each is registered by a line below, and imported on first use."""
 
 import dataclasses
 import difflib
@@ -58,9 +58,9 @@ def find(kind: Literal["equivariance"], name: str) -> type[Equivariance] | None:
 @overload
 def find(kind: Kind, name: str) -> Found | None: ...
 def find(kind: Kind, name: str) -> Found | None:
-    """The class that is registered, or was loaded, under `name`; None for "none". ValueError if there is none.
+    """The class registered or loaded under `name`; None for "none". ValueError for an unknown name.
 
-    Code outside this package is never imported from here: a configuration that names some must not run it.
+    Code outside this package is never imported from here: a configuration file that names such code must not run it.
     """
     if name == NONE:
         return None
@@ -76,23 +76,23 @@ def find(kind: Kind, name: str) -> Found | None:
 
 
 def setting_names(kind: Kind, name: str) -> list[str]:
-    """What can be set of the one called `name`."""
+    """The names of the settings of the method or equivariance called `name`."""
     found = find(kind, name)
     return [] if found is None else [field.name for field in dataclasses.fields(found.Settings)]
 
 
 def owners(setting: str) -> list[tuple[Kind, str]]:
-    """Which of all that is registered have a setting of that name."""
+    """The registered methods and equivariances that have this setting."""
     return [(kind, name) for kind in REGISTERED for name in REGISTERED[kind] if setting in setting_names(kind, name)]
 
 
 def names(kind: Kind) -> list[str]:
-    """All that can be chosen by a word."""
+    """The registered names, and "none"."""
     return [*REGISTERED[kind], NONE]
 
 
 def load(kind: Kind, name: str, where: str | None = None) -> Found:
-    """Import the class at `where`, `mine.py:Mine` or `package.module:Mine`, and know it by `name` from then on."""
+    """Import the class at `where`, `mine.py:Mine` or `package.module:Mine`, and make it available as `name`."""
     module_name, _, attribute = (where or name).rpartition(":")
     module = _module(module_name) if where is None else importlib.import_module(module_name)
     found = getattr(module, attribute, None)
@@ -104,17 +104,17 @@ def load(kind: Kind, name: str, where: str | None = None) -> Found:
 
 
 def _module(name: str) -> ModuleType:
-    """A file or an installed module; what goes wrong in there becomes a sentence."""
+    """Import a file or an installed module; ValueError, one sentence, for whatever goes wrong."""
     try:
         return _file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
-    except Exception as error:  # code of somebody else fails in any way it likes
+    except Exception as error:  # code outside this package may raise anything
         raise ValueError(f"{name or 'a class'} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    # Files of one name in two folders are two modules.
+    # Files of the same name in different folders are different modules.
     known_as = f"care_method_{path.stem}_{hashlib.sha256(bytes(path.absolute())).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(known_as, path)
     assert spec is not None

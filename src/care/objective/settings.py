@@ -1,4 +1,4 @@
-"""Settings: fields with a help text and a range. Options of the command line, TOML and checks follow from them."""
+"""Settings: fields with a help text and a range, from which command-line options, TOML and checks are derived."""
 
 import dataclasses
 import functools
@@ -18,7 +18,7 @@ def setting(
     at_most: int | float | None = None,
     below: int | float | None = None,
 ) -> Any:
-    """A field of `Settings`: its default, what it means, and the range that it must be in."""
+    """A field of `Settings`: its default, its help text, and its range."""
     bounds = {"above": above, "at_least": at_least, "at_most": at_most, "below": below}
     known = {name: bound for name, bound in bounds.items() if bound is not None}
     return dataclasses.field(default=default, metadata={"help": help, "bounds": known})
@@ -26,14 +26,14 @@ def setting(
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What can be chosen about something: a dataclass of `setting`s, which are checked when it is made."""
+    """A dataclass of `setting`s, which are checked when it is created."""
 
     def __post_init__(self) -> None:
         check_settings(self)
 
 
 def check_settings(settings: Any) -> None:
-    """ValueError, one sentence, for a value of the wrong type or outside its range; 3 is taken for 3.0."""
+    """Raise ValueError, one sentence, for a value of the wrong type or outside its range; 3 is accepted for 3.0."""
     kinds = _kinds(settings.__class__)
     for field in dataclasses.fields(settings):
         value, kind = getattr(settings, field.name), kinds[field.name]
@@ -54,7 +54,7 @@ def settings_as_dict(settings: Any) -> dict[str, Any]:
 
 
 def in_words(kind: Any) -> str:
-    """A type as a sentence has it."""
+    """A type as it reads in an error message."""
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(map(str, get_args(kind)))
     if get_origin(kind) in (Union, types.UnionType):
@@ -65,7 +65,7 @@ def in_words(kind: Any) -> str:
 
 @functools.cache
 def _kinds(settings: type) -> dict[str, Any]:
-    """The types of the fields by name: to find them takes longer than all checks of a configuration."""
+    """The types of the fields by name, cached: resolving them takes longer than checking a configuration."""
     return get_type_hints(settings)
 
 
@@ -85,7 +85,7 @@ def _number(bound: int | float) -> str:
 
 def _fits(value: object, kind: Any) -> bool:
     if get_origin(kind) is Literal:
-        return any(type(value) is type(option) and value == option for option in get_args(kind))  # True is no 1
+        return any(type(value) is type(option) and value == option for option in get_args(kind))  # True is not 1
     if get_origin(kind) in (Union, types.UnionType):
         return any(_fits(value, option) for option in get_args(kind))
     if kind is float:
@@ -96,5 +96,5 @@ def _fits(value: object, kind: Any) -> bool:
 
 
 def _is_unicode(value: object) -> bool:
-    """Whether it is text that can be written: the name of a file may hold bytes that are none."""
+    """Whether `value` is text that can be encoded: file names may hold bytes that are not Unicode."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)

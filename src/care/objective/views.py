@@ -1,4 +1,4 @@
-"""Which views a step draws (Algorithm 1), and what is handed to the losses."""
+"""The views that a step draws (Algorithm 1), and the encoded views that the losses receive."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,11 +19,12 @@ Policy = ImagePolicy | PointPolicy
 class ViewSpec:
     """How a view of a batch is drawn: `draws` augmentations from `policy`, each shared by batch/draws neighbors.
 
-    As many draws as samples is "per sample", as many as chunks is "per chunk", one is "per batch". A view that is
-    `turned` holds every image four times: as it is, and after one, two and three quarter turns. One that is `like`
-    the first view has its augmentations of that family, and draws all others anew. One with a `base` augments the view
-    at that position once more, in place of the image. A view may be of some samples only: of every `chunk` neighbors,
-    the first `kept`.
+    `draws` equal to the number of samples means one augmentation per sample, equal to the number of chunks one per
+    chunk, and 1 one per batch.
+    `turned`: the view holds every image four times, after zero, one, two and three quarter turns.
+    `like`: the augmentations of this family are copied from the first view; all others are drawn anew.
+    `base`: the view augments the view at this position, in place of the original image.
+    `chunk`, `kept`: the view holds only the first `kept` samples of every `chunk` neighbors.
     """
 
     policy: Policy
@@ -36,32 +37,32 @@ class ViewSpec:
 
     @property
     def share(self) -> float:
-        """The share of the samples that the view is of."""
+        """The share of the samples that the view holds."""
         return self.kept / self.chunk
 
     @property
     def pixels(self) -> float:
-        """How many pixels of a sample it has in all, or 1 of a point cloud: what a pass of it costs, in proportion."""
+        """Pixels per sample of the batch (1 for a point cloud), to which the cost of a pass is proportional."""
         return self.share * (4 if self.turned else 1) * getattr(self.policy, "size", 1) ** 2
 
     def of(self, rows: Tensor) -> Tensor:
-        """Those of the rows, one for each sample, that belong to the view; processes hold whole chunks."""
+        """The rows of the samples in the view. `rows` has one row for each sample, in whole chunks."""
         if self.kept == self.chunk:
             return rows
         order = torch.arange(len(rows), device=rows.device).view(-1, self.chunk)
         return rows[order[:, : self.kept].flatten()]
 
     def random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
-        """All that is random about the view."""
+        """All random numbers of the view."""
         return self.policy.random_numbers(self.draws, source, generator)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """A view of the samples of a process, as it was drawn.
+    """A view of this process's samples, before it is encoded.
 
-    `theta` are the coordinates of its augmentations (`care.augment.coordinates`), a row for every group of neighbors
-    that share one; None unless the equivariance asks for them.
+    `theta` holds the coordinates of its augmentations (`care.augment.coordinates`), one row for each group of neighbors
+    that share an augmentation; None unless the equivariance uses them.
     """
 
     inputs: Float[Tensor, "n ..."]
@@ -76,10 +77,10 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class EncodedView(View):
-    """A view with what the encoder made of it; both are None where the encoder did not see the view.
+    """A view with its features and its embedding; both are None if the encoder did not see the view.
 
-    `embedding` holds the coordinates that belong to whoever receives the view: all of them or, of a split embedding,
-    the invariant part for the method and the equivariant part for the equivariance.
+    If the embedding is split, `embedding` holds the part of the receiver: the invariant part for the method, the
+    equivariant part for the equivariance. Otherwise it holds all coordinates.
     """
 
     features: Float[Tensor, "n f"] | None = None
@@ -102,10 +103,12 @@ class EncodedView(View):
 class ViewPlan:
     """The views of a step. `method` and `equivariance` are the positions of the views that each of them receives.
 
-    With `theta`, the coordinates of the augmentations of the equivariance's views are drawn along, and of those that
-    are `conditioned`, whose head sees them. With `squares`, they are those of the central square of a picture, and
-    whole pictures of any shape will not do. The last of the equivariance's views may be `stopped`: they go forward
-    only, to the equivariant part.
+    `theta`: the equivariance's views, and the `conditioned` ones, come with the coordinates of their augmentations.
+    `conditioned`: the positions of views whose augmentation the head sees.
+    `squares`: the coordinates are defined for the central square of a picture, so whole pictures of any shape cannot be
+    used.
+    `stopped`: the positions of the equivariance's last views if only the equivariant part is computed for them, with no
+    gradient into the backbone.
     """
 
     views: tuple[ViewSpec, ...]
@@ -121,8 +124,8 @@ class ViewPlan:
     ) -> tuple[View, ...]:
         """The views of `inputs`, which are the `rows` of a global batch of `batch` samples.
 
-        Augmentations are drawn for the whole batch and the rows cut out, so the result does not depend on how many
-        processes share the batch. `make` may be a compiled form of `make_view`.
+        Augmentations are drawn for the whole batch and then cut to `rows`, so the result does not depend on the number
+        of processes. `make` may be a compiled form of `make_view`.
         """
         make, source = make or make_view, _source(inputs)
         found: list[View] = []
@@ -137,7 +140,7 @@ class ViewPlan:
         return tuple(found)
 
     def _random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> list[tuple[Tensor, ...]]:
-        """All that is random about every view."""
+        """All random numbers of every view."""
         found: list[tuple[Tensor, ...]] = []
         for view in self.views:
             numbers = view.random_numbers(source, generator)
@@ -148,14 +151,14 @@ class ViewPlan:
         return found
 
     def wants_theta(self, position: int) -> bool:
-        """Whether θ of the view at this position is wanted."""
+        """Whether the view at this position needs θ."""
         return self.theta and position in (*self.equivariance, *self.conditioned)
 
 
 def beside(views: tuple[ViewSpec, ...], policy: Policy, batch: int, *own: ViewSpec) -> ViewPlan:
-    """The equivariance receives the first two views of the method, and `own` ones; without a method, two from `policy`.
+    """A plan in which the equivariance receives the method's first two views and its `own` ones.
 
-    ValueError if the method has fewer.
+    Without a method, the two are drawn from `policy`. ValueError if the method has fewer than two views.
     """
     drawn = views or (ViewSpec(policy, batch), ViewSpec(policy, batch))
     if len(drawn) < 2:
@@ -170,10 +173,10 @@ Make = Callable[[Policy, Tensor, tuple[Tensor, ...], int | None], tuple[Tensor, 
 def make_view(
     policy: Policy, inputs: Tensor, numbers: tuple[Tensor, ...], neighbors: int | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """(a(x), θ) of the augmentations that random numbers, a row per sample, stand for; θ of every so many `neighbors`,
-    which share one.
+    """(a(x), θ) for the augmentations that `numbers` encode, one row for each sample; θ has a row for each group of
+    `neighbors`, which share an augmentation.
 
-    Nothing here is random, and all views of a policy are made alike: it is compiled once for all of them.
+    The function is deterministic, and the same for all views of a policy, so it is compiled once for all of them.
     """
     inputs, aspect = squares_and_aspects(inputs)
     whole = () if aspect is None else (aspect,)
@@ -183,7 +186,7 @@ def make_view(
 
 
 def quarter_turns(images: Float[Tensor, "n c s s"]) -> Float[Tensor, "4*n c s s"]:
-    """All images, all of them turned by 90°, by 180°, and by 270°, counterclockwise."""
+    """The images turned by 0°, 90°, 180° and 270° counterclockwise, one block after the other."""
     return torch.cat([images.rot90(turns, (2, 3)) for turns in range(4)])
 
 
@@ -194,5 +197,5 @@ def _source(inputs: Tensor) -> tuple[int, ...]:
 
 
 def with_embedding(view: EncodedView, embedding: Tensor | None) -> EncodedView:
-    """The same view with another embedding: a part of it, or that of all processes."""
+    """The same view with another embedding, such as a part of it or the one gathered over processes."""
     return dataclasses.replace(view, embedding=embedding)

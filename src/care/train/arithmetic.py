@@ -9,7 +9,7 @@ import torch
 
 @contextmanager
 def cudnn_benchmark() -> Iterator[None]:
-    """cuDNN times its algorithms for every new shape and uses the fastest: shapes do not change while training."""
+    """Let cuDNN time its algorithms for every new shape and use the fastest: shapes do not change during training."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = True
     try:
@@ -19,13 +19,13 @@ def cudnn_benchmark() -> Iterator[None]:
 
 
 def set_cublas_workspace() -> None:
-    """Set what deterministic algorithms need of cuBLAS, which reads it once: before anything is on the GPU."""
+    """Set the cuBLAS workspace for deterministic algorithms. cuBLAS reads it once, before anything is on the GPU."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 @contextmanager
 def deterministic_algorithms() -> Iterator[None]:
-    """Only algorithms that give the same bits every time; RuntimeError for operations that have none."""
+    """Allow only deterministic algorithms; RuntimeError for operations that have none."""
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False  # which algorithm is the fastest varies from run to run

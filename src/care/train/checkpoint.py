@@ -1,4 +1,4 @@
-"""Checkpoints and weights on disk, as safetensors and JSON: loading one runs no code from the file."""
+"""Checkpoints and weights on disk, as safetensors and JSON: loading a file never runs code from it."""
 
 import dataclasses
 import json
@@ -37,7 +37,7 @@ DTYPES = {
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A checkpoint that was loaded, tensors on the CPU. `skipped` has a sentence about each newer, damaged one."""
+    """A loaded checkpoint, tensors on the CPU. `skipped` has a sentence about each newer, damaged checkpoint."""
 
     step: int
     tensors: dict[str, Tensor]
@@ -56,13 +56,13 @@ def save(
 ) -> Path:
     """Write `folder/step-00001234`, then remove all but the newest `keep` intact checkpoints up to this step.
 
-    Earlier ones whose step is a multiple of `keep_every` stay for good. The tensors must not change while it writes:
-    pass a `snapshot` of those that will.
+    Earlier checkpoints whose step is a multiple of `keep_every` stay for good. The tensors must not change during the
+    write: pass a `snapshot` of tensors that will.
 
-    The checkpoint holds `tensors.safetensors` and `state.json`, which has the checksums of both. It gets its name when
-    all of it is on the disk, and only then are others removed: older ones, damaged ones, and those of this step and
-    later, which remain where training was resumed from an earlier one. If it cannot be written, this raises OSError
-    and removes nothing. A step saved again is `step-00001234-2`: the first stays until the second is complete.
+    The checkpoint holds `tensors.safetensors` and `state.json`, which has the checksums of both. It gets its name once
+    all of it is on the disk. Only then are others removed: older checkpoints, damaged ones, and those of this or a
+    later step, left over if training was resumed from an earlier step. If the write fails, this raises OSError and
+    removes nothing. A step saved again is named `step-00001234-2`: the first stays until the second is complete.
     """
     if step < 0 or keep < 1:
         raise ValueError(f"a checkpoint needs a step ≥ 0 and keep ≥ 1, got step {step} and keep {keep}")
@@ -80,7 +80,7 @@ def save(
 
 
 def snapshot(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copies on the CPU, contiguous and without shared memory; TypeError for what safetensors cannot hold."""
+    """Copies on the CPU, contiguous and without shared memory; TypeError for tensors that safetensors cannot hold."""
     for name, tensor in tensors.items():
         if tensor.layout != torch.strided or tensor.dtype not in DTYPES or name == "__metadata__":
             raise TypeError(f"a tensor called {name}, {tensor.dtype} and {tensor.layout}, cannot be saved")
@@ -100,20 +100,20 @@ def load_latest(folder: Path) -> Checkpoint | None:
             skipped.append(str(error))
     if skipped:
         raise ValueError(
-            f"all checkpoints in {folder} are damaged, begin again in another folder: {'; '.join(skipped)}"
+            f"all checkpoints in {folder} are damaged, start again in another folder: {'; '.join(skipped)}"
         )
     return None
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Write a safetensors file, atomically, with its checksum as `sha256` in the metadata. Any program can read it."""
+    """Write a safetensors file atomically, with its checksum as `sha256` in the metadata. Any program can read it."""
     if "sha256" in metadata:
         raise ValueError("the metadata must not have the key sha256: the checksum of the file goes there")
     write_atomically(path, seal(_encode(tensors, {**metadata, "sha256": BLANK.decode()})))
 
 
 def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """(tensors on the CPU, metadata) of a file of `save_weights`; ValueError if any byte of it has changed."""
+    """(tensors on the CPU, metadata) of a file written by `save_weights`; ValueError if any byte has changed."""
     data = path.read_bytes()
     if not is_sealed(data):
         raise ValueError(f"{path} is damaged, or was not written by care: its checksum is missing or does not match")
@@ -123,7 +123,7 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def load(path: Path) -> Checkpoint:
-    """The checkpoint at `path`; ValueError names the file that is damaged."""
+    """The checkpoint at `path`; ValueError that names the file if one is damaged."""
     text = _read(path / STATE)
     if not is_sealed(text):
         raise ValueError(f"{path / STATE} is damaged: its checksum does not match")
@@ -137,7 +137,7 @@ def load(path: Path) -> Checkpoint:
 
 
 def _describe(step: int, data: bytes, state: Mapping[str, Any]) -> bytes:
-    """The text of `state.json`. The seal comes first, so that nothing in the state can be taken for it."""
+    """The text of `state.json`. The checksum comes first, so that nothing in the state can be mistaken for it."""
     record = {
         "sha256": BLANK.decode(),
         "format": FORMAT,
@@ -150,7 +150,7 @@ def _describe(step: int, data: bytes, state: Mapping[str, Any]) -> bytes:
 
 
 def _parse(file: Path, text: bytes) -> dict[str, Any]:
-    """The record in a sealed `state.json`, if it is of this format and of the step its folder is named after."""
+    """The record in a sealed `state.json`; ValueError for another format, or another step than its folder's."""
     try:
         record: dict[str, Any] = json.loads(text)
         form, step, state = record["format"], record["step"], record["state"]
@@ -172,12 +172,12 @@ def _read(file: Path) -> bytes:
 
 
 def _encode(tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a safetensors file, which has no strides and no shared memory: `snapshot` removes both."""
+    """The bytes of a safetensors file; `snapshot` removes strides and shared memory, which the format cannot hold."""
     return safetensors.torch.save(snapshot(tensors), metadata)
 
 
 def _decode(file: Path, data: bytes) -> dict[str, Tensor]:
-    """The tensors of a safetensors file whose checksum matches. It fails only on a file that somebody forged."""
+    """The tensors of a safetensors file whose checksum matches. Fails only on a forged file."""
     try:
         return safetensors.torch.load(data)
     except (SafetensorError, LookupError, ValueError, AssertionError) as error:
@@ -185,7 +185,7 @@ def _decode(file: Path, data: bytes) -> dict[str, Tensor]:
 
 
 def _check_json(value: Any, path: str) -> None:
-    """TypeError for what JSON would change on the way: tuples become lists, int keys become strings."""
+    """TypeError for values that JSON would change: tuples become lists, int keys become strings."""
     if isinstance(value, dict) and all(type(key) is str for key in value):
         for key, item in value.items():
             _check_json(item, f"{path}/{key}")
@@ -197,7 +197,7 @@ def _check_json(value: Any, path: str) -> None:
 
 
 def _order(path: Path) -> tuple[int, int]:
-    """(step, how many times it was saved), by which checkpoints are ordered; (-1, 0) for any other file."""
+    """The sort key of a checkpoint, (step, number of saves of this step); (-1, 0) for any other file."""
     match = NAME.fullmatch(path.name)
     return (int(match[1]), int(match[2] or 1)) if match else (-1, 0)
 
@@ -208,7 +208,7 @@ def _newest_first(folder: Path) -> list[Path]:
 
 
 def _free_path(folder: Path, step: int) -> Path:
-    """The path for a checkpoint of this step: `step-00001234`, or with the next number behind it."""
+    """The path for a checkpoint of this step: `step-00001234`, or with the next free number appended."""
     times = [again for other, again in map(_order, _newest_first(folder)) if other == step]
     return folder / (f"step-{step:08d}-{max(times) + 1}" if times else f"step-{step:08d}")
 

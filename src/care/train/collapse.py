@@ -1,4 +1,4 @@
-"""Has the embedding collapsed? A warning from the log of a run, once."""
+"""A warning, given once per run, when the log shows that the embedding has collapsed."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -8,10 +8,11 @@ LEAST, SHARE = 2.0, 0.1
 
 
 def collapse_warning(log: Sequence[Mapping[str, Any]], embedding_dim: int) -> str | None:
-    """A sentence if the last epoch is the first at which the embedding is seen to have collapsed.
+    """A sentence if the last epoch is the first one with a collapsed embedding; None otherwise.
 
-    It has where its RankMe is below a tenth of the highest before, or below 2 and not rising: that of a network that
-    has hardly been trained is low, too, but rises. Of d ≤ 10 dimensions, 1 + (d − 1)/10 stands for 2.
+    The embedding has collapsed if its RankMe is below a tenth of the highest RankMe so far, or below 2 and not rising:
+    a network that has hardly been trained also has a low RankMe, but a rising one. For d < 11 dimensions, the threshold
+    is 1 + (d − 1)/10 in place of 2.
     """
     ranks = [value for record in log if (value := record.get("rankme")) is not None]
     if len(ranks) < 2 or log[-1].get("rankme") is None:

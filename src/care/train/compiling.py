@@ -1,4 +1,4 @@
-"""Whether to compile, and what makes the wait for it shorter."""
+"""Decide whether to compile the network, and shorten the wait for it."""
 
 import sys
 from importlib import import_module
@@ -14,7 +14,7 @@ SAMPLES_WORTH_COMPILING = 2_000_000
 
 
 def compiles(config: Config, processes: Processes, samples: int) -> bool:
-    """As chosen, or where it saves more time than it takes: on a GPU, unless the run is short."""
+    """As chosen; by default if compiling saves more time than it takes: on a GPU, unless the run is short."""
     if config.compile is not None:
         return config.compile
     possible = processes.device.type == "cuda" and find_spec("triton") is not None
@@ -22,18 +22,18 @@ def compiles(config: Config, processes: Processes, samples: int) -> bool:
 
 
 def start_compilers() -> None:
-    """Let torch start its compiling processes, which it does on this import, while the network is being made.
+    """Start torch's compiler processes, by an import, while the network is being built.
 
-    They take ten seconds to begin, and until then kernels are compiled one by one in this process: ResNet-50 at 224 px
-    takes its first step after 56 s instead of 80 (H200).
+    They take ten seconds to start, and until then kernels are compiled one by one in this process. The first step of a
+    ResNet-50 at 224 px comes after 56 s instead of 80 (H200).
     """
     import_module("torch._inductor.async_compile")
 
 
 def keep_what_is_compiled() -> None:
-    """Let torch's cache on disk hold networks with a gradient of our own: the second start is some seconds shorter.
+    """Let torch's disk cache hold networks with custom gradients: the second start is some seconds shorter.
 
-    torch leaves them out by default. The formulas of BatchNorm are traced, so they are part of the cache's key.
+    By default torch does not cache them. Here it is safe: our BatchNorm is traced, and so part of the cache key.
     """
     from torch._functorch import config
 
@@ -41,6 +41,6 @@ def keep_what_is_compiled() -> None:
 
 
 def forget_compiled() -> None:
-    """Let go of what was compiled for another network. Where nothing was, torch's compiler is not loaded for it."""
+    """Discard networks compiled earlier, without loading torch's compiler if there are none."""
     if "torch._inductor.compile_fx" in sys.modules:
         torch.compiler.reset()

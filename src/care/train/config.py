@@ -16,23 +16,23 @@ from care.train.initial import with_model_of_init
 from care.train.settings import TrainingSettings, require
 
 DEFAULT_CHOICE: dict[Kind, str] = {"method": "simclr", "equivariance": NONE}
-# How a run is carried out and watched, not what it learns: a run may go on with others.
+# Settings of how a run is executed and watched, not of what it learns: they may change when a run is resumed.
 FREE_ON_RESUME = ("device", "compile", "graph", "evaluate_every", "cache")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(TrainingSettings):
-    """Everything that decides what a run computes. Where it is written, and how it is watched, is not part of it.
+    """Everything that decides what a run computes. The output folder and the loggers are not part of it.
 
-    `Config.of(data="shapes", method="mocov2", queue=1024)` takes the settings of the method and of the equivariance
+    `Config.of(data="shapes", method="mocov2", queue=1024)` accepts the settings of the method and of the equivariance
     beside all others, as the command line does.
     """
 
     @classmethod
     def of(cls, **values: Any) -> "Config":
-        """The configuration with these values; ValueError, one sentence, for those that make no sense.
+        """The configuration with these values; ValueError, one sentence, for invalid ones.
 
-        A policy may be given as an `ImagePolicy`, and becomes the text that stands for it.
+        An `ImagePolicy` is accepted for a policy, and stored as its text form.
         """
         values = {name: policy_text(v) if isinstance(v, ImagePolicy) else v for name, v in values.items()}
         chosen = {kind: values.pop(kind, default) for kind, default in DEFAULT_CHOICE.items()}
@@ -42,7 +42,7 @@ class Config(TrainingSettings):
             require(isinstance(name, str), f"{kind} must be a name, got {name!r}")
             theirs = setting_names(kind, name)
             taken = sorted(set(theirs) & general)
-            require(not taken, f"{name} has a setting {', '.join(taken)}, which every run has: call it otherwise")
+            require(not taken, f"{name} has a setting {', '.join(taken)}, a name that every run uses: rename it")
             choices[kind] = choose(kind, name, **{key: values.pop(key) for key in theirs if key in values})
         for name in set(values) - general:
             raise ValueError(_unknown(name, chosen, general))
@@ -59,10 +59,10 @@ class Config(TrainingSettings):
         return {name: getattr(self, name) for name in ("data", *names)}
 
     def replace(self, **changes: Any) -> "Config":
-        """The configuration with some values changed; another method or equivariance begins with its own defaults.
+        """The configuration with some values changed; a new method or equivariance starts with its own defaults.
 
-        Another `init` brings its model and its stem, another optimizer its learning rate and momentum, and another
-        method its head, as far as that was the usual one, where these are not among the changes.
+        Unless they are among the changes, a new `init` also sets the model and the stem, a new optimizer the learning
+        rate and the momentum, and a new method those settings of the head that had the previous method's defaults.
         """
         values = self.flat()
         usual = following(values, changes)
@@ -77,36 +77,39 @@ class Config(TrainingSettings):
 
     @property
     def measured_policy(self) -> str:
-        """The augmentations that a run is measured under unless others are asked for.
+        """The default augmentations for measuring a run.
 
-        Those of the equivariance loss; with a split embedding those of the method, as for a run without one.
+        They are those of the equivariance loss; with a split embedding, or without an equivariance, the method's.
         """
         return self.measure_policy or (self.policy if self.equivariant_dim else self.equivariance_policy)
 
     @property
     def monitored_policy(self) -> str:
-        """The augmentations that it is measured under while it trains: those of the equivariance, if there is one."""
+        """The augmentations for measuring during training: those of the equivariance, if there is one."""
         return self.measured_policy if self.equivariance.name == NONE else self.equivariance_policy
 
     @property
     def views_a_step(self) -> float:
-        """How many views of a sample a step costs: those of a teacher, which go forward only, count a third, and those
-        that are smaller while training as many as their pixels."""
+        """The cost of a step, in views per sample.
+
+        A teacher's views, which go forward only, count a third, and smaller training views in proportion to their
+        pixels.
+        """
         plan, method = view_plan(self, self.batch_size // self.accumulate), find("method", self.method.name)
         return self.training_pixels * views_cost(plan, method, self.method.settings)
 
     def to_toml(self) -> str:
-        """`name = value` lines, then a table for the method and one for the equivariance; what is None is left out."""
+        """`name = value` lines, then a table for the method and one for the equivariance; without values of None."""
         choices = (("method", self.method), ("equivariance", self.equivariance))
         tables = {kind: {"name": choice.name, **choice.flat()} for kind, choice in choices}
         return toml_text.written(self._general(), tables)
 
     @classmethod
     def from_toml(cls, text: str, where: str = "the configuration", unchecked: bool = False) -> "Config":
-        """The configuration in `text`; unknown names and wrong types are a ValueError that says what to write.
+        """The configuration in `text`; for unknown names and wrong types a ValueError that says what to write.
 
-        With `unchecked`, the settings of a method that is code outside of care are taken as they are: its code is not
-        run to load an encoder.
+        With `unchecked`, the settings of a method defined outside of care are not checked: loading an encoder must not
+        run its code.
         """
         values = toml_text.read(text, where)
         require("data" in values, f"{where} does not say what to train on: it needs data = NAME")
@@ -151,9 +154,9 @@ class Config(TrainingSettings):
         return [f"{name}: {mine} instead of {yours}" for name, mine, yours in pairs if mine != yours]
 
     def obstacles(self, started: "Config") -> list[str]:
-        """What keeps a run that was started with another configuration from being gone on with as this one.
+        """The differences that keep a run started with another configuration from being resumed with this one.
 
-        How it is carried out does not, nor do more epochs where nothing else depends on how many there are.
+        Settings of execution never do. More epochs do only if the schedule or the method depends on their number.
         """
         method = find("method", self.method.name)
         depends = self.schedule != "constant" or bool(getattr(method, "depends_on_length", False))
@@ -164,7 +167,7 @@ class Config(TrainingSettings):
 
 
 def _unknown(name: str, chosen: dict[Any, str], general: set[str]) -> str:
-    """What to say of a setting that is not there: whose it is, or what was meant."""
+    """The error message for an unknown setting: which method has it, or which name was probably meant."""
     if others := owners(name):
         choices = " or ".join(f"{kind} {owner}" for kind, owner in others)
         return f"{name} is a setting of {choices}, not of {' with '.join(chosen.values())}"
@@ -174,7 +177,7 @@ def _unknown(name: str, chosen: dict[Any, str], general: set[str]) -> str:
 
 
 def _choice(kind: Kind, name: str, table: dict[str, Any]) -> Choice:
-    """A choice whose settings are checked, unless that takes code outside of care."""
+    """A choice, with checked settings unless the check needs code outside of care."""
     return Choice(name, Unchecked(table)) if _is_foreign(kind, name) else choose(kind, name, **table)
 
 

@@ -1,5 +1,5 @@
-"""What a configuration has where nothing was chosen, and what follows when it is changed: the head of the method, and
-the learning rate and the momentum of the optimizer."""
+"""Default values that depend on other settings: the head of the method, and the learning rate and the momentum of the
+optimizer."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,28 +8,29 @@ from typing import Any
 from care.objective import ObjectiveSettings
 from care.objective.registry import find
 
-# Networks for tests, demonstrations and point clouds, which are smaller than the heads that methods are published with.
+# Networks for tests, demonstrations and point clouds. The published heads of methods would be larger than they are.
 SMALL_NETWORKS = ("test_resnet", "small_resnet", "deepset")
 HEAD = ("embedding_dim", "head_width", "head_depth", "head_batchnorm", "head_last_batchnorm")
-# The learning rate of an optimizer, and whether it is one for every 256 samples of a batch. Adam's is torch's default
-# and the paper's on CIFAR, Muon's the better of two in `care reproduce recipe-sweep`. SGD's is that of E-SSL (Dangovski
-# et al., 2022) for SimCLR on CIFAR-10, LARS's that of SimCLR (Chen et al., 2020), with the same trust of 0.001.
+# The learning rate of an optimizer, and whether it scales with the batch (a rate for every 256 samples). Adam's is
+# torch's default and the paper's on CIFAR, Muon's the better of two in `care reproduce recipe-sweep`. SGD's is that of
+# E-SSL (Dangovski et al., 2022) for SimCLR on CIFAR-10, LARS's that of SimCLR (Chen et al., 2020), with the same trust
+# of 0.001.
 RATES = {
     "adam": (1e-3, False), "adamw": (1e-3, False), "muon": (3e-3, False), "sgd": (0.06, True), "lars": (0.3, True),
 }  # fmt: skip
-MOMENTA = {"muon": 0.95}  # its authors'; of others the field's own default, 0.9
-OF_OPTIMIZER = ("learning_rate", "sgd_momentum")  # settings that say nothing about another optimizer
+MOMENTA = {"muon": 0.95}  # its authors' momentum; all others use the default of the setting, 0.9
+OF_OPTIMIZER = ("learning_rate", "sgd_momentum")  # settings that do not carry over to another optimizer
 _FIELDS = {field.name: field.default for field in dataclasses.fields(ObjectiveSettings)}
 
 
 def usual_head(method: str, model: str) -> dict[str, Any]:
-    """The head that a method is published with, where it is not that of SimCLR and `model` is no small network."""
+    """The published head of a method, if it differs from SimCLR's and `model` is not a small network."""
     found = find("method", method)
     return {} if found is None or model in SMALL_NETWORKS else dict(found.head)
 
 
 def following(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What of the `values` of a configuration changes with its method: those of the head that were as usual."""
+    """The `values` that a new method changes: settings of the head that had the previous method's defaults."""
     method, model = values["method"], values["model"]
     if changes.get("method", method) == method:
         return {}
@@ -39,15 +40,15 @@ def following(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
 
 
 def usual_rate(optimizer: str, batch_size: int) -> float:
-    """γ, or γ · batch / 256 for optimizers whose rate grows with the batch."""
+    """The default learning rate: γ, or γ · batch / 256 for optimizers whose rate scales with the batch."""
     rate, grows = RATES[optimizer]
     return rate * batch_size / 256 if grows else rate
 
 
 def with_optimizer_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a configuration with the learning rate and the momentum that are usual, where none is chosen.
+    """The values of a configuration, with the optimizer's default learning rate and momentum unless chosen.
 
-    An optimizer or a batch that makes no sense is left to the check that says so.
+    An invalid optimizer or batch is passed through: a later check refuses it.
     """
     optimizer, batch = values.get("optimizer", "adam"), values.get("batch_size", 256)
     if optimizer not in tuple(RATES) or type(batch) is not int:

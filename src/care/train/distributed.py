@@ -1,4 +1,4 @@
-"""Process groups: all collective operations of training are here.
+"""Process groups, with all collective operations of training.
 
 Rank r of W computes a loss ℓ_r; DistributedDataParallel averages the gradients. The backward pass of `all_gather`
 (embeddings) and `all_reduce` (BatchNorm's sums) adds up the gradients of all ranks' losses, so that the average is the
@@ -20,7 +20,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 T = TypeVar("T")
-PARENT = os.getppid()  # torchrun, where it started this process
+PARENT = os.getppid()  # torchrun, if it started this process
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Processes:
 
     @property
     def together(self) -> bool:
-        """Whether there is a process group to talk to; it may be of one process."""
+        """Whether there is a process group; it may have a single process."""
         return dist.is_initialized()
 
     def rows(self, batch: int) -> slice:
@@ -48,12 +48,12 @@ class Processes:
 
 
 def start(device: str) -> Processes:
-    """Join the process group of torchrun's environment variables, if there is one, and leave it when Python exits.
+    """Join the process group that torchrun's environment variables describe, if any, and leave it when Python exits.
 
     A process group that is not destroyed makes NCCL warn at the end of the program. Leaving at exit covers every way in
-    which a training ends: finished, stopped, or with an error.
+    which training ends: finished, stopped, or with an error.
 
-    Tensors of GPUs travel by NCCL and those of the hosts by gloo: what hosts tell each other waits for no GPU.
+    GPU tensors travel by NCCL and CPU tensors by gloo, so that messages between hosts never wait for a GPU.
     """
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     chosen = torch.device(resolve_device(device))
@@ -68,7 +68,7 @@ def start(device: str) -> Processes:
 
 
 def _join(backend: str) -> None:
-    """Initialize the process group, with keys of its own in torchrun's store, which keeps those of dead processes."""
+    """Initialize the process group, under a new key prefix: torchrun's store still holds the keys of dead processes."""
     store, rank, world_size = next(rendezvous("env://"))
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         store = PrefixStore(f"restart {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
@@ -76,7 +76,7 @@ def _join(backend: str) -> None:
 
 
 def launcher_is_gone() -> bool:
-    """Whether torchrun was killed: it ends its processes when it is asked to end, but SIGKILL does not ask."""
+    """Whether torchrun was killed by SIGKILL, which leaves it no chance to end its processes."""
     return "TORCHELASTIC_RUN_ID" in os.environ and os.getppid() != PARENT
 
 
@@ -86,13 +86,13 @@ def _leave() -> None:
 
 
 def check_device(device: str) -> None:
-    """ValueError if this is no name of a device, whether there is one here or not."""
+    """ValueError if this is not the name of a device; the device need not be available."""
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", device, re.ASCII):
         raise ValueError(f"device must be auto, cpu, cuda, cuda:1 or mps, got {device!r}")
 
 
 def resolve_device(device: str) -> str:
-    """The device for "auto", or the one that is named; ValueError if there is no such device."""
+    """The device for "auto", or the named one; ValueError if it is not available."""
     check_device(device)
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -109,9 +109,9 @@ def resolve_device(device: str) -> str:
 
 
 def parallel(method: nn.Module, processes: Processes) -> nn.Module:
-    """The method in DistributedDataParallel, or itself where there is no process group.
+    """The method in DistributedDataParallel, or the method itself without a process group.
 
-    Buffers are not broadcast: every rank computes the same ones.
+    Buffers are not broadcast: every rank computes the same values.
     """
     if not processes.together:
         return method
@@ -140,10 +140,11 @@ def all_reduce_max(value: int) -> int:
 
 
 class Agreement:
-    """The maximum over all ranks of a wish that stays until it is granted, and nobody waits for it in the meantime.
+    """The maximum over all ranks of a wish, computed without making ranks wait. A rank repeats a wish until granted.
 
-    Every so many calls a message with the wishes is sent; its answer is read when the next one is due. A rank waits
-    only for one that is that many steps behind. Other calls return 0. Without other ranks, each call returns the wish.
+    At every `every`-th call, the ranks start an all-reduce of their wishes and read the result of the previous one; all
+    other calls return 0. A rank thus waits only for ranks that are `every` steps behind. Without a process group, each
+    call returns the wish.
     """
 
     def __init__(self, every: int) -> None:
@@ -151,14 +152,14 @@ class Agreement:
         self.message: tuple[Tensor, dist.Work] | None = None
 
     def __call__(self, wish: int) -> int:
-        """What all ranks do now, the same on every rank."""
+        """The wish that is granted now, the same on every rank."""
         if not dist.is_initialized():
             return wish
         self.calls += 1
         if self.calls % self.every:
             return 0
         granted = self._answer()
-        values = torch.tensor(0 if granted else wish)  # what is granted now need not be asked for again
+        values = torch.tensor(0 if granted else wish)  # a wish that is granted now is not sent again
         work = dist.all_reduce(values, op=dist.ReduceOp.MAX, async_op=True)
         self.message = (values, work)
         return granted
@@ -172,12 +173,12 @@ class Agreement:
 
 
 def any_rank(flag: bool) -> bool:
-    """Whether `flag` is true on any rank, on every rank."""
+    """Whether `flag` is true on any rank; all ranks get the answer."""
     return bool(all_reduce_max(int(flag)))
 
 
 def text_of_rank_0(text: str) -> str:
-    """The text that rank 0 has, on every rank."""
+    """The text of rank 0, on every rank."""
     if not dist.is_initialized():
         return text
     texts = [text]
@@ -186,14 +187,14 @@ def text_of_rank_0(text: str) -> str:
 
 
 def differs(text: str) -> bool:
-    """Whether any rank has another text than rank 0, on every rank."""
+    """Whether any rank has another text than rank 0; all ranks get the answer."""
     return any_rank(text_of_rank_0(text) != text)
 
 
 def on_rank_0(processes: Processes, work: Callable[..., T], *arguments: Any) -> T | None:
-    """What `work(*arguments)` returns, on rank 0; None on the others.
+    """Run `work(*arguments)` on rank 0 and return its result there, None on the other ranks.
 
-    If it raises there, the other ranks raise OSError: they would wait for rank 0 forever.
+    If it raises, the other ranks raise OSError instead of waiting for rank 0 forever.
     """
     problem, result = None, None
     if processes.is_rank_0:
@@ -215,9 +216,9 @@ class _AllGather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        """The sum over all ranks of the gradient of our own rows: each rank is sent what is its own, and no more.
+        """The sum over all ranks of the gradient of our own rows, by reduce-scatter: each rank receives only its own.
 
-        Of bf16 it is added up in fp32, or what hundreds of ranks add would be rounded as often.
+        bf16 gradients are summed in fp32, because the sum over hundreds of ranks would be rounded at every addition.
         """
         exact = gradient.to(torch.promote_types(gradient.dtype, torch.float32)).contiguous()
         own = exact.new_empty((len(exact) // dist.get_world_size(), *exact.shape[1:]))

@@ -11,8 +11,8 @@ from care.train import distributed
 class FiniteCheck:
     """Checks running sums of the terms of the loss and of the gradient's norm: once not finite, they stay so.
 
-    On a GPU, `ask` starts a copy of the answer to the host, and the next `ask` reads it if the copy is done; what the
-    hosts have read they tell each other with the one after that.
+    On a GPU, `ask` starts a copy of the flags to the host. The next `ask` reads the copy if it is done, and the hosts
+    exchange what they read with the `ask` after that.
     """
 
     def __init__(self, device: torch.device) -> None:

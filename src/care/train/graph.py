@@ -1,4 +1,4 @@
-"""Work on a GPU without the host launching each kernel of it."""
+"""CUDA graphs: run GPU work without launching each kernel from the host."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -6,16 +6,16 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-# Calls from the host before the graph is captured: they compile, choose algorithms and allocate.
+# Ordinary calls before the graph is captured, to compile, choose algorithms and allocate memory.
 CALLS_BEFORE_CAPTURE = 3
-# With DistributedDataParallel, as many as it takes until it no longer measures and rearranges what it sends.
+# DistributedDataParallel needs this many calls until it no longer measures and rearranges its gradient buckets.
 CALLS_BEFORE_CAPTURE_TOGETHER = 11
 
 
 class Graph:
-    """A function of tensors on a GPU that is run a `few` times, then captured as a CUDA graph, and replayed after that.
+    """A function of GPU tensors that runs normally for its first `few` calls, and is then captured and replayed.
 
-    The random numbers of captured generators follow the seeds that they have when the graph is replayed.
+    On replay, the random numbers of `generators` follow the seeds that the generators have at that time.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Graph:
         self.inputs: list[Tensor] = []
 
     def __call__(self, *inputs: Tensor) -> None:
-        """Run the function, one way or the other."""
+        """Run the function, directly or by replaying the graph."""
         if self.calls < self.few:
             self._run(inputs)
         else:
@@ -40,7 +40,7 @@ class Graph:
 
     @contextmanager
     def on_its_stream(self) -> Iterator[None]:
-        """As capturing will be: what is allocated and chosen on a stream of its own is good for the graph."""
+        """Use the stream of the later capture, so that memory allocated and algorithms chosen here suit the graph."""
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
             yield
@@ -52,7 +52,7 @@ class Graph:
             self.graph = torch.cuda.CUDAGraph()
             for generator in self.generators:
                 self.graph.register_generator_state(generator)
-            # Other threads go on: the one that loads batches allocates pinned memory, which a global capture forbids.
+            # Other threads continue: the batch loader allocates pinned memory, which a global capture would forbid.
             with torch.cuda.graph(self.graph, stream=self.stream, capture_error_mode="thread_local"):
                 self.function(*self.inputs)
         torch._foreach_copy_(self.inputs, list(inputs))

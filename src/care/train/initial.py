@@ -1,4 +1,4 @@
-"""Where a run begins: with the weights of a backbone that was trained before, by this program or another."""
+"""Initial weights of a run: a backbone that was trained before, by this program or another."""
 
 import json
 import tomllib
@@ -15,15 +15,15 @@ from care.objective import ObjectiveSettings, build_encoder
 from care.train.checkpoint import load_weights
 
 FORMS = "timm/NAME, timm/NAME@FILE.safetensors, a run folder, a .safetensors file, or a TorchScript file"
-BACKBONE, FEATURES = "backbone.", "encoder."  # what names begin with in a run, and in a TorchScript file of a run
+BACKBONE, FEATURES = "backbone.", "encoder."  # prefixes of names in a run, and in a TorchScript file of a run
 
 
 @dataclass(frozen=True, eq=False)
 class Initial:
-    """Weights of a backbone under the names that its model has, and what they say about themselves.
+    """Weights of a backbone, under the parameter names of its model, and the metadata found with them.
 
-    `model` is None where the weights do not say; `channels` are the mean and the standard deviation that images are
-    normalized by, those of timm for the model where there are none.
+    `model` is None if the file does not name it. `channels` are the mean and the standard deviation that normalize
+    images; if they are missing, timm's for the model are used.
     """
 
     weights: Weights
@@ -33,9 +33,9 @@ class Initial:
 
 
 def with_model_of_init(values: dict[str, Any]) -> dict[str, Any]:
-    """The values of a configuration with the model and the stem of `init`, where these are left open.
+    """The values of a configuration, with the model and the stem of `init` unless they are set.
 
-    What a saved configuration holds is not open, so that nothing is read for it: the file may be gone.
+    A saved configuration has both set, so `init` is not read again: the file may be gone.
     """
     init, stem = values.get("init"), values.get("stem", "auto")
     if not isinstance(init, str) or ("model" in values and stem != "auto"):
@@ -53,7 +53,7 @@ def with_model_of_init(values: dict[str, Any]) -> dict[str, Any]:
 def initial_encoder(settings: ObjectiveSettings, init: str, source: tuple[int, ...]) -> Encoder:
     """The encoder that `settings` describe, for views of shape `source`, with a new head and the backbone of `init`.
 
-    Images are normalized as the backbone was trained with. ValueError, one sentence, if a weight is missing.
+    Images are normalized as in the training of the backbone. ValueError, one sentence, if a weight is missing.
     """
     name = _published_name(init)
     found = read_initial(init) if name is None else Initial(_published(name, source), name)
@@ -63,7 +63,7 @@ def initial_encoder(settings: ObjectiveSettings, init: str, source: tuple[int, .
 
 
 def read_initial(init: str) -> Initial:
-    """The weights in a file, whatever wrote it; ValueError says what can be read."""
+    """The weights in a file of any supported kind; ValueError that lists the kinds for any other."""
     model, path = None, Path(init)
     if init.startswith("timm/"):
         model, _, given = init.removeprefix("timm/").partition("@")
@@ -101,7 +101,7 @@ def _of_run(file: Path, model: str | None) -> Initial:
 
 
 def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Initial:
-    """Of a plain file; `care export` writes more about the weights than others do."""
+    """The weights in a plain safetensors file; files of `care export` carry additional metadata."""
     model = model or (json.loads(about["model"]) if "model" in about else None)
     channels: dict[str, tuple[float, ...]] = {
         name: tuple(json.loads(about[name])) for name in ("mean", "std") if name in about
@@ -110,7 +110,7 @@ def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Init
 
 
 def _of_torchscript(file: Path) -> Initial:
-    """Of a traced or scripted model; one that `care export` wrote normalizes images itself, and says by what."""
+    """The weights of a traced or scripted model; files of `care export` also hold the normalization of images."""
     tensors = dict(read_torchscript(file).state_dict())
     if not tensors:
         raise ValueError(f"{file} has no weights by name, for it was frozen: save it without torch.jit.freeze")
@@ -125,7 +125,7 @@ def _channels(tensors: Weights) -> dict[str, tuple[float, ...]]:
 
 
 def _usual_channels(model: str) -> dict[str, tuple[float, ...]]:
-    """The mean and the standard deviation that timm has for the model."""
+    """timm's mean and standard deviation for the model."""
     import timm.models
 
     config = timm.models.get_pretrained_cfg(model) if timm.is_model(model) else None
@@ -133,5 +133,5 @@ def _usual_channels(model: str) -> dict[str, tuple[float, ...]]:
 
 
 def _bare(model: str) -> str:
-    """The name of the architecture, without that of the weights."""
+    """The name of the architecture, without the tag of the weights."""
     return model.partition(".")[0]

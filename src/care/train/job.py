@@ -1,4 +1,4 @@
-"""What is to be trained: checked before anything is computed, and the same from the first step to the last."""
+"""A training job: checked before anything is computed, and constant from the first step to the last."""
 
 import math
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ from care.train.distributed import Processes
 from care.train.runs import Run, view_source
 from care.train.state import check_network, check_unchanged
 
-PIXELS_PER_PIXEL = 8 / 7  # of a view
+PIXELS_PER_PIXEL = 8 / 7  # decoded pixels per pixel of a view, along a side
 
 
 @dataclass(frozen=True)
 class Saving:
-    """When the state is saved: after every `every` epochs, and when `minutes` have passed since the last time.
+    """When the state is saved: after every `every` epochs, and when `minutes` have passed since the last save.
 
-    The newest checkpoints are kept and, for good, that of every epoch that is a multiple of `keep_every`.
+    The newest checkpoints are kept. Those of epochs that are a multiple of `keep_every` are kept for good.
     """
 
     minutes: float = 15.0
@@ -40,7 +40,7 @@ class Saving:
 
 @dataclass(frozen=True)
 class Job:
-    """What does not change while training. `data` is the digest of the data set."""
+    """Everything that stays constant during training. `data` is the digest of the data set."""
 
     config: Config
     run: Run
@@ -54,22 +54,22 @@ class Job:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Full batches only: what is left over comes up in another epoch's order."""
+        """The number of full batches; samples left over are seen in other epochs, whose orders differ."""
         return len(self.samples) // self.config.batch_size
 
     @property
     def total_steps(self) -> int:
-        """The steps of the whole run."""
+        """The number of steps of the whole run."""
         return self.config.epochs * self.steps_per_epoch
 
     @property
     def about(self) -> dict[str, Any]:
-        """What a checkpoint says of where it comes from."""
+        """The origin of a checkpoint, saved with it: configuration, shape of a view, digest of the data."""
         source = view_source(self.config, self.samples.source)
         return {"config": self.config.to_toml(), "source": list(source), "data": self.data}
 
     def saves_after(self, step: int) -> bool:
-        """Whether the state is saved after this step, as the last of an epoch."""
+        """Whether the state is saved after this step because it ends an epoch."""
         epoch, rest = divmod(step, self.steps_per_epoch)
         return rest == 0 and (epoch % self.saving.every == 0 or epoch == self.config.epochs)
 
@@ -80,7 +80,7 @@ class Job:
 
     @property
     def micro_batch(self) -> int:
-        """How many samples, over all processes, go through the network at once."""
+        """The number of samples, over all processes, that go through the network at once."""
         return self.config.batch_size // self.config.accumulate
 
 
@@ -91,10 +91,10 @@ def prepare(
     saving: Saving | None = None,
     loaded: tuple[Samples, Samples] | None = None,
 ) -> Job:
-    """Check everything that can be wrong with what the user asked for, and make or find the run folder.
+    """Check everything that can be wrong with the user's settings, and create or find the run folder.
 
-    `resume` goes on with the run in `out`, if there is one. The folder is this run's until `train` has ended. `loaded`
-    is what `load_samples` gave for a run on the same samples.
+    `resume` continues the run in `out`, if there is one. The folder stays locked until `train` has ended. `loaded` is
+    the result of `load_samples` for another run on the same samples.
     """
     run = Run(Path(out))
     if config.deterministic:
@@ -112,7 +112,7 @@ def prepare(
         distributed.on_rank_0(processes, check_unchanged, run, samples)
     check_network(config, samples.source, begins=not (resume and run.has_checkpoint))
     digest = samples.digest()
-    if distributed.differs(digest):  # or they would share batches that are not the same
+    if distributed.differs(digest):  # the processes would draw shares of different batches
         raise ValueError(f"the processes find different samples in {config.data}: every machine needs the same files")
     lock = distributed.on_rank_0(processes, run.begin, config, resume)
     return Job(config, run, resume, processes, samples, heldout, digest, lock, saving or Saving())
@@ -125,7 +125,7 @@ def decoded_pixels(config: Config) -> int | None:
 
 
 def load_samples(config: Config) -> tuple[Samples, Samples]:
-    """(what to train on, what to watch): the test or val split, or `validation` samples per class cut from train."""
+    """(training samples, held-out samples): the latter from the test or val split, or `validation` of each class."""
     pixels = config.pixels or decoded_pixels(config)
     first = None if config.validation else config.limit
     cache = Path(config.cache) if config.cache else None

@@ -1,4 +1,4 @@
-"""LARS: a learning rate for every layer."""
+"""LARS: layer-wise adaptive learning rates."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -44,6 +44,6 @@ class LARS(PerGroup):
 
 
 def _trust_ratio(w: Tensor, u: Tensor, trust: float) -> Tensor:
-    """ρ = η‖w‖/‖u‖, or 1 where that has no meaning."""
+    """ρ = η‖w‖/‖u‖, or 1 if a norm is 0."""
     size, change = torch.linalg.vector_norm(w), torch.linalg.vector_norm(u)
     return torch.where((size > 0) & (change > 0), trust * size / change, 1.0)

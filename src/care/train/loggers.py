@@ -1,7 +1,7 @@
-"""Loggers: what a training logs, for TensorBoard, Weights & Biases, MLflow, and as lines in the run folder.
+"""Loggers: send the log of a training to TensorBoard, Weights & Biases or MLflow, and to files in the run folder.
 
-All of them get the same: the log's record of every epoch as `epochs/loss` …, over epochs, and the means over every so
-many steps as `steps/loss` …, over steps.
+All loggers receive the same values: the log's record of every epoch as `epochs/loss`, …, over epochs, and the means
+over several steps as `steps/loss`, …, over steps.
 """
 
 import importlib.util
@@ -27,13 +27,13 @@ Values = dict[str, float]
 
 
 class StepLines(Progress):
-    """Writes the means over steps to `steps.jsonl`. What a killed process wrote of steps that are made again, goes."""
+    """Writes the means over steps to `steps.jsonl`, and removes a killed process's lines of steps that run again."""
 
     def __init__(self, run: Run) -> None:
         self.run, self.is_new = run, True
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
-        """Before the first line, make room for it."""
+        """At the first step, remove old lines of this and later steps."""
         if self.is_new:
             self.run.drop_steps(epoch * steps + step)
             self.is_new = False
@@ -44,7 +44,7 @@ class StepLines(Progress):
 
 
 class Logger(Progress):
-    """Sends what is logged to another program. If that fails, it says so once, and the training goes on."""
+    """Sends the log to another program. If that fails, it says so once, and the training continues."""
 
     package = ""
 
@@ -52,11 +52,11 @@ class Logger(Progress):
         self.folder, self.is_broken = folder, False
         try:
             self.start(config)
-        except Exception as error:  # theirs, of any type: no network, no account, a server that is not there
+        except Exception as error:  # the other package may raise any type: no network, no account, no server
             raise ValueError(f"{self.package} cannot start: {_in_one_line(error)}") from error
 
     def start(self, config: Config) -> None:
-        """Begin, or go on with, the record of the run in `folder`."""
+        """Start the record of the run in `folder`, or continue it."""
         raise NotImplementedError
 
     def write(self, values: Values, axis: str, at: int) -> None:
@@ -80,12 +80,12 @@ class Logger(Progress):
         self._attempt(self.close, complete)
 
     def known_id(self) -> str | None:
-        """The name under which the other program knows this run, if it does."""
+        """The name of this run in the other program, if it has one."""
         file = self.folder / f"{self.package}-id.json"
         return json.loads(file.read_text()) if file.exists() else None
 
     def remember_id(self, name: str) -> None:
-        """Go on under this name when the run is resumed."""
+        """Save the name, for when the run is resumed."""
         write_atomically(self.folder / f"{self.package}-id.json", json.dumps(name).encode())
 
     def _attempt(self, do: Callable[..., None], *arguments: Any) -> None:
@@ -105,7 +105,7 @@ class TensorBoard(Logger):
     package = "tensorboard"
 
     def start(self, config: Config) -> None:
-        """Open a file of events; that of a resumed run is another one."""
+        """Open an event file; a resumed run opens another one."""
         from torch.utils.tensorboard import SummaryWriter
 
         self.writer = SummaryWriter(str(self.folder / "tensorboard"))
@@ -123,15 +123,15 @@ class TensorBoard(Logger):
 
 
 class WeightsAndBiases(Logger):
-    """Sends to Weights & Biases, by the rules of its own environment variables: WANDB_MODE=offline sends nothing.
+    """Sends to Weights & Biases, which its environment variables configure: WANDB_MODE=offline sends nothing.
 
-    The project is `care`, or WANDB_PROJECT. Files are in the folder `wandb` of the run.
+    The project is WANDB_PROJECT, by default `care`. Files are in the folder `wandb` of the run.
     """
 
     package = "wandb"
 
     def start(self, config: Config) -> None:
-        """Begin a run under a name of our own, or go on with it."""
+        """Start a run under a name of our own, or continue it."""
         import wandb
 
         name = self.known_id() or secrets.token_hex(4)
@@ -143,21 +143,21 @@ class WeightsAndBiases(Logger):
             self.run.define_metric(f"{axis}s/*", step_metric=axis)
 
     def write(self, values: Values, axis: str, at: int) -> None:
-        """Values with their position: steps that a resumed run makes again are not refused."""
+        """Send values with their position as a value, so that repeated steps of a resumed run are not refused."""
         self.run.log({**values, axis: at})
 
     def close(self, complete: bool) -> None:
-        """Upload what is left, and say how it ended."""
+        """Upload the rest, and report how the run ended."""
         self.run.finish(exit_code=0 if complete else 1)
 
 
 class MLflow(Logger):
-    """Sends to MLflow, by the rules of its own environment variables: without MLFLOW_TRACKING_URI, to files here."""
+    """Sends to MLflow, which its environment variables configure: without MLFLOW_TRACKING_URI, to local files."""
 
     package = "mlflow"
 
     def start(self, config: Config) -> None:
-        """Begin a run, or go on with it. Settings are sent once: MLflow does not let them change."""
+        """Start a run, or continue it. Settings are sent once, because MLflow does not let them change."""
         import mlflow
 
         self.mlflow, known = mlflow, self.known_id()
@@ -171,7 +171,7 @@ class MLflow(Logger):
         self.mlflow.log_metrics(values, step=at)
 
     def close(self, complete: bool) -> None:
-        """Say how it ended."""
+        """Report how the run ended."""
         self.mlflow.end_run("FINISHED" if complete else "FAILED")
 
 
@@ -179,7 +179,7 @@ LOGGERS: dict[str, type[Logger]] = {"tensorboard": TensorBoard, "wandb": Weights
 
 
 def check_loggers(names: Sequence[str]) -> None:
-    """ValueError, before anything is done, if there is no such logger or its package is not installed."""
+    """ValueError, before any work, for an unknown logger or one whose package is not installed."""
     for name in names:
         if name not in LOGGERS:
             raise ValueError(f"a logger is one of {', '.join(LOGGERS)}, not {name!r}")
@@ -188,8 +188,10 @@ def check_loggers(names: Sequence[str]) -> None:
 
 
 def watching(job: Job, every: int, names: Sequence[str], *others: Progress) -> Progress:
-    """On the first process `others` and the loggers, with the means over every `every` steps; ValueError if one cannot
-    start. Other processes watch nothing."""
+    """On rank 0, `others` and the named loggers, with the means over every `every` steps; nothing on other ranks.
+
+    ValueError if a logger cannot start.
+    """
     if not job.processes.is_rank_0:
         return Progress()
     loggers = [LOGGERS[name](job.run.folder, job.config) for name in dict.fromkeys(names)]
@@ -197,7 +199,7 @@ def watching(job: Job, every: int, names: Sequence[str], *others: Progress) -> P
 
 
 def _numbers(record: Mapping[str, Any], group: str) -> Values:
-    """The numbers that are there, but for the positions on the axes."""
+    """The values of a record that are not None, without its epoch and step."""
     there = {name: value for name, value in record.items() if name not in ("epoch", "step") and value is not None}
     return {f"{group}/{name}": float(value) for name, value in there.items()}
 

@@ -1,4 +1,4 @@
-"""Training, from top to bottom."""
+"""The training loop."""
 
 import signal
 import time
@@ -25,14 +25,14 @@ from care.train.state import State, build_state
 from care.train.step import Step
 from care.train.writer import Writer
 
-# What a process may want after a step; the highest of all processes is done.
+# The wishes of a process after a step; the highest wish over all processes is carried out.
 GO_ON, SAVE, STOP = range(3)
-# How often processes tell each other what they want: done is what was wanted one time before, or at the epoch's end.
+# How often processes exchange their wishes. A wish is carried out one exchange later, or at the end of the epoch.
 STEPS_BETWEEN_MESSAGES = 4
 
 
 class Interrupted(Exception):
-    """A signal asked to stop. The state has been saved."""
+    """Training was stopped by a signal. The state has been saved."""
 
 
 def train(job: Job, progress: Progress | None = None) -> None:
@@ -53,13 +53,11 @@ def _train(job: Job, progress: Progress) -> None:
         state.restore(saved, processes)
         progress.say(*saved.skipped, f"resumed after step {saved.step}")
     elif job.resume:
-        progress.say("no checkpoint to resume from: from the start")
+        progress.say("no checkpoint to resume from: starting from the beginning")
     if config.validation and (line := shortage(job.heldout, config.validation)):
         progress.say(line)
     if not state.objective.embedded:
-        progress.say(
-            "no loss is on embeddings: the head stays as it was drawn, and only the backbone is worth measuring"
-        )
+        progress.say("no loss uses the embeddings: the head keeps its random weights, so measure the backbone only")
     step = Step(state, config, processes, job.steps_per_epoch)
     if step.compiled:
         progress.say("compiling the network and the augmentations: about a minute at the first start")
@@ -80,14 +78,14 @@ def _train(job: Job, progress: Progress) -> None:
                 asked = agreed(STOP if stop_wanted() else SAVE if save_due() else GO_ON)
                 wanted = max(asked, SAVE if job.saves_after(state.step) else GO_ON)
                 if wanted != GO_ON or state.step == end:
-                    step.finite.wait(state.sums, state.step)  # before anything is made of them; and the clock is right
+                    step.finite.wait(state.sums, state.step)  # before the sums are used, and before the clock is read
                     seconds = time.perf_counter() - started
                 if wanted != GO_ON:
                     state.save(run, job.about, processes, writer, job.keep_every)
                     save_due = _clock(saving.minutes)
                 if wanted == STOP:
                     _stop(processes, writer)
-            # What was learned is saved: measuring may be stopped, and is done again when the run is resumed.
+            # The state is saved by now, so measuring may be interrupted: it is repeated when the run is resumed.
             record = _record(job, state, monitor if (epoch + 1) % every == 0 or end == job.total_steps else None)
             if distributed.any_rank(record is None or stop_wanted()):
                 if wanted == GO_ON:
@@ -104,7 +102,7 @@ def _train(job: Job, progress: Progress) -> None:
 
 
 def _last_checkpoint(job: Job) -> checkpoint.Checkpoint | None:
-    """The newest checkpoint that is whole for rank 0, on every rank: each looking for itself, they could differ."""
+    """The newest checkpoint that is intact for rank 0, on every rank: ranks that searched alone could differ."""
     found = distributed.on_rank_0(job.processes, checkpoint.load_latest, job.run.checkpoints)
     name, problem = distributed.text_of_rank_0("" if found is None else found.path.name), None
     if name and found is None:
@@ -125,14 +123,14 @@ def _monitor(job: Job, stop: Callable[[], bool]) -> Monitor:
 
 
 def _passes(job: Job, state: State) -> float:
-    """How often a picture goes through the network, with gradient, in an epoch; a teacher needs none."""
+    """The passes of a picture with gradient in an epoch; a teacher's passes, without gradient, count a third."""
     objective = state.objective
     views = views_seen(objective.plan, objective.method, getattr(objective.method, "settings", None))
     return (views + objective.teacher_views_count / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
 
 
 def _indices(job: Job, epoch: int, step: int) -> Iterator[Tensor]:
-    """The rows of this process in every micro-batch that is left of the epoch after `step` steps of the run."""
+    """The rows of this process in every remaining micro-batch of the epoch, after `step` steps of the run."""
     order = job.samples.order(job.config.seed, epoch)[: job.steps_per_epoch * job.config.batch_size]
     done = (step - epoch * job.steps_per_epoch) * job.config.accumulate
     for micro_batch in order.split(job.micro_batch)[done:]:
@@ -147,7 +145,7 @@ def _means(state: State, job: Job) -> dict[str, float]:
 
 def _record(job: Job, state: State, monitor: Monitor | None) -> dict[str, Any] | None:
     """The log's line for a finished epoch: the mean terms of the loss, and the measures; None if it was stopped."""
-    # Of the last step; where it was made before the run was resumed, the optimizer has another.
+    # The rate of the last step. If the run was resumed after that step, the optimizer does not have it.
     rate = rate_of(job.config, state.step - 1, job.steps_per_epoch)
     epoch = {"epoch": state.step // job.steps_per_epoch, "step": state.step}
     record = {**epoch, **_means(state, job), "learning_rate": rate}
@@ -159,41 +157,41 @@ def _record(job: Job, state: State, monitor: Monitor | None) -> dict[str, Any] |
 
 
 def _speed(job: Job, state: State, first_step: int, seconds: float) -> dict[str, int | float] | None:
-    """How fast the epoch was; None where it was over before the run was resumed."""
+    """The speed of the epoch; None if all its steps were done before the run was resumed."""
     samples = (state.step - first_step) * job.config.batch_size
     about = {"epoch": state.step // job.steps_per_epoch, "seconds": round(seconds, 3)}
     return {**about, "samples_per_second": round(samples / seconds, 1)} if samples else None
 
 
 def _note(run: Run, state: State, speed: dict[str, int | float] | None) -> None:
-    """The end of an epoch, for those who read along."""
+    """Write the log and the speed at the end of an epoch."""
     run.write_log(state.log)
     if speed is not None:
         run.add_speed(speed)
 
 
 def _finish(job: Job, state: State) -> None:
-    """What a finished run folder has; the log again, since a run killed at its end is resumed after its last epoch."""
+    """Write the encoder, and the log again: a run killed here is resumed after its last epoch."""
     job.run.write_log(state.log)
     source = view_source(job.config, job.samples.source)
     job.run.save_encoder(state.encoder, job.config, source, state.exported())
 
 
 def _stop(processes: Processes, writer: Writer) -> NoReturn:
-    """Not before the state is on the disk."""
+    """Stop as soon as the state is on the disk."""
     distributed.on_rank_0(processes, writer.wait)
     raise Interrupted
 
 
 def _clock(minutes: float) -> Callable[[], bool]:
-    """Whether that many minutes have passed since now."""
+    """A function that tells whether `minutes` have passed since this call."""
     end = time.monotonic() + 60 * minutes
     return lambda: time.monotonic() >= end
 
 
 @contextmanager
 def _signals() -> Iterator[Callable[[], bool]]:
-    """While training, SIGTERM, Ctrl-C and the death of torchrun ask to stop after a step, not at once."""
+    """During training, let SIGTERM, Ctrl-C and the death of torchrun request a stop after the current step."""
     wanted = False
 
     def ask(*_: object) -> None:

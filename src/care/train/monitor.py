@@ -1,4 +1,4 @@
-"""What is measured after an epoch: does it learn, do augmentations act as rotations, has it collapsed?"""
+"""Measures after an epoch: does the encoder learn, do augmentations act as rotations, has the embedding collapsed?"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,24 +18,24 @@ from care.frozen import frozen
 from care.models import Encoder
 from care.randomness import generator_for
 
-WHOLE = "whole"  # all that the head puts out, of which the equivariant part may be the last coordinates
+WHOLE = "whole"  # the whole output of the head; its last coordinates may be the equivariant part
 AUGMENTATIONS = 4
 TEST_SAMPLES, BANK_SAMPLES = 1000, 5000
-# The share of the time of training that measuring may take, and what a pass with gradient costs in passes without.
+# The share of the training time that measuring may take, and the cost of a pass with gradient in passes without.
 SHARE, WITH_GRADIENT = 0.1, 3.0
 
 
 class Stopped(Exception):
-    """The measuring was asked to stop."""
+    """Measuring was asked to stop."""
 
 
 @dataclass(frozen=True)
 class Monitor:
     """Fixed samples and fixed augmentations, the same after every epoch of every run with the same seed.
 
-    Of a split embedding, the equivariant part alone is measured, its last `equivariant_dim` coordinates, but for the
-    ranks, which are those of all that the head puts out. At most `most` samples are measured on, and as many compared
-    with. When `stop` is true, measuring ends with `Stopped`.
+    Of a split embedding, only the equivariant part is measured, its last `equivariant_dim` coordinates; the ranks are
+    those of the whole output of the head. `most` limits the samples that are measured, and the samples of the kNN bank.
+    When `stop()` is true, measuring raises `Stopped`.
     """
 
     bank: Samples
@@ -48,7 +48,10 @@ class Monitor:
     stop: Callable[[], bool] = lambda: False
 
     def every(self, passes: float) -> int:
-        """After how many epochs, of so many passes of a picture with gradient each, measuring takes a tenth at most."""
+        """The least N such that measuring every N epochs takes at most a tenth of the training time.
+
+        `passes` are the passes of a picture with gradient in an epoch.
+        """
         n = len(self._tested)
         ours = (1 + AUGMENTATIONS) * n + (len(self._compared) if self._labeled else 0)
         return max(1, math.ceil(ours / (SHARE * WITH_GRADIENT * passes)))
@@ -83,7 +86,7 @@ class Monitor:
     def _views(
         self, encoder: Encoder, device: torch.device
     ) -> tuple[Embeddings, Float[Tensor, "n d"], Float[Tensor, "a n d"]]:
-        """All outputs for the test samples, f(x), and f(a(x)) under each of the fixed augmentations."""
+        """All clean outputs for the test samples, f(x), and f(a(x)) under each of the fixed augmentations."""
 
         def embed(x: Tensor) -> Mapping[str, Tensor]:
             features, z = encoder.encode(x)
@@ -105,12 +108,12 @@ class Monitor:
 
     @property
     def _tested(self) -> Samples:
-        """What is measured."""
+        """The held-out samples that are measured."""
         return self.test.limit(min(TEST_SAMPLES, len(self.test), self.most or TEST_SAMPLES))
 
     @property
     def _compared(self) -> Samples:
-        """Among which neighbors are looked for."""
+        """The training samples in which kNN looks for neighbors."""
         return self.bank.limit(min(BANK_SAMPLES, len(self.bank), self.most or BANK_SAMPLES))
 
     @property
@@ -118,7 +121,7 @@ class Monitor:
         return bool(self._compared.labels.min() >= 0 and self._tested.labels.min() >= 0)
 
     def _embedder(self, embed: Embed, samples: Samples, device: torch.device) -> Embedder:
-        """Batches are as large as pictures of their size allow."""
+        """An embedder that checks `stop` before every batch."""
 
         def or_stop(x: Tensor) -> Mapping[str, Tensor]:
             if self.stop():

@@ -1,4 +1,4 @@
-"""Muon (Jordan et al., 2024): momentum whose matrices are made orthogonal before they are added to the weights."""
+"""Muon (Jordan et al., 2024): momentum that is orthogonalized, matrix by matrix, before it updates the weights."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,11 +9,11 @@ from torch import Tensor
 
 from care.train.per_group import PerGroup
 
-# A quintic a x + b x³ + c x⁵ whose iterates bring all x of (0, 1] near 1, fast rather than exactly.
+# A quintic a x + b x³ + c x⁵ whose iterates move all x in (0, 1] near 1, fast rather than exactly.
 COEFFICIENTS, ITERATIONS = (3.4445, -4.7750, 2.0315), 5
-OF_ADAM = 0.2  # the root mean square of Adam's steps, in learning rates: so one learning rate serves both
+OF_ADAM = 0.2  # the root mean square of Adam's steps, in learning rates: the same learning rate then suits both
 BETA2, EPSILON = 0.999, 1e-8
-LONGER = 8  # times as long as the one before: such a matrix is not worth the zeros beside all others
+LONGER = 8  # a matrix this many times as long as the one before is not padded and stacked with it
 
 
 class Muon(PerGroup):
@@ -21,8 +21,8 @@ class Muon(PerGroup):
 
         M ← μ M + G,   W ← W − γ (βW + 0.2 √max(r, c) · orthogonal(G + μ M))
 
-    The kernels of a convolution are the rows of one matrix. Weights in groups with `adapt=False`, those of norms and
-    biases, take the steps of Adam. Nothing here makes the host wait for the GPU.
+    The kernels of a convolution are the rows of one matrix. Groups with `adapt=False` (norms and biases) are updated by
+    Adam. Nothing here makes the host wait for the GPU.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Muon(PerGroup):
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "adapt": adapt})
 
     def update(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
-        """Matrices are made orthogonal, all else is Adam's."""
+        """Orthogonalized steps for matrices, Adam's steps for the other groups."""
         (self._orthogonal_steps if group["adapt"] else self._adam_steps)(weights, gradients, group)
 
     def _orthogonal_steps(self, weights: list[Tensor], gradients: list[Tensor], group: dict[str, Any]) -> None:
@@ -76,9 +76,9 @@ class Muon(PerGroup):
 
 
 def orthogonal(M: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
-    """About U Vᵀ of the singular value decomposition M = U S Vᵀ: singular values between 0.7 and 1.2 in place of 1.
+    """Approximately U Vᵀ of the decomposition M = U S Vᵀ: singular values between 0.7 and 1.2 in place of 1.
 
-    Newton and Schulz's iteration X ← aX + (bA + cA²)X with A = X Xᵀ, of X = M/‖M‖, in bfloat16 on a GPU.
+    The Newton–Schulz iteration X ← aX + (bA + cA²)X with A = X Xᵀ, starting at X = M/‖M‖, in bfloat16 on a GPU.
     """
     if M.shape[1] > M.shape[2]:
         return orthogonal(M.mT).mT
@@ -93,7 +93,7 @@ def orthogonal(M: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
 
 
 def _alike(weights: list[Tensor], directions: list[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-    """Weights and directions, those of one min(r, c) together: a network has few of these and many matrices."""
+    """Groups of weights and directions with the same min(r, c): a network has few such values and many matrices."""
     some: list[tuple[Tensor, Tensor]] = []
     for pair in sorted(zip(weights, directions, strict=True), key=lambda pair: sorted(_matrix_shape(pair[0]))):
         if some and _unlike(some[-1][0], pair[0]):
@@ -104,15 +104,16 @@ def _alike(weights: list[Tensor], directions: list[Tensor]) -> Iterator[tuple[li
 
 
 def _unlike(before: Tensor, w: Tensor) -> bool:
-    """Whether one tensor with both would be of two ranks, or mostly zeros."""
+    """Whether two matrices differ in min(r, c), or so much in length that stacking them would mostly add zeros."""
     (rank, length), (other, longer) = sorted(_matrix_shape(before)), sorted(_matrix_shape(w))
     return other != rank or longer > LONGER * length
 
 
 def _stacked(tensors: list[Tensor]) -> Float[Tensor, "n r c"]:
-    """All as wide matrices in one tensor, with columns of zeros, which add nothing to X Xᵀ, beside the shorter ones.
+    """All tensors as wide matrices in one stack, padded with columns of zeros, which add nothing to X Xᵀ.
 
-    A ResNet-18 has 13 shapes of matrices, and four tensors like this. Small products cost a GPU their launch.
+    A ResNet-18 has matrices of 13 shapes, which fit into four such stacks: for small products on a GPU, the launches
+    dominate.
     """
     shapes = [_matrix_shape(u) for u in tensors]
     stack = tensors[0].new_zeros(len(tensors), min(shapes[0]), max(max(shape) for shape in shapes))
@@ -128,5 +129,5 @@ def _like(u: Tensor, X: Float[Tensor, "r c"]) -> Tensor:
 
 
 def _matrix_shape(w: Tensor) -> tuple[int, int]:
-    """(rows, columns) of a weight: its first dimension, and all others."""
+    """(rows, columns) of a weight: its first dimension, and the product of all others."""
     return len(w), w.numel() // len(w)

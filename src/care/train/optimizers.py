@@ -1,4 +1,4 @@
-"""Optimizers by name, LARS and Muon among them, with a learning rate that can live on the GPU."""
+"""Optimizers by name, including LARS and Muon, with a learning rate that can be a tensor on the GPU."""
 
 from collections.abc import Container, Iterable, Mapping
 from typing import Any, Literal
@@ -22,21 +22,22 @@ def build_optimizer(
     norm_bias_decay: bool = True,
     apart: nn.Module | None = None,
 ) -> Optimizer:
-    """The optimizer called `name` for the parameters, of a module or named, that want a gradient.
+    """The optimizer called `name` for the parameters that require a gradient.
 
-    `sgd_momentum` is that of "sgd", "lars" and "muon"; "adam" and "adamw" have torch's β₁ = 0.9 and β₂ = 0.999. Without
-    `norm_bias_decay`, parameters of one dimension have no weight decay; LARS frees them from adaptation, too, always,
-    and Muon gives them the steps of Adam. The parameters of what is `apart` are in groups of their own: how the steps
-    of all others are rounded does not depend on whether it is there. Muon gives all of it the steps of Adam, with which
-    a head that trains nothing else learns better.
+    `sgd_momentum` applies to "sgd", "lars" and "muon"; "adam" and "adamw" have torch's β₁ = 0.9 and β₂ = 0.999. Without
+    `norm_bias_decay`, one-dimensional parameters have no weight decay. With LARS and Muon they never have any: LARS
+    also exempts them from adaptation, and Muon updates them by Adam.
 
-    A learning rate given as a tensor stays that tensor: a captured CUDA graph follows `set_learning_rate`.
+    The parameters of the module `apart` get separate groups, so that the rounding of all other updates does not depend
+    on its presence. Muon updates all of them by Adam, with which a head that trains nothing else learns better.
+
+    A learning rate given as a tensor stays that tensor, so that a captured CUDA graph follows `set_learning_rate`.
     """
     _check(learning_rate, weight_decay, sgd_momentum)
     named = _trainable(parameters)
     own = set() if apart is None else {id(parameter) for parameter in apart.parameters()}
     groups = _groups(named, weight_decay, name in ("lars", "muon") or not norm_bias_decay, own, name == "muon")
-    # None, unlike False, lets torch choose the next best form.
+    # None, unlike False, lets torch choose the next best implementation.
     fused = all(parameter.is_cuda for _, parameter in named) or None
     captured = isinstance(learning_rate, Tensor) and learning_rate.is_cuda
     match name:
@@ -52,7 +53,7 @@ def build_optimizer(
 
 
 def _at_rest(optimizer: SGD) -> SGD:
-    """With momentum 0 from the start: m · 0 + g is the first step, as torch has it.
+    """The optimizer with momentum buffers initialized to 0: the first step is m · 0 + g, as in torch.
 
     torch's fused SGD allocates momentum at its first step and leaves it uninitialized if fp16 overflowed there.
     """
@@ -63,7 +64,7 @@ def _at_rest(optimizer: SGD) -> SGD:
 
 
 def set_learning_rate(optimizer: Optimizer, value: float) -> None:
-    """Give all groups this learning rate; one that lives in a tensor is overwritten in place, without waiting."""
+    """Set the learning rate of all groups; a tensor is overwritten in place, without waiting for the GPU."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(value)
@@ -74,8 +75,8 @@ def set_learning_rate(optimizer: Optimizer, value: float) -> None:
 def load_optimizer_state(optimizer: Optimizer, saved: Mapping[str, Any]) -> None:
     """Give the optimizer the moments and counters of a saved `state_dict`, and leave its settings as they are.
 
-    Unlike `load_state_dict`, this refuses state of other parameters, copies what it takes, lays it out in memory as the
-    parameter is, and keeps a learning rate in the tensor where it lives.
+    Unlike `load_state_dict`, this refuses state of other parameters, copies the tensors in the memory layout of their
+    parameters, and keeps the tensor of the learning rate.
     """
     groups = optimizer.state_dict()["param_groups"]
     ours, theirs = ([group.get("param_names") for group in some] for some in (groups, saved["param_groups"]))
@@ -109,13 +110,13 @@ def _check(learning_rate: float | Tensor, weight_decay: float, sgd_momentum: flo
 
 
 def _trainable(parameters: nn.Module | Iterable[tuple[str, nn.Parameter]]) -> list[tuple[str, nn.Parameter]]:
-    """Each parameter that wants a gradient once, under its first name."""
+    """Each parameter that requires a gradient, once, under its first name."""
     once: dict[int, tuple[str, nn.Parameter]] = {}
     for name, parameter in parameters.named_parameters() if isinstance(parameters, nn.Module) else parameters:
         if parameter.requires_grad:
             once.setdefault(id(parameter), (name, parameter))
     if not once:
-        raise ValueError("there is nothing to train: no parameter wants a gradient")
+        raise ValueError("there is nothing to train: no parameter requires a gradient")
     return list(once.values())
 
 
@@ -126,8 +127,11 @@ def _groups(
     apart: Container[int],
     exclude_apart: bool,
 ) -> list[dict[str, Any]]:
-    """One group, or two if parameters of one dimension are excluded, and as many of parameters that are `apart`, by id,
-    or one if all of these are excluded; `adapt` is of use to LARS and Muon only."""
+    """Parameter groups, separate for excluded parameters (no weight decay, no `adapt`) and for those `apart`, by id.
+
+    With `exclude`, one-dimensional parameters are excluded, and with `exclude_apart` all those apart. Only LARS and
+    Muon use `adapt`.
+    """
     groups: dict[tuple[bool, bool], dict[str, Any]] = {}
     for name, parameter in named:
         excluded = exclude and (parameter.ndim <= 1 or (exclude_apart and id(parameter) in apart))

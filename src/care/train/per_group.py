@@ -1,4 +1,4 @@
-"""Optimizers of our own: a step is an update of the weights of each group."""
+"""The base of our own optimizers, whose step updates the weights group by group."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 
 class PerGroup(Optimizer):
-    """`update` has the weights of a group that have a gradient, and their gradients."""
+    """An optimizer that calls `update` with the weights of a group that have a gradient, and their gradients."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:

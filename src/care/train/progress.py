@@ -1,4 +1,4 @@
-"""The events of a training, and who watches them: a bar or lines on a terminal, a callback."""
+"""The events of a training, and their observers: a bar or lines on a terminal, a callback."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ from care.evaluate.effects.families import Watch
 from care.tables import duration, visible, wrapped
 from care.train.config import Config
 
-# How often a bar is drawn again and, where there is no terminal, how often a line is printed within an epoch.
+# How often the bar is redrawn and, without a terminal, how often a line is printed within an epoch.
 SECONDS_BETWEEN_UPDATES, SECONDS_BETWEEN_LINES = 1.0, 60.0
 
-# What the line of an epoch leaves to the log: the position, and measures beside which it has a better known one.
+# Values that the line of an epoch omits: the position, and measures that have a better known one beside them.
 UNSHOWN = (
     "epoch", "step", "learning_rate", "backbone_rankme", "effective_rank", "alignment", "gaussian_uniformity",
 )  # fmt: skip
-# Measures, first things first: below the terms of the loss, where a line does not hold all.
+# Measures in order of importance, printed below the terms of the loss if one line does not hold everything.
 MEASURED = (
     "knn", "heldout_ratio", "displacement", "rankme", "gamma", "positive_cosine", "negative_cosine", "gram_error",
     "strength",
@@ -31,7 +31,7 @@ BAR = 12  # columns
 
 
 class Progress:
-    """The events of a training, which is the context of it. This class ignores them; subclasses show or log them."""
+    """The events of a training, which runs inside its context. This class ignores them; subclasses show or log them."""
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
         """A step of the epoch is done."""
@@ -69,11 +69,10 @@ class CallbackProgress(Progress):
 
 
 class Terminal(Progress):
-    """A line per epoch, and one of what was measured after it, in the columns of the terminal: log.jsonl has the rest.
+    """Prints a line per epoch, and one with its measures, cut to the terminal's width: log.jsonl has the rest.
 
-    On a terminal, a bar has the terms of the loss, samples per second and the time left.
-
-    Where there is no terminal, what the bar would say is a line, once a minute.
+    On a terminal, a bar shows the terms of the loss, samples per second and the time left. Without a terminal, the same
+    is printed as a line, once a minute.
     """
 
     def __init__(self, console: Console | None = None) -> None:
@@ -103,7 +102,7 @@ class Terminal(Progress):
             self._print(_as_fits([text, *terms], self.console.width))
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """Print the numbers of the record in one line or, where that is too long, the measures in a second one."""
+        """Print the numbers of the record in one line or, if that is too long, the measures in a second line."""
         shown = {name: value for name, value in record.items() if name not in UNSHOWN and value is not None}
         numbers = {name: f"{name} {value:.3f}" for name, value in shown.items()}
         first = f"epoch {record['epoch']}"
@@ -121,7 +120,7 @@ class Terminal(Progress):
             self.console.print(Text(wrapped(visible(sentence), self.console.width)), soft_wrap=True)
 
     def finish(self, complete: bool) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self.bar is not None:
             self.bar.stop()
 
@@ -143,7 +142,7 @@ class Terminal(Progress):
 
 
 def _as_fits(words: Iterable[str], width: int) -> str:
-    """As many of them, from the first on, as a line of that width holds."""
+    """The first words, as many as fit into a line of this width."""
     line, *rest = words
     for word in rest:
         if len(line) + 2 + len(word) > width:

@@ -1,5 +1,5 @@
-"""The paper's experiments, and a few others, by name. λ is in our units, the authors' in the comments: see
-`care.losses.mean_weight`."""
+"""The paper's experiments, and a few others, by name. λ is in our units, in comments in the authors':
+`care.losses.mean_weight` converts them."""
 
 import difflib
 from typing import Any
@@ -10,8 +10,8 @@ from care.train.config import DEFAULT_CHOICE, Config
 from care.train.default_values import OF_OPTIMIZER, usual_head
 from care.train.initial import with_model_of_init
 
-# What the paper's appendix and the authors' program use on each data set; settings of a method or of an equivariance
-# count where it is chosen.
+# The settings of the paper's appendix and the authors' program on each data set. Settings of a method or of an
+# equivariance apply only if it is chosen.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "cifar10": {"model": "resnet50", "policy": "cifar10", "chunks": 16},
     "cifar100": {"model": "resnet50", "policy": "cifar100", "chunks": 4},
@@ -19,7 +19,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "split": "train+unlabeled", "model": "resnet50", "policy": "stl10", "chunks": 8, "optimizer": "sgd",
         "learning_rate": 0.06, "weight_decay": 5e-4, "sgd_momentum": 0.0, "schedule": "cosine", "warmup_epochs": 10,
     },
-    "flowers102": {  # 20 of each class are held out: the split called train has 10 of each, too few to learn from
+    "flowers102": {  # 20 images per class are held out; the split called train has 10 per class, too few to learn from
         "split": "train+val+test", "validation": 20, "model": "resnet18", "policy": "simclr", "chunks": 16, "size": 128,
     },
     "imagenet100": {
@@ -34,10 +34,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
-# Pictures of one's own: stores have 256 pixels by default.
+# Defaults for a folder of the user's own pictures; stores have 256 pixels by default.
 ANY_FOLDER = {"model": "resnet18", "policy": "mocov2", "chunks": 16}
 
-# On ImageNet-100 the queue is that of MoCo's own program; on small data it would hold all images, and old.
+# On ImageNet-100 the queue is that of MoCo's own program. On small data it would hold all images, with outdated keys.
 MOCO = {"imagenet100": {"temperature": 0.2, "queue": 65_536}}
 
 # (λ in the authors' scaling, images per chunk) on top of SimCLR.
@@ -48,22 +48,22 @@ PAPER_WEIGHTS = {
     "imagenet100": (0.005, 512 // 4),
 }
 
-# What is usual on small images elsewhere: a rate of 0.06 for every 256 images. Not the paper's.
+# Common settings on small images, not the paper's: a learning rate of 0.06 for every 256 images.
 SMALL_IMAGES: dict[str, Any] = {
     "model": "resnet18", "policy": "small_images", "epochs": 200, "batch_size": 512, "optimizer": "sgd",
     "learning_rate": 0.12, "weight_decay": 5e-4, "norm_bias_decay": False, "schedule": "cosine", "warmup_epochs": 10,
 }  # fmt: skip
 
-# What a split embedding can keep of what the method's loss discards, and by which augmentations it is trained.
+# What a split embedding can keep although the method's loss discards it, and the policy that trains this part.
 KEPT = {"hue": "hue_only", "photometric": "color_only", "crop": "crop_only"}
 EQUIVARIANT_DIM = 16
 
 
 def default_config(data: str, **chosen: Any) -> Config:
-    """The paper's values for a data set and the head of the method, with what was chosen in their place."""
+    """The paper's values for a data set and the published head of the method, overridden by `chosen`."""
     usual = {**DEFAULTS.get(data, ANY_FOLDER), **(MOCO.get(data, {}) if chosen.get("method") == "mocov2" else {})}
     if chosen.get("init") is not None:
-        usual.pop("model", None)  # the weights say which
+        usual.pop("model", None)  # the weights determine the model
     if "optimizer" in chosen and chosen["optimizer"] != usual.get("optimizer"):
         usual = {name: value for name, value in usual.items() if name not in OF_OPTIMIZER}
     if "chunks" in usual:
@@ -74,9 +74,10 @@ def default_config(data: str, **chosen: Any) -> Config:
 
 
 def fitting_chunks(chunks: int, chosen: dict[str, Any]) -> int:
-    """The usual number of chunks or, for another batch, the largest below it that leaves four images in each, or two.
+    """The default number of chunks or, for another batch, the largest number up to it with chunks of at least four
+    images, or else two.
 
-    A batch that cannot be parted so is left to the check that says which can.
+    If no number fits, `chunks` is returned unchanged, and a later check refuses it.
     """
     if "batch_size" not in chosen:
         return chunks
@@ -86,14 +87,14 @@ def fitting_chunks(chunks: int, chosen: dict[str, Any]) -> int:
 
 
 def applicable(values: dict[str, Any], chosen: dict[str, Any]) -> dict[str, Any]:
-    """Those of `values` that the chosen method and equivariance have, and that every run has."""
+    """The `values` that apply: settings of every run, of the chosen method and of the chosen equivariance."""
     choices = {kind: chosen.get(kind, values.get(kind, default)) for kind, default in DEFAULT_CHOICE.items()}
     own = [name for kind, choice in choices.items() for name in setting_names(kind, choice)]
     return {name: value for name, value in values.items() if name in (*Config.__dataclass_fields__, *own)}
 
 
 def recipes() -> dict[str, Config]:
-    """Every experiment of the paper that trains something, and other methods as they are usually trained."""
+    """Every training of the paper's experiments, and other methods at their common settings."""
     found = {}
     for data, (weight, chunk_size) in PAPER_WEIGHTS.items():
         care = {"equivariance": "care", "care_weight": mean_weight(weight, chunk_size)}
@@ -121,7 +122,7 @@ def _ablations() -> dict[str, Config]:
 
 
 def _studies() -> dict[str, Config]:
-    """Figures on ResNet-18 (Wahba, γ_f), on the circle, on flowers, and on point clouds."""
+    """The trainings behind figures: ResNet-18 (Wahba, γ_f), the circle, flowers, and point clouds."""
     care = {"equivariance": "care"}
     paper = {**care, "care_weight": mean_weight(*PAPER_WEIGHTS["cifar10"])}
     found = {}
@@ -136,7 +137,7 @@ def _studies() -> dict[str, Config]:
 
 
 def _small_images() -> dict[str, Config]:
-    """Methods at settings that are usual for them on CIFAR, where the paper's were chosen for SimCLR."""
+    """Methods at their common settings on CIFAR; the paper's settings were chosen for SimCLR."""
     own: dict[str, dict[str, Any]] = {"simclr": {}, "mocov2": {"symmetric": True}, "mocov3": {}, "byol": {}}
     return {
         f"{data}-sgd-{method}": default_config(data, **{**SMALL_IMAGES, "method": method, **theirs})
@@ -146,8 +147,11 @@ def _small_images() -> dict[str, Config]:
 
 
 def keeping(what: str, embedding_dim: int) -> dict[str, Any]:
-    """Settings that keep the hue, colors ("photometric") or the crop in an equivariant part beside `embedding_dim`
-    numbers. Several, such as "hue,crop", share it: each chunk draws an augmentation of one of them."""
+    """Settings that keep the hue, colors ("photometric") or the crop in an equivariant part.
+
+    The invariant part has `embedding_dim` numbers. Several words, such as "hue,crop", share the equivariant part: each
+    chunk draws an augmentation of one of them.
+    """
     words = [word.strip() for word in what.split(",")]
     for word in words:
         if word not in KEPT:
@@ -162,7 +166,7 @@ def keeping(what: str, embedding_dim: int) -> dict[str, Any]:
 
 
 def split_embedding(embedding_dim: int, **chosen: Any) -> dict[str, Any]:
-    """An equivariant part of the usual size beside an invariant part of `embedding_dim` numbers."""
+    """An equivariant part of the default size beside an invariant part of `embedding_dim` numbers."""
     return {"equivariance": "split", "embedding_dim": embedding_dim + EQUIVARIANT_DIM, **chosen}
 
 

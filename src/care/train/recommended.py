@@ -1,4 +1,4 @@
-"""What did best of what this package offers (RESULTS.md), for whoever names no method and no equivariance."""
+"""The recommended settings (RESULTS.md), used when neither a method nor an equivariance is named."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,29 +8,30 @@ from care.objective.build import ROTATIONS
 from care.train.config import Config
 from care.train.recipes import ANY_FOLDER, DEFAULTS, default_config, fitting_chunks, keeping
 
-# `care reproduce recipe-sweep`: SimCLR with four views of half as many samples, and Muon at its usual rate.
+# The best of `care reproduce recipe-sweep`: SimCLR with four views of half as many samples, and Muon at its default
+# learning rate.
 FOR_IMAGES: dict[str, Any] = {
     "method": "simclr", "views": 4, "batch_size": 128, "optimizer": "muon", "weight_decay": 1e-6, "schedule": "cosine",
 }  # fmt: skip
 FOR_CLOUDS: dict[str, Any] = {"method": "simclr", "equivariance": "care"}
-POLICIES = {"cifar10": "small_images", "cifar100": "small_images"}  # where the paper's is not the one that was tried
-WARMUP, LONG = 2, 20  # epochs of warm-up, of a run of so many or more
-# Views while training have three quarters of the side, a multiple of what a ResNet makes one place of the last map, of
-# which three are left along a side.
+POLICIES = {"cifar10": "small_images", "cifar100": "small_images"}  # the sweep's policies, where not the paper's
+WARMUP, LONG = 2, 20  # epochs of warm-up, for runs of at least LONG epochs
+# Training views have about three quarters of the side, rounded to a multiple of 8, the side in pixels of a position in
+# a ResNet's last feature map. At least three positions per side must remain.
 SMALLER, PLACE, SMALLEST = 0.75, 8, 24
 
-# What is kept: the features keep it because AugSelf predicts it from them, and a head on the middle of the backbone,
-# which trains nothing else, makes rotations of it.
+# Settings of `--keep`: AugSelf makes the features keep the parameters, and a separate head on the middle of the
+# backbone, whose losses train nothing else, turns them into rotations.
 BESIDE: dict[str, Any] = {
     "equivariant_layer": "middle", "equivariant_depth": 3, "stop_gradient": True, "augself_weight": 0.05,
 }  # fmt: skip
-CHUNKS, FRACTION = 8, 0.5  # half of each chunk: of all of it, rotations were no better
+CHUNKS, FRACTION = 8, 0.5  # half of each chunk: with whole chunks, rotations were no better
 
 
 def recommended_config(data: str, **chosen: Any) -> Config:
-    """On images SimCLR with four views and Muon, also beside a split embedding; on point clouds SimCLR with CARE.
+    """On images SimCLR with four views and Muon, also with a split embedding; on point clouds SimCLR with CARE.
 
-    A method, or an equivariance that is no split embedding, is trained as it is, at the paper's values.
+    If a method, or an equivariance other than a split embedding, is named, the paper's values are used instead.
     """
     named = "method" in chosen or chosen.get("equivariance", "split") != "split"
     small = DEFAULTS.get(data, {}).get("model") == "resnet50" and chosen.get("init") is None
@@ -54,9 +55,10 @@ def _for_images(data: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _smaller_views(data: str, chosen: Mapping[str, Any]) -> dict[str, int]:
-    """What crops show is then as large as in whole pictures, for about half of the work (Touvron et al., 2019).
+    """Smaller training views: objects in crops are then as large as in whole pictures (Touvron et al., 2019).
 
-    Of ResNets alone: others may take pictures of one size only, and weights to begin with have seen theirs.
+    They take about half of the work. For ResNets trained from random weights only: other models may accept one size
+    only, and initial weights were trained at their own size.
     """
     there = {**DEFAULTS.get(data, ANY_FOLDER), "model": "resnet18", **chosen}
     if "resnet" not in str(there["model"]) or there.get("init") is not None:
@@ -68,9 +70,9 @@ def _smaller_views(data: str, chosen: Mapping[str, Any]) -> dict[str, int]:
 
 
 def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """What `--keep` sets beside what was `chosen`, for a run that is `there` or would be without it.
+    """The `chosen` settings with those of `--keep`; `there` is the configuration without it, or of a resumed run.
 
-    The embedding is the method's, to which coordinates are added; not once more, where a run that has them is resumed.
+    The equivariant part is added to the dimensions of the method's embedding, unless the resumed run has it already.
     """
     if (named := chosen.get("equivariance", "split")) != "split":
         raise ValueError(f"keep makes a split embedding, with AugSelf's loss: leave out the equivariance {named}")
@@ -80,7 +82,10 @@ def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str
 
 
 def _beside(there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """From the middle, unless it is to train the backbone; in fewer chunks where a batch is small."""
+    """The settings of the equivariant part, with fewer chunks for small batches.
+
+    It is fed from the middle of the backbone, unless its losses are to train the backbone.
+    """
     sizes = {"batch_size": there.batch_size, "accumulate": there.accumulate}
     chunks = chosen.get("chunks", fitting_chunks(CHUNKS, sizes))
     if not chosen.get("stop_gradient", True):

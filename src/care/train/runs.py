@@ -5,8 +5,8 @@
 | `config.toml`       | the whole configuration: `care train --config` runs it again        |
 | `log.jsonl`         | one line per epoch, the same for the same configuration             |
 | `speed.jsonl`       | one line per epoch: seconds and samples per second                  |
-| `steps.jsonl`       | one line every so many steps, of one process, as they were computed |
-| `checkpoints/`      | what `--resume` goes on from                                        |
+| `steps.jsonl`       | one line every few steps: means over them, of one process           |
+| `checkpoints/`      | the states that `--resume` continues from                           |
 | `model.safetensors` | the final encoder and head                                          |
 | `curves.png`        | the log as a picture                                                |
 | `.lock`             | held while a process trains                                         |
@@ -33,7 +33,7 @@ from care.train.state_tree import unflatten_state
 
 M = TypeVar("M", bound=nn.Module)
 
-EQUIVARIANCE = "equivariance."  # begins the names of what is kept beside the weights of the encoder
+EQUIVARIANCE = "equivariance."  # prefix of the names of tensors saved beside the weights of the encoder
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,21 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """Where checkpoints are."""
+        """The folder of the checkpoints."""
         return self.folder / "checkpoints"
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether there is one to go on from."""
+        """Whether there is a checkpoint to resume from."""
         return any(self.checkpoints.glob("step-*"))
 
     @property
     def weights(self) -> Path:
-        """The final encoder and head."""
+        """The file of the final encoder and head."""
         return self.folder / "model.safetensors"
 
     def begin(self, config: Config, resume: bool) -> Lock:
-        """Make the folder, or find it as it should be, and keep others out; ValueError says what is in the way."""
+        """Create the folder or check that it can be used, and lock it; ValueError that says why it cannot be used."""
         make_folder(self.folder)
         try:
             lock = Lock(self.folder / ".lock")
@@ -68,7 +68,7 @@ class Run:
             self._check(config, resume)
             remove_leftovers(self.folder)
             remove_leftovers(self.checkpoints)
-            # Also where it is written already: if it cannot be written, nothing can, and now is the time to know.
+            # Written even if it exists already: if this fails, no file could be written, and it is best known now.
             write_atomically(self.folder / "config.toml", config.to_toml().encode())
         except BaseException:
             lock.release()
@@ -76,49 +76,49 @@ class Run:
         return lock
 
     def _check(self, config: Config, resume: bool) -> None:
-        """ValueError if there is a run, unless it is to be resumed with its configuration, or with more epochs."""
+        """ValueError if there is a run, unless it is resumed with its configuration or an allowed change of it."""
         if not (self.folder / "config.toml").exists():
             return
         if not resume:
-            raise ValueError(f"{self.folder} already holds a run: choose another --out, or go on with it by --resume")
+            raise ValueError(f"{self.folder} already holds a run: choose another --out, or continue it with --resume")
         if different := config.obstacles(self.config()):
             raise ValueError(f"{self.folder} was started with another configuration: {'; '.join(different)}")
 
     def config(self) -> Config:
-        """The configuration it was started with."""
+        """The configuration that the run was started with."""
         file = self.folder / "config.toml"
         if not file.exists():
             raise ValueError(f"{self.folder} holds no run: there is no config.toml in it")
         return Config.read(file)
 
     def log(self) -> list[dict[str, Any]]:
-        """The records of all epochs so far; ValueError names the line that is none."""
+        """The records of all epochs so far; ValueError that names the line if one is damaged."""
         file = self.folder / "log.jsonl"
         lines = file.read_bytes().splitlines() if file.exists() else []
         return [_record(line, f"line {number} of {file}") for number, line in enumerate(lines, start=1)]
 
     def write_log(self, records: list[dict[str, Any]]) -> None:
-        """Replace the log: an interrupted line cannot happen."""
+        """Replace the log as a whole, so that no line can be cut off."""
         write_atomically(self.folder / "log.jsonl", _lines(records))
 
     def add_speed(self, record: dict[str, Any]) -> None:
-        """Note how long an epoch took. Apart from the log, which is the same for every machine."""
+        """Record how long an epoch took, in a file of its own: the log does not depend on the machine."""
         file = self.folder / "speed.jsonl"
         write_atomically(file, (file.read_bytes() if file.exists() else b"") + _lines([record]))
 
     def steps(self) -> list[dict[str, Any]]:
-        """The records within epochs so far, without a last one that was cut off."""
+        """The records of `steps.jsonl` so far, without a last line that was cut off."""
         file = self.folder / "steps.jsonl"
         lines = file.read_bytes().splitlines(keepends=True) if file.exists() else []
         whole = [line for line in lines if line.endswith(b"\n")]
         return [_record(line, f"line {number} of {file}") for number, line in enumerate(whole, start=1)]
 
     def add_step(self, record: dict[str, Any]) -> None:
-        """Note the means over some steps."""
+        """Record the means over some steps."""
         append_lines(self.folder / "steps.jsonl", _lines([record]))
 
     def drop_steps(self, first: int) -> None:
-        """Forget what was noted from step `first` on, which is now computed again."""
+        """Remove the records from step `first` on, which will be computed again."""
         if (self.folder / "steps.jsonl").exists():
             kept = [record for record in self.steps() if record["step"] < first]
             write_atomically(self.folder / "steps.jsonl", _lines(kept))
@@ -126,18 +126,18 @@ class Run:
     def save_encoder(
         self, encoder: Encoder, config: Config, source: tuple[int, ...], exported: dict[str, Tensor] | None = None
     ) -> None:
-        """Write the final weights, what is needed to build the encoder again, and what the equivariance exports."""
+        """Write the final weights, the metadata to rebuild the encoder, and the tensors the equivariance exports."""
         metadata = {"format": "care encoder 2", "config": config.to_toml(), "source": json.dumps(source)}
-        metadata["stem"] = stem_of(encoder.backbone)  # whatever `auto` will mean later
+        metadata["stem"] = stem_of(encoder.backbone)  # explicit, in case the meaning of `auto` changes
         beside = {EQUIVARIANCE + name: tensor.contiguous() for name, tensor in (exported or {}).items()}
         save_weights(self.weights, encoder.state_dict() | beside, metadata)
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What `model.safetensors` holds: the encoder, frozen, how it was trained, and the shape of a view it takes.
+    """The content of `model.safetensors`: the frozen encoder, its configuration, and the shape of its input views.
 
-    `exported` is what the equivariance keeps beside it.
+    `exported` holds the tensors that the equivariance saved beside it.
     """
 
     encoder: Encoder
@@ -157,9 +157,9 @@ def load(run: str | Path) -> Encoder:
 
 
 def load_trained(path: Path) -> Trained:
-    """What a run, a `model.safetensors`, or a checkpoint holds.
+    """Load a run folder, a `model.safetensors`, or a checkpoint.
 
-    The configuration is the one that is saved with the weights, which cannot change.
+    The configuration is the one saved with the weights, not that of `config.toml`, which may have been edited.
     """
     if (path / STATE).exists():
         return _of_checkpoint(path)
@@ -171,7 +171,7 @@ def load_trained(path: Path) -> Trained:
         raise ValueError(f"{file} does not exist: has the run finished?")
     tensors, metadata = load_weights(file)
     if missing := [name for name in ("config", "source") if name not in metadata]:
-        raise ValueError(f"{file} holds no encoder of care: it does not say its {' and '.join(missing)}")
+        raise ValueError(f"{file} holds no encoder of care: its metadata lacks {' and '.join(missing)}")
     config = Config.from_toml(metadata["config"], str(file), unchecked=True)
     source = tuple(json.loads(metadata["source"]))
     beside = [name for name in tensors if name.startswith(EQUIVARIANCE)]
@@ -182,13 +182,13 @@ def load_trained(path: Path) -> Trained:
 
 
 def _with_stem_of(config: Config, tensors: dict[str, Tensor], about: Mapping[str, str]) -> Config:
-    """The configuration with the stem that the weights of its encoder have, whatever `auto` would choose today."""
+    """The configuration with the stem of the saved weights, which may differ from what `auto` would choose today."""
     stem = stem_of_weights(_below("backbone.", tensors), about)
     return dataclasses.replace(config, stem=stem)  # type: ignore[arg-type]
 
 
 def _of_checkpoint(folder: Path) -> Trained:
-    """The encoder as it was when a checkpoint was saved: the moving average where there is one."""
+    """The encoder of a checkpoint: its moving average, if there is one."""
     saved = load_checkpoint(folder)
     config = Config.from_toml(saved.state["config"], str(folder), unchecked=True)
     parts, source = unflatten_state(saved.tensors, saved.state["rest"]), tuple(saved.state["source"])
@@ -217,7 +217,7 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def view_source(config: Config, source: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of what a finished encoder is given: the policy's size for images, the number of points for clouds."""
+    """The input shape of a finished encoder: the policy's size for images, the number of points for clouds."""
     policy = policy_for(config.policy, config.size)
     return (policy.size, policy.size) if hasattr(policy, "size") else source
 
@@ -228,7 +228,7 @@ def _record(line: bytes, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} is damaged: {error}; care train --resume writes it again") from error
     if not isinstance(record, dict) or not all(v is None or type(v) in (int, float) for v in record.values()):
-        raise ValueError(f"{where} is damaged: it is no record of an epoch; care train --resume writes it again")
+        raise ValueError(f"{where} is damaged: it is not a record of numbers; care train --resume writes it again")
     return record
 
 

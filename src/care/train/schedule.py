@@ -1,4 +1,4 @@
-"""How the learning rate changes over training: a pure function of the step."""
+"""The learning-rate schedule: a pure function of the step."""
 
 import math
 from typing import Literal, get_args
@@ -7,7 +7,7 @@ from care.train.config import Config
 
 Kind = Literal["cosine", "constant", "cooldown"]
 
-COOLDOWN = 0.25  # the part of training over which "cooldown" falls
+COOLDOWN = 0.25  # the fraction of training over which "cooldown" falls
 
 
 def learning_rate(
@@ -40,7 +40,7 @@ def learning_rate(
 
 
 def rate_of(config: Config, step: int, steps_per_epoch: int) -> float:
-    """The learning rate of a step of a run, from 0."""
+    """The learning rate of a step of a run; steps count from 0."""
     total, warmup = (epochs * steps_per_epoch for epochs in (config.epochs, config.warmup_epochs))
     return learning_rate(step, total, config.learning_rate, warmup, config.schedule)
 

@@ -1,4 +1,4 @@
-"""All that decides what a run computes, beside its objective: data, steps, arithmetic, and what is measured."""
+"""The settings of a run beside those of its objective: data, optimization, arithmetic and measuring."""
 
 import os
 from dataclasses import dataclass
@@ -11,50 +11,50 @@ from care.train.distributed import check_device
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(ObjectiveSettings):
-    """The settings of a run: what its objective has, and all others."""
+    """The settings of a run, including those of its objective."""
 
     data: str = setting(
-        help="Data set: shapes, chains, cifar10, … (`care data list`), or a folder: a store, or photos/, whose "
-        "pictures or shards are decoded while training."
+        help="Data set: shapes, chains, cifar10, … (`care data list`), or a folder: a prepared store, or one such as "
+        "photos/, whose pictures or shards are decoded during training."
     )
     split: str = setting("train", "The split to train on.")
     limit: int | None = setting(None, "Train on the first N samples only. Default: all.", at_least=1)
     validation: int = setting(
         0,
-        "Cut this many samples per class from train (of all where there are no classes) and watch those instead of the "
-        "test split.",
+        "Hold out this many samples per class of the training split, or this many in all if there are no classes, and "
+        "measure on them instead of the test split.",
         at_least=0,
     )
     pixels: int | None = setting(
         None,
-        "Decode pictures that are not prepared to squares of this side. Default: 8/7 of a view's.",
+        "Decode pictures that are not prepared to squares of this side in pixels. Default: 8/7 of a view's side.",
         at_least=8,
         at_most=4096,
     )
     decoder: Literal["cpu", "gpu"] = setting(
-        "cpu", "Who decodes JPEGs that are not prepared: all cores, or the GPU that trains, with nvJPEG."
+        "cpu", "Decode JPEGs that are not prepared on all CPU cores, or on the GPU that trains, with nvJPEG."
     )
     cache: str | None = setting(
         None,
-        "A folder that keeps pictures as they are decoded: each is decoded once, and read in later epochs and runs. A "
-        "picture takes 196 kB at 256 pixels, a million 196 GB; a tenth of the disk stays free. Default: none is kept.",
+        "A folder that keeps decoded pictures, so that later epochs and runs read them instead of decoding again. A "
+        "picture takes 196 kB at 256 pixels, a million 196 GB; a tenth of the disk stays free. Default: no cache.",
     )
     init: str | None = setting(
         None,
-        "Begin with the backbone of timm/NAME, timm/NAME@FILE.safetensors, a run, a .safetensors or TorchScript file. "
-        "Default: random weights.",
+        "Initialize the backbone from timm/NAME, timm/NAME@FILE.safetensors, a run, a .safetensors or a TorchScript "
+        "file. Default: random weights.",
     )
-    epochs: int = setting(400, "Epochs.", at_least=1)
+    epochs: int = setting(400, "Number of epochs.", at_least=1)
     batch_size: int = setting(256, "Samples per step, over all processes.", at_least=2, at_most=1 << 20)
     accumulate: int = setting(
         1,
-        "Micro-batches per step: less memory, but another loss. Negatives, chunks and BatchNorm are those of a "
-        "micro-batch: with 8 of a batch of 256, SimCLR has 62 negatives, not 510. The queue takes the keys of all. "
-        "--tile saves memory and leaves InfoNCE as it is.",
+        "Micro-batches per step, to save memory. They change the loss: negatives, chunks and BatchNorm are those of a "
+        "micro-batch. With 8 of them in a batch of 256, SimCLR has 62 negatives, not 510. A queue takes the keys of "
+        "all. --tile saves memory without changing InfoNCE.",
         at_least=1,
     )
     optimizer: Literal["adam", "adamw", "sgd", "lars", "muon"] = setting("adam", "The optimizer.")
-    # steps of more than this do not fit into a float32
+    # larger steps do not fit into a float32
     learning_rate: float = setting(
         1e-3,
         "The learning rate. Default: 0.001 for adam and adamw, 0.003 for muon, 0.06 · batch / 256 for sgd, "
@@ -64,49 +64,51 @@ class TrainingSettings(ObjectiveSettings):
     )
     weight_decay: float = setting(1e-6, "Weight decay.", at_least=0)
     norm_bias_decay: bool = setting(
-        True, "Weight decay of norms and biases, too, as in the paper. lars and muon never do it."
+        True, "Also decay the weights of norms and biases, as in the paper. lars and muon never do."
     )
     clip_gradient: float | None = setting(
-        None, "Scale the gradient down to this norm where it is longer. Default: as it is.", above=0
+        None, "Clip the norm of the gradient to this value. Default: no clipping.", above=0
     )
-    sgd_momentum: float = setting(0.9, "Momentum of sgd, lars and muon; of muon 0.95 by default.", at_least=0, below=1)
+    sgd_momentum: float = setting(
+        0.9, "Momentum of sgd, lars and muon. Default: 0.9, with muon 0.95.", at_least=0, below=1
+    )
     schedule: Literal["constant", "cosine", "cooldown"] = setting(
-        "constant", "The learning rate over training; cooldown is constant and falls to 0 over the last quarter."
+        "constant", "The learning-rate schedule; cooldown is constant, then falls to 0 over the last quarter."
     )
-    warmup_epochs: int = setting(0, "Epochs in which the learning rate grows.", at_least=0)
+    warmup_epochs: int = setting(0, "Epochs of linear learning-rate warm-up.", at_least=0)
     ema: float = setting(
         0.0, "Keep an exponential moving average of the encoder with this momentum. 0: none.", at_least=0, below=1
     )
     seed: int = setting(0, "The same seed gives the same run on a CPU.")
     device: str = setting("auto", "auto, cpu, cuda, cuda:1, or mps; auto is a CUDA GPU, if there is one, or the CPU.")
     precision: Literal["auto", "bf16", "fp16", "fp32"] = setting(
-        "auto", "auto is fp32 on a CPU, bf16 on a GPU, and fp16 on a GPU without bf16."
+        "auto", "Precision of the forward pass; auto is fp32 on a CPU, bf16 on a GPU, fp16 on a GPU without bf16."
     )
     compile: bool | None = setting(
         None,
-        "Compile the network with torch.compile: about a minute at the first start, then almost twice as fast. "
-        "Default: on a GPU, for two million samples or more.",
+        "Compile the network with torch.compile, which takes about a minute at the first start and then trains almost "
+        "twice as fast. Default: on a GPU, for two million samples or more.",
     )
     activation_checkpointing: bool = setting(
-        False, "Compute activations twice instead of keeping them: less memory, more time. Models of timm only."
+        False, "Recompute activations in the backward pass: less memory, more time. Models of timm only."
     )
-    graph: bool = setting(True, "On GPUs, replay the whole step as a CUDA graph, messages between processes included.")
-    deterministic: bool = setting(False, "On a GPU, too, the same seed gives the same bits; slower.")
+    graph: bool = setting(True, "On GPUs, replay the whole step, communication included, as a CUDA graph.")
+    deterministic: bool = setting(False, "Make the same seed give the same bits on a GPU, too; slower.")
     evaluate_every: int | None = setting(
         None,
-        "Measure after every so many epochs. Default: so that it takes a tenth of training at most.",
+        "Measure after every N epochs. Default: as often as takes at most a tenth of the training time.",
         at_least=1,
     )
     measure_policy: str | None = setting(
         None,
-        "Augmentations that the run is measured under. Default: those of the equivariance loss; with a split "
-        "embedding, or without an equivariance, the method's.",
+        "Augmentations for measuring the run. Default: those of the equivariance loss; with a split embedding, or "
+        "without an equivariance, the method's.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_device(self.device)
-        if self.cache is not None:  # the same folder wherever the run is resumed; "" takes back that of a file
+        if self.cache is not None:  # absolute, for a resume from any folder; "" undoes the cache of a --config file
             object.__setattr__(self, "cache", os.path.abspath(self.cache) if self.cache else None)
         require(
             self.warmup_epochs <= self.epochs,
@@ -126,10 +128,11 @@ class TrainingSettings(ObjectiveSettings):
         )
         require(
             not (self.activation_checkpointing and self.equivariant_layer) or self.stop_gradient,
-            "activation_checkpointing keeps the activations of an equivariant_layer: leave out one, or stop_gradient",
+            "activation_checkpointing keeps the activations of an equivariant_layer: leave one out, or add "
+            "stop_gradient",
         )
         if self.measure_policy is not None:
-            policy_for(self.measure_policy)  # says whether there is one
+            policy_for(self.measure_policy)  # ValueError for an unknown policy
         if not any(isinstance(choice.settings, Unchecked) for choice in (self.method, self.equivariance)):
             self.check(self.batch_size // self.accumulate)
             turned = any(view.turned for view in view_plan(self, self.batch_size // self.accumulate).views)
@@ -141,6 +144,6 @@ class TrainingSettings(ObjectiveSettings):
 
 
 def require(condition: bool, message: str) -> None:
-    """ValueError unless it holds."""
+    """Raise ValueError with `message` unless `condition` holds."""
     if not condition:
         raise ValueError(message)

@@ -1,4 +1,4 @@
-"""Everything that changes while training: made, saved, restored."""
+"""Everything that changes during training: built, saved and restored."""
 
 import copy
 import math
@@ -25,15 +25,15 @@ from care.train.runs import Run, view_source
 from care.train.state_tree import flatten_state, unflatten_state
 from care.train.writer import Writer
 
-COUNT_DECODED = 1000  # pictures that are decoded to learn the mean of their channels
+COUNT_DECODED = 1000  # pictures decoded to estimate the mean of their channels
 
 
 @dataclass
 class State:
-    """What a checkpoint holds.
+    """The state of a training, as saved in a checkpoint.
 
-    `sums` are the terms of the loss added up over the epoch so far on this process, `ema` is the exponential moving
-    average of what the run will keep (`kept_of`) if there is one, and `log` holds a record per finished epoch.
+    `sums` are the terms of the loss summed over the epoch so far on this process, `ema` is the exponential moving
+    average of the modules that the run keeps (`kept_of`), if there is one, and `log` holds a record per finished epoch.
     """
 
     objective: Objective
@@ -46,11 +46,11 @@ class State:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder to keep: the moving average where there is one."""
+        """The encoder to keep: its moving average, if there is one."""
         return self._kept()["encoder"]  # type: ignore[return-value]
 
     def exported(self) -> dict[str, Tensor]:
-        """What to keep beside the encoder: of the moving average where there is one."""
+        """The tensors to save beside the encoder, from the moving average if there is one."""
         kept = self._kept()
         return kept["equivariance"].exported() if "equivariance" in kept else {}  # type: ignore[operator]
 
@@ -58,23 +58,23 @@ class State:
         return self.ema if self.ema is not None else kept_of(self.objective)
 
     def add(self, terms: Mapping[str, Tensor], weight: float) -> None:
-        """Add the terms of a loss to `sums`, in place: a CUDA graph does so again and again."""
+        """Add the terms of a loss to `sums`, in place, because a CUDA graph replays the addition."""
         for name, term in terms.items():
             if name not in self.sums:
                 self.sums[name] = torch.zeros((), dtype=precise(term.device), device=term.device)
             self.sums[name].add_(term.detach().to(self.sums[name].dtype), alpha=weight)
 
     def clear(self) -> None:
-        """Begin new sums, in the same memory."""
+        """Set the sums to zero, in the same memory."""
         for value in self.sums.values():
             value.zero_()
 
     def save(
         self, run: Run, about: Mapping[str, Any], processes: Processes, writer: Writer, keep_every: int | None = None
     ) -> None:
-        """Have the first process write a checkpoint beside the training, with `about`, what led to it.
+        """Let rank 0 write a checkpoint in the background, with `about`, the origin of the run.
 
-        All must come here: each has sums of its own, and all stop if the save before this one has failed.
+        All ranks must call this: each has its own sums, and all stop if the previous save has failed.
         """
         sums = {name: distributed.all_gather(value[None]) for name, value in self.sums.items()}
         distributed.on_rank_0(processes, self._hand_over, run, about, sums, writer, keep_every)
@@ -82,7 +82,7 @@ class State:
     def _hand_over(
         self, run: Run, about: Mapping[str, Any], sums: dict[str, Tensor], writer: Writer, keep_every: int | None
     ) -> None:
-        """A copy of everything as it is now goes to the writer."""
+        """Hand a copy of the current state to the writer."""
         tensors, rest = flatten_state(
             {
                 "objective": dict(self.objective.state_dict()),
@@ -96,7 +96,7 @@ class State:
         writer.write(partial(checkpoint.save, run.checkpoints, self.step, copies, record, keep_every=keep_every))
 
     def restore(self, saved: checkpoint.Checkpoint, processes: Processes) -> None:
-        """Become what was saved; a part that is missing or does not fit is an error."""
+        """Restore a saved state; a part that is missing or does not fit is an error."""
         parts = unflatten_state(saved.tensors, saved.state["rest"])
         self.objective.load_state_dict(parts["objective"])
         load_optimizer_state(self.optimizer, parts["optimizer"])
@@ -108,7 +108,7 @@ class State:
 
 
 def kept_of(objective: Objective) -> nn.ModuleDict:
-    """What a run keeps of an objective: the encoder, and the equivariance, if there is one."""
+    """The modules of an objective that a run keeps: the encoder, and the equivariance if there is one."""
     beside = {} if objective.equivariance is None else {"equivariance": objective.equivariance}
     return nn.ModuleDict({"encoder": objective.encoder, **beside})
 
@@ -116,7 +116,7 @@ def kept_of(objective: Objective) -> nn.ModuleDict:
 def build_state(config: Config, samples: Samples, processes: Processes, begins: bool = True) -> State:
     """A new objective, its optimizer, and everything else at step 0, the same on every process.
 
-    Where the run does not begin here, what `init` names is not read: its weights are in the checkpoint.
+    If the run is resumed (`begins` is false), `init` is not read: the weights are in the checkpoint.
     """
     torch.manual_seed(derive(config.seed, "weights"))
     source = view_source(config, samples.source)
@@ -133,7 +133,7 @@ def build_state(config: Config, samples: Samples, processes: Processes, begins: 
     objective = objective.to(processes.device)
     if len(samples.source) == 2:
         objective = objective.to(memory_format=encoder.memory_format)
-    # On a GPU the learning rate lives there, where a CUDA graph finds it.
+    # On a GPU, the learning rate is a tensor there, which a CUDA graph reads.
     on_gpu = processes.device.type == "cuda"
     rate = torch.tensor(config.learning_rate, device=processes.device) if on_gpu else config.learning_rate
     optimizer = build_optimizer(
@@ -151,7 +151,7 @@ def build_state(config: Config, samples: Samples, processes: Processes, begins: 
 
 
 def check_unchanged(run: Run, samples: Samples) -> None:
-    """ValueError if no checkpoint is whole, or if config.toml or the data are not what the last one was saved with."""
+    """ValueError if all checkpoints are damaged, or if config.toml or the data have changed since the last one."""
     saved = checkpoint.load_latest(run.checkpoints)
     if saved is None:
         return
@@ -165,9 +165,9 @@ def check_unchanged(run: Run, samples: Samples) -> None:
 
 
 def check_network(config: Config, source: tuple[int, ...], begins: bool = True) -> None:
-    """ValueError if there is no such network, or it does not fit the data. Its weights are not made.
+    """ValueError for an unknown network, or one that does not fit the data. Its weights are not allocated.
 
-    Nor does what `init` names fit the network, where the run begins with it.
+    If the run begins with `init`, ValueError also if these weights do not fit the network.
     """
     clouds = len(source) == 1
     for name in ("policy", "equivariance_policy", "measured_policy"):
@@ -185,7 +185,7 @@ def check_network(config: Config, source: tuple[int, ...], begins: bool = True) 
 
 
 def _check_takes(encoder: Encoder, model: str, side: int) -> None:
-    """ValueError where the network is made for pictures of one size alone, as Vision Transformers are."""
+    """ValueError if the network accepts pictures of one size only, as Vision Transformers do."""
     try:
         output_width(encoder.backbone, (side, side))
     except MISFITS as error:
@@ -195,14 +195,14 @@ def _check_takes(encoder: Encoder, model: str, side: int) -> None:
 
 
 def stem_sentence(config: Config, source: tuple[int, ...]) -> str | None:
-    """What to say of the stem that the views of a data set of shape `source` get; None if the model is no ResNet."""
+    """A sentence about the stem for views of a data set of shape `source`; None if the model is not a ResNet."""
     view = view_source(config, source)
     with torch.device("meta"):
         return describe_stem(build_encoder(config, view).backbone, view[0])
 
 
 def _share(values: Tensor, processes: Processes) -> Tensor:
-    """A process's own sum again or, if the number of processes has changed, a share that keeps the mean over all."""
+    """The process's own sum or, if the number of processes has changed, a share that preserves the mean over all."""
     values = values.reshape(-1)
     return values[processes.rank].clone() if len(values) == processes.world_size else values.mean()
 
@@ -210,7 +210,7 @@ def _share(values: Tensor, processes: Processes) -> Tensor:
 def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250) -> dict[str, tuple[float, ...]]:
     """Mean and standard deviation of each channel over the first images, E x and √(E x² − (E x)²), a few at once.
 
-    Clouds are already centered and of unit size.
+    Empty for point clouds, which are already centered and of unit size.
     """
     if len(samples.source) == 1:
         return {}
@@ -225,7 +225,7 @@ def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250
 
 
 def precision(config: Config, processes: Processes) -> torch.dtype:
-    """The dtype of the forward pass: fp32 on a CPU, bf16 on a GPU, or fp16 if it has no bf16, unless chosen."""
+    """The dtype of the forward pass: as chosen, or fp32 on a CPU, bf16 on a GPU, or fp16 on a GPU without bf16."""
     chosen = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
     return chosen.get(config.precision) or _automatic(processes.device)
 

@@ -11,11 +11,12 @@ KEYS = (bool, int, str)
 
 
 def flatten_state(state: Any, prefix: str = "") -> tuple[dict[str, Tensor], Any]:
-    """(tensors, rest): tensors by their paths in the tree (`prefix/state/0/exp_avg`), and the rest as JSON can hold it.
+    """(tensors, rest): tensors by their paths in the tree (`prefix/state/0/exp_avg`), and the rest as JSON values.
 
-    Takes any nesting of dicts with int and str keys, lists and tuples over tensors, numbers, bool, str and None: the
-    state dicts of modules and optimizers, the state of Python's and NumPy's random generators. In the rest, a container
-    is `{kind: items}` and a tensor is `{"tensor": name}`. Anything else is a TypeError that names its path.
+    Accepts any nesting of dicts with int and str keys, lists and tuples, with tensors, numbers, bool, str and None as
+    leaves, such as the state dicts of modules and optimizers, or the state of Python's and NumPy's random generators.
+    In the rest, a container is `{kind: items}` and a tensor is `{"tensor": name}`. Anything else is a TypeError that
+    names its path.
     """
     tensors: dict[str, Tensor] = {}
     return tensors, _flatten(state, prefix, tensors)
@@ -24,7 +25,7 @@ def flatten_state(state: Any, prefix: str = "") -> tuple[dict[str, Tensor], Any]
 def unflatten_state(tensors: Mapping[str, Tensor], rest: Any) -> Any:
     """The inverse of `flatten_state`, except that parameters become tensors and ordered dicts become dicts.
 
-    `tensors` may hold more than the rest names. The tensors are not copied.
+    `tensors` may hold more than `rest` refers to. The tensors are not copied.
     """
     if not isinstance(rest, dict):
         return rest
@@ -57,7 +58,7 @@ def _flatten(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
 
 
 def _add(tensors: dict[str, Tensor], name: str, value: Tensor) -> str:
-    """Add a tensor; returns its name, with a prime if {"a/b": …} and {"a": {"b": …}} would have the same."""
+    """Add a tensor and return its name, with a prime if {"a/b": …} and {"a": {"b": …}} would share a name."""
     while name in tensors:
         name += "'"
     tensors[name] = value.detach()

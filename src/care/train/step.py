@@ -1,4 +1,4 @@
-"""One step of the optimizer: Algorithm 1 of the paper, and on a GPU as one CUDA graph."""
+"""One training step: Algorithm 1 of the paper, on a GPU as one CUDA graph."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,20 +19,20 @@ from care.train.optimizers import set_learning_rate
 from care.train.schedule import rate_of
 from care.train.state import State, kept_of, precise, precision
 
-# How often a GPU is asked whether the loss is still finite.
+# How often the loss is checked for being finite on a GPU.
 STEPS_BETWEEN_CHECKS = 20
-# With fp16, a step that overflows is left out and the next one is scaled by half as much, from 2¹⁶ on. What still
-# overflows at this scale is no overflow.
+# With fp16, a step that overflows is skipped and the scale of the next one halved, starting from 2¹⁶. A gradient that
+# is not finite at this smallest scale is not due to an overflow.
 SMALLEST_SCALE = 2.0**-10
 
 
 class Step:
-    """Called with the micro-batches of a step, it trains on them.
+    """Trains on the micro-batches of a step when called.
 
-    The host's part of a step is small: hand over the batch, the learning rate and the seeds. The rest (draw
-    augmentations, apply them, forward, backward, update) is the device's. On GPUs it is captured once as a CUDA graph,
-    with the messages to other processes, and replayed: launching its thousand kernels one by one takes the host longer
-    than the GPU needs for them.
+    The host only hands over the batch, the learning rate and the seeds. The device does the rest: draw and apply
+    augmentations, forward, backward, update. On GPUs this part is captured once as a CUDA graph, including the
+    communication with other processes, and replayed: launching its thousand kernels one by one would take the host
+    longer than the GPU needs for them.
     """
 
     def __init__(self, state: State, config: Config, processes: Processes, steps_per_epoch: int) -> None:
@@ -46,15 +46,15 @@ class Step:
         self.generators = [torch.Generator(processes.device) for _ in range(config.accumulate)]
         few = CALLS_BEFORE_CAPTURE_TOGETHER if processes.together else CALLS_BEFORE_CAPTURE
         self.graph = Graph(self._compute, self.generators, few) if _can_capture(state, config, processes) else None
-        # What sends gradients adds them up on the stream on which it was made: of another the graph would know nothing.
+        # DistributedDataParallel reduces gradients on the stream it was created on, which must be the graph's stream.
         with self.graph.on_its_stream() if self.graph else nullcontext():
             self.parallel = distributed.parallel(state.objective, processes)
-        # In memory, where a graph reads what changes from step to step.
+        # A tensor, because a CUDA graph reads values that change between steps from memory.
         self.progress = torch.zeros((), dtype=precise(processes.device), device=processes.device)
         self.finite = FiniteCheck(processes.device)
 
     def __call__(self, inputs: list[Tensor], epoch: int) -> None:
-        """Train on the micro-batches `inputs`; FloatingPointError if the loss is, or lately was, not finite."""
+        """Train on the micro-batches `inputs`; FloatingPointError if the loss is not finite, or recently was not."""
         state, config = self.state, self.config
         state.objective.train()
         set_learning_rate(state.optimizer, rate_of(config, state.step, self.steps_per_epoch))
@@ -68,14 +68,14 @@ class Step:
             self.finite.ask(state.sums, state.step)
 
     def _compute(self, *inputs: Tensor) -> None:
-        """The device's part. On a CPU a step that is not finite ends here, before it changes anything that is kept."""
+        """The device's part. On a CPU, a step with a loss that is not finite raises before the weights are updated."""
         self._differentiate(*inputs)
         if self.processes.device.type == "cpu":
             self.finite.ask(self.state.sums, self.state.step + 1)
         self._update()
 
     def _differentiate(self, *inputs: Tensor) -> None:
-        """The gradient, and the terms of the loss and the norm of the gradient among the sums of the epoch."""
+        """Compute the gradient, and add the terms of the loss and the norm of the gradient to the epoch's sums."""
         state, objective = self.state, self.state.objective
         state.optimizer.zero_grad(set_to_none=True)
         for micro, (batch, generator) in enumerate(zip(inputs, self.generators, strict=True)):
@@ -90,9 +90,9 @@ class Step:
         self._clip()
 
     def _clip(self) -> None:
-        """g ← g · min(1, c / ‖g‖), where a norm c was chosen; ‖g‖ is among the sums of the epoch.
+        """g ← g · min(1, c / ‖g‖) if a norm c was chosen; ‖g‖ is added to the epoch's sums.
 
-        With fp16 the sums hold no norm: the scaler looks for itself, and leaves out the steps that overflow.
+        With fp16 the sums hold no norm: the scaler itself detects steps that overflow and skips them.
         """
         state, largest = self.state, self.config.clip_gradient
         parameters = [p for p in state.objective.parameters() if p.grad is not None]
@@ -106,7 +106,7 @@ class Step:
             torch.nn.utils.clip_grads_with_norm_(parameters, largest, norm)
 
     def _update(self) -> None:
-        """Everything that a step changes."""
+        """Update the weights, the method's state and the moving average."""
         state = self.state
         state.scaler.step(state.optimizer)
         state.scaler.update()
@@ -124,13 +124,15 @@ class Step:
 
     @contextmanager
     def _synchronized(self, last: bool) -> Iterator[None]:
-        """Gradients are averaged over processes once a step, with the last micro-batch."""
+        """Average gradients over processes only once a step, with the last micro-batch."""
         with nullcontext() if last or not self.processes.together else self.parallel.no_sync():  # type: ignore[operator]
             yield
 
 
 def _can_capture(state: State, config: Config, processes: Processes) -> bool:
-    """On GPUs, unless the host has a part in every step: it looks whether a scaled loss overflowed, and keeps the
-    random state of activations that are computed again."""
+    """Whether a CUDA graph can capture the step: on GPUs, unless the host takes part in every step.
+
+    The host checks a scaled loss for overflow, and keeps the random state for activations that are recomputed.
+    """
     on_gpu = processes.device.type == "cuda"
     return config.graph and on_gpu and not state.scaler.is_enabled() and not config.activation_checkpointing

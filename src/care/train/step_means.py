@@ -1,4 +1,4 @@
-"""What a training logs within an epoch: the means over every so many steps."""
+"""The log within an epoch: means over a fixed number of steps."""
 
 import time
 from collections import deque
@@ -18,9 +18,9 @@ LOG_EVERY = 50
 
 @dataclass(frozen=True)
 class Reading:
-    """The sums of an epoch after `step` of its steps, and when `clocked` of them were done.
+    """The sums of an epoch after `step` of its steps, and the `moment` at which `clocked` steps were done.
 
-    On a GPU, `values` and `moment` are there once the event `moment` has passed.
+    On a GPU, `moment` is an event, and `values` can be read once it has passed.
     """
 
     step: int
@@ -30,22 +30,22 @@ class Reading:
 
     @property
     def is_there(self) -> bool:
-        """Whether it can be read without waiting for the GPU."""
+        """Whether the reading is available without waiting for the GPU."""
         return isinstance(self.moment, float) or self.moment.query()
 
     def seconds_since(self, earlier: "Reading") -> float:
-        """The time between two readings; on a GPU that of the GPU, which the host may be far ahead of."""
+        """The time between two readings, by the GPU's clock if there is one: the host may be far ahead of it."""
         if isinstance(self.moment, float) or isinstance(earlier.moment, float):
             return float(self.moment) - float(earlier.moment)  # type: ignore[arg-type]
         return earlier.moment.elapsed_time(self.moment) / 1000
 
 
 class StepMeans(Progress):
-    """Passes every event on, and one more: `means`, after every `every` steps of an epoch and after its last one.
+    """Passes every event on, and adds `means` after every `every` steps of an epoch and after its last step.
 
-    The means are those of this process over the steps since the last ones, out of the differences of the epoch's sums.
-    So nothing is read in between, and the host does not wait: on a GPU the sums are copied beside the training, and
-    sent when the copy is there.
+    The means are those of this process over the steps since the previous means, computed from differences of the
+    epoch's sums. The host therefore reads nothing in between and never waits: on a GPU the sums are copied in the
+    background, and sent when the copy is complete.
     """
 
     def __init__(self, every: int, *others: Progress) -> None:
@@ -55,20 +55,20 @@ class StepMeans(Progress):
         self.waiting: deque[tuple[Reading, int, int, Config]] = deque()
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
-        """Read the sums if it is time, and send what was read before."""
+        """Read the sums if it is time, and send earlier readings that are available."""
         self.others.step(epoch, step, steps, config, sums)
         self._send(wait=False)
         if epoch != self.epoch_seen:
             self._send(wait=True)
             self.epoch_seen = epoch
-            now = _read(step, sums)  # of a run that is resumed within an epoch, the sums of before are not known
+            now = _read(step, sums)  # if a run is resumed within an epoch, the earlier sums are not known
             self.before = now if step > 1 else Reading(0, 1, {}, now.moment)
         if step % self.every == 0 or step == steps:
             self.waiting.append((_read(step, sums), epoch, steps, config))
             self._send(wait=False)
 
     def epoch(self, record: Mapping[str, Any]) -> None:
-        """Send what is left of the epoch, then pass it on."""
+        """Send the remaining means of the epoch, then pass the event on."""
         self._send(wait=True)
         self.others.epoch(record)
 
@@ -77,7 +77,7 @@ class StepMeans(Progress):
         self.others.say(*sentences)
 
     def finish(self, complete: bool) -> None:
-        """Send what is left, then pass it on."""
+        """Send the remaining means, then pass the event on."""
         self._send(wait=complete)
         self.others.finish(complete)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 
 class Writer:
-    """One thread that does one write at a time. If a write fails, the next `write` or `wait` raises its error.
+    """A thread that performs one write at a time. If a write fails, the next `write` or `wait` raises its error.
 
-    What it writes must not change until it is done. Leaving the context waits for it.
+    Data to be written must not change until the write is done. Leaving the context waits for it.
     """
 
     def __init__(self) -> None:
@@ -17,7 +17,7 @@ class Writer:
         self.pending: Future[Any] | None = None
 
     def write(self, work: Callable[..., Any], *arguments: Any) -> None:
-        """Start `work(*arguments)`, after waiting for the write before."""
+        """Start `work(*arguments)`, after waiting for the previous write."""
         self.wait()
         self.pending = self.thread.submit(work, *arguments)
 

@@ -1,4 +1,4 @@
-"""Readers of data sets in the formats of their authors, one example after the other."""
+"""Readers of data sets in their published formats, one example after the other."""
 
 from care.data.readers.cifar import read_cifar10, read_cifar100
 from care.data.readers.few import read_few

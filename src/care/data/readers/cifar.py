@@ -20,10 +20,10 @@ ROWS_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Layout:
-    """The folders of the binary and of the Python layout, and the files in them; binary ones end in .bin.
+    """The folders of the binary and of the Python layout, and their files; binary files end in .bin.
 
-    `label_bytes` is how many bytes precede the pixels of an image, the last of which is the label; `labels` is the name
-    of the list of labels in the pickles.
+    `label_bytes` is the number of bytes before the pixels of an image; the last of these bytes is the label. `labels`
+    is the name of the list of labels in the pickles.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""One picture of any size and kind, in a file or in memory, as a square of one size."""
+"""Decode a picture of any size and format, in a file or in memory, to a square."""
 
 import importlib
 import re
@@ -14,15 +14,16 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 from PIL import Image, UnidentifiedImageError
 
-# Another number for every change after which a picture becomes other bytes: a cache then decodes it again.
+# Increase this number whenever decoding gives other bytes: caches then decode again.
 VERSION = 1
 # Other formats are rare, and some of their decoders start other programs. HEIF is read if pillow-heif is installed.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "HEIF")
 MOST_PIXELS = 500_000_000  # as decoded: 2 GB
 MANY_PIXELS = 50_000_000  # pictures with more are decoded one at a time
-LARGE: AbstractContextManager[Any] = Lock()  # of this process; one that was forked has that of its pool
+LARGE: AbstractContextManager[Any] = Lock()  # per process; worker processes share the lock of their pool
 
-ORIENTATION = 0x0112  # the EXIF tag, and how to set a picture upright that has this value
+ORIENTATION = 0x0112  # the EXIF tag
+# The transposition that sets a picture of each orientation upright.
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -39,16 +40,16 @@ ISO_PICTURE = re.compile(rb"....ftyp(?:(?P<AVIF>avi[fs])|(?P<HEIC>he[ivm][cxms]|
 def decode(file: Path | BytesIO, side: int) -> UInt8[np.ndarray, "3 {side} {side}"]:
     """The center square of the picture, resized with antialiasing: the shorter side becomes `side` pixels.
 
-    It is set upright as its EXIF orientation says. Color spaces become RGB, transparent pixels lie over white, and an
-    animation becomes its first frame. A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with at least 2 `side`
-    pixels along each side.
+    The EXIF orientation is applied. All color spaces are converted to RGB, transparent pixels are blended with white,
+    and of an animation the first frame is used. A large JPEG is decoded at 1/2, 1/4 or 1/8 of its size, with at least
+    2 `side` pixels along each side.
     """
     square, _ = _decoded(file, side, center_square)
     return square
 
 
 def decode_whole(file: Path | BytesIO, side: int) -> tuple[UInt8[np.ndarray, "3 {side} {side}"], float]:
-    """All of the picture, squeezed into a square, and its aspect W/H; otherwise as `decode`."""
+    """The whole picture, squeezed into a square, and its aspect W/H; otherwise as `decode`."""
     return _decoded(file, side, lambda width, height: (0, 0, width, height))
 
 
@@ -65,7 +66,7 @@ def center_square(width: float, height: float) -> Box:
 def _decoded(
     file: Path | BytesIO, side: int, box: Callable[[float, float], Box]
 ) -> tuple[UInt8[np.ndarray, "3 {side} {side}"], float]:
-    """The box of a picture of some width and height as a square, and the aspect of the whole picture, both upright."""
+    """The square from `box(width, height)` of the picture, and the aspect of the whole picture, both upright."""
     if isinstance(file, Path) and not file.is_file():
         raise OSError("it is missing or not a plain file")
     with Image.open(file, formats=formats()) as picture:
@@ -83,13 +84,13 @@ def _decoded(
 
 
 def as_rgb(picture: Image.Image) -> Image.Image:
-    """A whole picture as `decode` understands it: upright, in RGB of 8 bits, over white."""
+    """A whole picture, converted as by `decode`: upright, in RGB of 8 bits, over white."""
     return _upright(_over_white(_in_8_bits(picture)), _orientation(picture))
 
 
 @cache
 def formats() -> tuple[str, ...]:
-    """The formats that can be read here."""
+    """The formats that the installed packages can read."""
     with suppress(ImportError):
         importlib.import_module("pillow_heif").register_heif_opener()
     Image.init()
@@ -97,7 +98,7 @@ def formats() -> tuple[str, ...]:
 
 
 def reason_of(error: Exception, file: Path | BytesIO) -> str:
-    """Why a picture could not be decoded, in a line; what to do about it where the format is the reason."""
+    """One line that says why a picture could not be decoded and, if its format is the reason, what to do."""
     if isinstance(error, UnidentifiedImageError) and (found := ISO_PICTURE.match(_start(file))):
         if found["HEIC"]:
             return "is a HEIC picture: install the package pillow-heif, or convert it to JPEG"
@@ -114,9 +115,9 @@ def _start(file: Path | BytesIO) -> bytes:
 
 
 def _pixels(picture: Image.Image, whole: tuple[int, int]) -> int:
-    """How many pixels have to be in memory; ValueError if they are too many.
+    """The number of pixels that must be in memory; ValueError if they are too many.
 
-    Those of a progressive JPEG all are, at whatever scale it is decoded.
+    A progressive JPEG needs all its pixels in memory, whatever the scale at which it is decoded.
     """
     width, height = whole if picture.info.get("progressive") else picture.size
     if width * height > MOST_PIXELS:
@@ -139,7 +140,7 @@ def _in_8_bits(picture: Image.Image) -> Image.Image:
 
 
 def _gray(numbers: Shaped[np.ndarray, "h w"]) -> Image.Image:
-    """Gray of 16 bits, or as many of them as are used, and of fractions up to 1 or numbers up to 255."""
+    """8-bit gray from integers of up to 16 bits, scaled by the bits used, or from floats up to 1 or up to 255."""
     low, high = numbers.min(), numbers.max()
     floating = numbers.dtype.kind == "f"
     if not 0 <= low <= high <= (255 if floating else 65_535):
@@ -150,7 +151,7 @@ def _gray(numbers: Shaped[np.ndarray, "h w"]) -> Image.Image:
 
 
 def _brightened(picture: Image.Image) -> Image.Image:
-    """Colors of 16 bits, of which Pillow keeps the upper 8: made brighter if the file uses fewer than 16."""
+    """16-bit colors, of which Pillow keeps the upper 8 bits, brightened if the file uses fewer than 16 bits."""
     bands = picture.split()
     colors, alpha = bands[: -1 if picture.mode == "RGBA" else None], bands[3:]
     highest = max(int(color.getextrema()[1]) for color in colors)  # type: ignore[arg-type]
@@ -161,7 +162,7 @@ def _brightened(picture: Image.Image) -> Image.Image:
 
 
 def _bits(highest: int) -> int:
-    """How many bits a camera needs that gives numbers up to `highest`."""
+    """The bit depth of a camera whose numbers go up to `highest`."""
     return next(bits for bits in (8, 10, 12, 14, 16) if highest < 1 << bits)
 
 
@@ -172,12 +173,12 @@ def _over_white(square: Image.Image) -> Image.Image:
 
 
 def _orientation(picture: Image.Image) -> int:
-    """The EXIF orientation. Pillow sets a TIFF upright itself, and then says that it is."""
+    """The EXIF orientation. Pillow sets a TIFF upright itself, and then reports 1."""
     with suppress(Exception):  # EXIF that cannot be read does not make a picture unreadable
         return int(picture.getexif().get(ORIENTATION, 1))
     return 1
 
 
 def _upright(square: Image.Image, orientation: int) -> Image.Image:
-    """The square as its picture was meant to be seen."""
+    """The square with the EXIF orientation applied."""
     return square.transpose(UPRIGHT[orientation]) if orientation in UPRIGHT else square

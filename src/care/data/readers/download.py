@@ -1,4 +1,4 @@
-"""Downloads of archives whose checksums are known."""
+"""Download archives with known checksums."""
 
 import hashlib
 import http.client
@@ -13,7 +13,7 @@ TIMEOUT = 30.0  # seconds without a byte
 
 @dataclass(frozen=True)
 class Download:
-    """An archive at its authors' university, and its MD5, which is what they publish."""
+    """An archive at its authors' university, and its MD5, the checksum that they publish."""
 
     url: str
     md5: str
@@ -27,7 +27,7 @@ class Download:
 def fetch(download: Download, folder: Path, tick: Callable[[int], object] = lambda done: None) -> Path:
     """The archive, written into `folder` and checked; `tick` is called with the number of bytes so far.
 
-    Ends with an error, and without the file, if the bytes are not those that the checksum was made from.
+    ValueError, and no file, if the checksum does not match.
     """
     file, digest = folder / download.name, hashlib.md5(usedforsecurity=False)
     try:

@@ -1,4 +1,4 @@
-"""A few pictures of files and folders, to be looked at: decoded as those that are trained on."""
+"""Read a few pictures to show, decoded like training pictures."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,17 +12,17 @@ from care.data.readers.decoding import decode, reason_of
 from care.data.readers.files import pictures_in
 from care.data.readers.pictures import lenient_pillow
 
-MOST = 16  # more rows than a screen has are of no use
+MOST = 16  # more rows would not fit on a screen
 
 
 def read_few(
     paths: Sequence[Path], side: int, say: Callable[[str], None] = lambda sentence: None
 ) -> tuple[UInt8[Tensor, "n 3 side side"], int]:
-    """Pictures at `paths`, and in the folders among them, as central squares of `side` pixels; and how many there are.
+    """Pictures at `paths`, and in the folders among them, as center squares of `side` pixels; and their total number.
 
-    A folder that holds no picture itself stands for those in all its folders, such as photos/cat/1.jpg, by path. Of
-    more than 16 pictures, 16 that are evenly spaced are read, the first and the last among them. Of those, `say` is
-    told which cannot be read; ValueError if none can, or if it was given by itself.
+    A folder without pictures of its own stands for the pictures in all its subfolders, such as photos/cat/1.jpg, by
+    path. Of more than 16 pictures, 16 are read, evenly spaced from the first to the last. `say` is told which of these
+    cannot be read; ValueError if none can, or if an unreadable picture is in `paths` itself.
     """
     files = [file for path in paths for file in (_pictures_of(path) if path.is_dir() else [path])]
     chosen = np.linspace(0, len(files) - 1, min(len(files), MOST)).round().astype(int)
@@ -41,7 +41,7 @@ def read_few(
 
 
 def _pictures_of(folder: Path) -> list[Path]:
-    """Its own pictures, or else, in the order of their paths, those of the folders in it, however deep."""
+    """The folder's own pictures or, if it has none, those of all its subfolders in the order of their paths."""
     found, _ = pictures_in(folder)
     own = [file for file in found if file.parent == folder]
     if not found:
@@ -52,5 +52,5 @@ def _pictures_of(folder: Path) -> list[Path]:
 def _decoded(file: Path, side: int) -> UInt8[np.ndarray, "3 {side} {side}"]:
     try:
         return decode(file, side)
-    except Exception as error:  # the decoders fail in any way they like, and the user must learn on which file
+    except Exception as error:  # decoders raise errors of any type, and the user must know the file
         raise ValueError(f"{file} {reason_of(error, file)}") from error

@@ -1,4 +1,4 @@
-"""The files of a folder that are pictures, by their names or else by how they begin."""
+"""Find the pictures in a folder, by the ending of their names or by their first bytes."""
 
 import os
 import re
@@ -11,7 +11,7 @@ ENDINGS = {
     ".ppm", ".pgm", ".pbm", ".pnm", ".avif", ".heic", ".heif", ".hif",
 }  # fmt: skip
 BEGINNING = re.compile(rb"\xff\xd8\xff|\x89PNG|GIF8|RIFF....WEBP|....ftyp(?:he[ivm][cxms]|mif1|avi[fs])", re.DOTALL)
-NOBODYS = ("__MACOSX", "@eaDir")  # folders that archivers and disk stations make beside those of their users
+NOBODYS = ("__MACOSX", "@eaDir")  # folders made by archivers and network drives, not by the user
 
 
 def is_listed(name: str) -> bool:
@@ -20,26 +20,26 @@ def is_listed(name: str) -> bool:
 
 
 def folders_in(folder: Path) -> list[str]:
-    """The names of the user's folders in a folder, in order. Files are passed over: there may be a million."""
+    """The sorted names of the user's folders in a folder, found without examining files: there may be a million."""
     with os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir() and is_listed(entry.name))
 
 
 def pictures_beside(folder: Path) -> int:
-    """How many pictures, by their names, are in a folder itself and not in its folders."""
+    """The number of pictures, by their names, directly in a folder."""
     with os.scandir(folder) as entries:
         listed = (entry for entry in entries if is_listed(entry.name) and entry.is_file())
         return sum(os.path.splitext(entry.name)[1].lower() in ENDINGS for entry in listed)
 
 
 def pictures_in(folder: Path) -> tuple[list[Path], Counter[str]]:
-    """All pictures in a folder and in its folders, in the order of their paths; and how many other files, by ending."""
+    """All pictures in a folder and its subfolders, in the order of their paths; and counts of other files by ending."""
     pictures, others = picture_paths(folder)
     return [Path(path) for path in pictures], others
 
 
 def picture_paths(folder: Path) -> tuple[list[str], Counter[str]]:
-    """`pictures_in` as texts: a million of them are found in seconds."""
+    """`pictures_in` with paths as text: a million of them are found in seconds."""
     pictures, others = list[str](), Counter[str]()
     for where, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = filter(is_listed, folders)
@@ -58,7 +58,7 @@ def picture_paths(folder: Path) -> tuple[list[str], Counter[str]]:
 
 
 def ignored(others: Counter[str]) -> str:
-    """What is said of files that are not pictures."""
+    """The note about files that are not pictures."""
     by_count = sorted(others.items(), key=lambda kind: (-kind[1], kind[0]))
     kinds = ", ".join(f"{count:,} {ending}" for ending, count in by_count)
     return f"ignored, since neither their names nor their first bytes are those of pictures: {kinds}"
@@ -75,5 +75,5 @@ def _begins_as_a_picture(path: str) -> bool:
 
 
 def _raise(error: OSError) -> NoReturn:
-    """A folder that may not be read is not left out in silence."""
+    """Raise the error for an unreadable folder, which `os.walk` would silently skip."""
     raise error

@@ -1,4 +1,4 @@
-"""Any folder of pictures with a folder per class, such as ImageNet's, or with pictures alone, which have no class."""
+"""Read a folder of pictures, with a folder per class, as in ImageNet, or without classes."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,15 +14,15 @@ SHARDS = (".tar", ".parquet", ".arrow")  # files that hold many pictures each, w
 
 
 def folder_splits(path: Path) -> tuple[str, ...]:
-    """The splits that a folder has: PATH/train, PATH/val …, or only "train" where classes or pictures are in PATH."""
+    """The splits of a folder: PATH/train, PATH/val, …, or only "train" if classes or pictures are directly in PATH."""
     return tuple(_split_folders(path))
 
 
 def read_folder(path: Path, split: str, side: int) -> Source:
     """A split of the folder in `shuffled` order; the classes are the folders of the training pictures, by name.
 
-    Where these are in no folders, there are no classes, and all labels are −1. Files that are not pictures are ignored
-    and counted in the notes, as are folders beside those of the splits.
+    Without such folders there are no classes, and all labels are −1. Files that are not pictures are ignored and
+    counted in the notes; folders beside the splits are ignored and listed there.
     """
     classes, parts = split_parts(path, split)
     files, others = _labeled(parts)
@@ -36,7 +36,7 @@ def read_folder(path: Path, split: str, side: int) -> Source:
 
 
 def split_parts(path: Path, split: str) -> tuple[tuple[str, ...], list[tuple[int, Path]]]:
-    """The classes, and (label, folder) of each that the split has; (−1, the folder of the split) without classes."""
+    """The classes, and (label, folder) of each class in the split; without classes, (−1, the folder of the split)."""
     folders = _split_folders(path)
     if split not in folders:
         raise ValueError(f"{path} has no split {split!r}, only {', '.join(folders)}")
@@ -65,7 +65,7 @@ def _split_folders(path: Path) -> dict[str, Path]:
 
 
 def _labeled(parts: list[tuple[int, Path]]) -> tuple[list[tuple[Path, int]], Counter[str]]:
-    """The pictures of a split with their labels, and how many files are none."""
+    """The pictures of a split with their labels, and a count of the other files."""
     files, others = list[tuple[Path, int]](), Counter[str]()
     for label, part in parts:
         pictures, rest = pictures_in(part)
@@ -75,9 +75,9 @@ def _labeled(parts: list[tuple[int, Path]]) -> tuple[list[tuple[Path, int]], Cou
 
 
 def pictures_without_class(folder: Path, classes: tuple[str, ...], within: int) -> str | None:
-    """What is said of pictures beside the folders of classes, in which `within` are.
+    """The note about pictures beside the folders of classes, which hold `within` pictures.
 
-    It is a ValueError if they are more than those: then the folders are hardly classes.
+    ValueError if there are more pictures beside the folders than in them: the folders are then hardly classes.
     """
     beside = pictures_beside(folder) if classes else 0
     if not beside:
@@ -93,7 +93,7 @@ def pictures_without_class(folder: Path, classes: tuple[str, ...], within: int) 
 
 
 def _beside(path: Path, folders: dict[str, Path]) -> list[str]:
-    """What is said of folders beside those of the splits."""
+    """The note about folders beside those of the splits."""
     there = set(folders_in(path)) - {folder.name for folder in folders.values()}
     rest = [] if path in folders.values() else sorted(there)
     known = ", ".join(name for names in SPLITS.values() for name in names)
@@ -101,7 +101,7 @@ def _beside(path: Path, folders: dict[str, Path]) -> list[str]:
 
 
 def no_pictures(folder: Path, classes: tuple[str, ...]) -> str:
-    """What to say of a folder of a split in which no picture is found."""
+    """The error message for a folder of a split without pictures."""
     if classes:
         return f"there is no picture in the folders of classes in {folder}"
     if any(entry.suffix.lower() in SHARDS for entry in folder.iterdir()):

@@ -1,4 +1,4 @@
-"""Arrays of real numbers from MATLAB 5 files, and nothing else that such files may hold.
+"""Read arrays of real numbers from MATLAB 5 files; nothing else in such files is supported.
 
 A file is a header of 128 bytes and elements: a tag (type and length, 4 bytes each), then data, padded to 8 bytes. A
 tag whose upper half of the type is not zero is a short one: that half is the length, and the data are the other 4
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-LARGEST_FILE, LARGEST_MATRIX = 1 << 26, 1 << 28  # bytes; files of labels are far smaller
+LARGEST_FILE, LARGEST_MATRIX = 1 << 26, 1 << 28  # bytes; label files are far smaller
 
 MATRIX, COMPRESSED, INT8, INT32, UINT32 = 14, 15, 1, 5, 6
-# How numbers are stored, by the type of an element; and what they mean, by the class of a matrix.
+# The dtype in which numbers are stored, by the type of an element, and their own dtype, by the class of a matrix.
 STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 MEANT = {6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 COMPLEX = 0x0800

@@ -1,4 +1,4 @@
-"""Files by name, from a folder or from an archive that is never unpacked."""
+"""Open files by name in a folder, or in an archive without unpacking it."""
 
 import tarfile
 import zlib
@@ -72,7 +72,7 @@ def members_of(path: Path, folder: str) -> Iterator[Members]:
 
 @contextmanager
 def _archive_errors(path: Path) -> Iterator[None]:
-    """The errors of a broken archive, which come while it is read, as one ValueError."""
+    """Turn the errors of reading a broken archive into one ValueError."""
     try:
         yield
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:

@@ -1,7 +1,7 @@
-"""Pickled dictionaries of numpy arrays, read without running anything that they name.
+"""Read pickled dictionaries of numpy arrays without running any code that they name.
 
-A pickle is a program that calls functions by name. Here the few names in pickled numpy arrays stand for a record of the
-call, every other name is an error, and the arrays are made from the records afterwards.
+A pickle is a program that calls functions by name. Here the few functions in pickled numpy arrays are recorded instead
+of called, any other name is an error, and the arrays are built from the records afterwards.
 """
 
 import pickle
@@ -14,7 +14,7 @@ from jaxtyping import UInt8
 
 RECONSTRUCT, FROM_BUFFER, ARRAY, DTYPE = "_reconstruct", "_frombuffer", "ndarray", "dtype"
 
-# numpy 2 moved its core to numpy._core; the official files were written long before.
+# numpy 2 moved its core to numpy._core; the official files are older.
 ALLOWED = {
     ("numpy.core.multiarray", "_reconstruct"): RECONSTRUCT,
     ("numpy._core.multiarray", "_reconstruct"): RECONSTRUCT,
@@ -27,7 +27,7 @@ ALLOWED = {
 
 @dataclass(eq=False)
 class Recorded:
-    """A name in a pickle, or the call of one, which is recorded and not made."""
+    """A function named in a pickle, or a recorded call of one."""
 
     name: str
     arguments: tuple[Any, ...] = ()
@@ -42,17 +42,17 @@ class Recorded:
 
 
 class RecordingUnpickler(pickle.Unpickler):
-    """Knows the names in `ALLOWED` and no other."""
+    """An unpickler that records the names in `ALLOWED` and refuses all others."""
 
     def find_class(self, module: str, name: str) -> Recorded:
-        """A record instead of what the name means."""
+        """A record in place of the named function."""
         if (module, name) not in ALLOWED:
             raise ValueError(f"it names {module}.{name}, which no data set needs")
         return Recorded(ALLOWED[module, name])
 
 
 def read_pickle(file: BufferedReader, described: str) -> dict[str, Any]:
-    """The dictionary in `file`, which errors call `described`. Keys are text; arrays are records until `as_bytes`."""
+    """The dictionary in `file`, named `described` in errors. Keys are text; `as_bytes` turns records into arrays."""
     try:
         read = RecordingUnpickler(file, encoding="bytes").load()
     except Exception as error:  # a broken or hostile pickle can raise anything
@@ -74,7 +74,7 @@ def as_bytes(recorded: Any, columns: int, described: str) -> UInt8[np.ndarray, "
 
 
 def _parts(recorded: Any) -> tuple[tuple[int, ...], Any, Any, bytes]:
-    """Shape, type, order and data of an array, from how numpy would have been called to make it."""
+    """Shape, type, order and data of an array, from the recorded call of numpy."""
     if isinstance(recorded, Recorded) and recorded.name == RECONSTRUCT:
         _, shape, dtype, fortran, data = recorded.state
         order = "F" if fortran else "C"

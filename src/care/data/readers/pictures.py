@@ -21,18 +21,18 @@ LARGEST_SIDE = 4096
 
 
 def shuffled(files: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]]:
-    """The files in a random order that depends on nothing but their number.
+    """The files in a random order that depends only on their number.
 
-    Folders are read class by class, and the first thousand images of a store should be of all classes.
+    Folders are read class by class, but the first thousand images of a store should show all classes.
     """
     return [files[i] for i in sorted(range(len(files)), key=lambda i: derive(0, "file", i))]
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """The pictures at the paths, as squares of `side` pixels, with the labels that come with them.
+    """The pictures in `files`, as squares of `side` pixels, with their labels.
 
-    Any of them can be read by itself.
+    Each picture can be read independently.
     """
 
     files: Sequence[tuple[Path, int]]
@@ -54,9 +54,9 @@ class Pictures:
             return Unreadable(str(path), reason_of(error, path))
 
     def fingerprint(self) -> str:
-        """The same as long as the files are, as far as their names, sizes and times of change tell, and all settings.
+        """A digest of the files' names, sizes and times of change, and of all settings.
 
-        The versions of care and Pillow are settings, too: others may decode differently.
+        It includes the versions of care and Pillow, because other versions may decode differently.
         """
         digest = hashlib.sha256(f"{care.__version__} {PIL.__version__} {self.side}".encode())
         for path, label in self.files:
@@ -70,13 +70,13 @@ class Pictures:
 
 
 class _Lenient:
-    """Pillow is the same for all threads: the first that comes makes it lenient, the last that goes strict again."""
+    """Pillow's settings are global: the first thread to enter makes it lenient, the last to leave strict again."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """As nobody has come yet."""
+        """Reset, with no thread inside."""
         self.lock, self.inside, self.undo = Lock(), 0, ExitStack()
 
     def __enter__(self) -> None:
@@ -97,9 +97,9 @@ class _Lenient:
 
 _LENIENT = _Lenient()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LENIENT.begin)  # a thread that is not there any more may hold the lock
+    os.register_at_fork(after_in_child=_LENIENT.begin)  # a thread that is missing in the child may hold the lock
 
 
 def lenient_pillow() -> AbstractContextManager[None]:
-    """Pillow without warnings, and without a limit of its own to the size of pictures: `decode` has one."""
+    """Disable Pillow's warnings and its limit on the size of pictures, in place of which `decode` has its own."""
     return _LENIENT

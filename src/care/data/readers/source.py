@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import UInt8
 
-SHARE_SKIPPED, FEWEST_SKIPPED = 0.01, 10  # of the files may be left out, unless more or fewer are asked for
+SHARE_SKIPPED, FEWEST_SKIPPED = 0.01, 10  # default limits on unreadable files that are left out
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A file that should hold a picture and does not, and why."""
+    """A file that cannot be read as a picture, and the reason."""
 
     file: str
     reason: str
@@ -29,7 +29,7 @@ class Unreadable:
 
 @runtime_checkable
 class Indexed(Protocol):
-    """Examples that several processes can read, in any order. As long as they are the same, so is their fingerprint."""
+    """Examples that several processes can read, in any order. Equal examples have equal fingerprints."""
 
     def __len__(self) -> int: ...
 
@@ -44,9 +44,9 @@ class Indexed(Protocol):
 class Source:
     """A split of a data set. All pictures have the same height and width.
 
-    `examples` reads the files as it is iterated over, so that their errors are raised there. If it is `Indexed`, all
-    cores prepare it, and go on where they stopped. `expected` is the number of examples there should be, for progress
-    bars, and `notes` are sentences about the files that the user should read.
+    `examples` reads the files, and raises their errors, during iteration. If it is `Indexed`, all cores prepare it, and
+    an interrupted preparation can be continued. `expected` is the expected number of examples, for progress bars, and
+    `notes` are sentences about the files for the user.
     """
 
     description: str
@@ -59,5 +59,5 @@ class Source:
 
 
 def default_skip(files: int) -> int:
-    """How many of so many files may be left out: 1 %, and always 10."""
+    """The default number of unreadable files that may be left out: 1 % of `files`, and at least 10."""
     return max(FEWEST_SKIPPED, math.ceil(SHARE_SKIPPED * files))

@@ -11,7 +11,7 @@ from care.data.readers.source import Example, Source
 
 FOLDER, SIDE = "stl10_binary", 96
 
-# The parts that make up a split, and how many images each part has.
+# The parts of each split, and the number of images of each part.
 PARTS = {
     "train": ("train",),
     "test": ("test",),

@@ -1,1 +1,1 @@
-"""Pictures that training reads where they are: decoded by processes of their own, without preparing them."""
+"""Pictures that are not prepared: training reads the original files, and worker processes decode them."""

@@ -1,4 +1,4 @@
-"""Decoded pictures in files, each put there when it is decoded for the first time and read from then on."""
+"""A cache of decoded pictures in files: each is written when it is decoded first, and read from then on."""
 
 import errno
 import mmap
@@ -20,20 +20,20 @@ from torch import Tensor
 from care.data.readers import decoding
 from care.data.streamed.encoded import EncodedPictures
 
-FORMAT = 1  # of the files
-RECORD = struct.Struct("<8sQ")  # the stamp of what a row was decoded from, and the checksum of the row
-LEFT_FREE = 0.1  # of a disk
-LITTLE_LEFT = 255  # in place of the number of an error
+FORMAT = 1  # version of the file format
+RECORD = struct.Struct("<8sQ")  # the stamp of the source of a row, and the checksum of the row
+LEFT_FREE = 0.1  # the share of a disk that stays free
+LITTLE_LEFT = 255  # used like an errno
 REASONS = {LITTLE_LEFT: "a tenth of its disk stays free", errno.EBADF: "its files are another user's"}
 
 Row = UInt8[np.ndarray, " bytes"]
 
 
 class Cache:
-    """Rows of batches in two files of a folder: the bytes of all rows, with holes, and a record of each.
+    """Rows of batches in two files of a folder: the bytes of all rows (a sparse file), and a record for each row.
 
-    A row counts if its record has the stamp of the picture as it is now, and the checksum of the row. So processes read
-    and write without waiting for each other, and may be killed at any time: what does not match is decoded again.
+    A row is valid if its record has the stamp of the current picture and the checksum of the row. Processes therefore
+    read and write without locks, and may be killed at any time: rows that do not match are decoded again.
     """
 
     def __init__(self, folder: Path, encoded: EncodedPictures, side: int, whole: bool, row_bytes: int) -> None:
@@ -41,9 +41,9 @@ class Cache:
         self.decoded_by = f"{decoding.VERSION} {PIL.__version__} {features.version('libjpeg_turbo')}"
         name = f"{encoded.digest()}-{side}-{'whole' if whole else 'center'}-{FORMAT}"
         self.rows, self.records = (_opened(folder / f"{name}.{kind}") for kind in ("rows", "records"))
-        self.stopped = mmap.mmap(-1, 1)  # shared with processes that are forked: why no more is kept, if so
+        self.stopped = mmap.mmap(-1, 1)  # shared with forked processes: not 0 if nothing more is kept, and why
         self.told = False
-        # Of shards once: tables stay open, so that what is read of them is what they were at the start.
+        # The stamps of shards are taken once: tables stay open, and are read as they were at the start.
         first = [] if encoded.shards is None else np.unique(encoded.shards.numpy(), return_index=True)[1].tolist()
         self.stamps = {file: self._stamp_of(file) for file in {encoded.file(index) for index in first}}
 
@@ -53,12 +53,13 @@ class Cache:
                 os.close(getattr(self, name))
 
     def fill(self, row: Row, index: int, decode: Callable[[], dict[str, str]]) -> dict[str, str]:
-        """Put into `row` what is kept of a picture, or what `decode` puts there, and keep it; what `decode` returned.
+        """Fill `row` with the cached picture, or call `decode` to fill it, and cache the result.
 
-        Where that is not empty, another picture stands in for this one, and is not kept.
+        Returns the problems that `decode` returned. If there are any, `row` holds a substitute picture, which is not
+        cached.
         """
         file = self.encoded.file(index)
-        # Before it is read: if it is changed meanwhile, what is kept has the stamp of what was there before.
+        # Taken before the file is read: if the file changes meanwhile, the cached row has an outdated stamp.
         stamp = self.stamps[file] if file in self.stamps else self._stamp_of(file)
         if stamp is not None and self._read(row, index, stamp):
             return {}
@@ -68,13 +69,13 @@ class Cache:
         return problems
 
     def kept(self, indices: Int64[Tensor, " _"] | None = None) -> int:
-        """How many pictures, of all or of those at `indices`, have a record: as far as can be told without reading."""
+        """The number of pictures, of all or at `indices`, that have a record; their rows are not checked."""
         size = len(self.encoded.labels) * RECORD.size
         records = np.frombuffer(os.pread(self.records, size, 0).ljust(size, b"\0"), np.int64).reshape(-1, 2)
         return int((records if indices is None else records[indices.numpy()]).any(1).sum())
 
     def room(self) -> int:
-        """How many bytes can be written until the disk is as full as it may be."""
+        """The number of bytes that can be written before the disk reaches its limit."""
         disk = disk_usage(self.folder)
         return max(0, int(disk.free - LEFT_FREE * disk.total))
 
@@ -89,7 +90,7 @@ class Cache:
         warnings.warn(f"{self.folder} takes no more pictures, {why}: {kept}, and {free}", stacklevel=2)
 
     def _stamp_of(self, file: Path) -> bytes | None:
-        """What changes with a file, and with the programs that decode it; None if it is gone."""
+        """A hash that changes with the file and with the versions of its decoders; None if the file is gone."""
         try:
             about = os.stat(file)
         except OSError:
@@ -98,7 +99,7 @@ class Cache:
         return blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).digest()
 
     def _read(self, row: Row, index: int, stamp: bytes) -> bool:
-        """Whether the row is there, and unharmed."""
+        """Read a row; False if it is missing or damaged."""
         try:
             record = os.pread(self.records, RECORD.size, index * RECORD.size)
             if record[: len(stamp)] != stamp:
@@ -109,7 +110,7 @@ class Cache:
         return record == RECORD.pack(stamp, zlib.crc32(row.data))
 
     def _keep(self, row: Row, index: int, stamp: bytes) -> None:
-        """Write a row and, after it, its record; if that fails, nothing is written from then on."""
+        """Write a row and then its record; after a failure, nothing more is written."""
         try:
             if self.room() < len(row):
                 self.stopped[0] = LITTLE_LEFT
@@ -121,7 +122,7 @@ class Cache:
 
 
 def _opened(file: Path) -> int:
-    """For reading and writing; that of another user for reading."""
+    """Open a file for reading and writing, or a file of another user for reading."""
     try:
         return os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     except PermissionError:
@@ -129,7 +130,7 @@ def _opened(file: Path) -> int:
 
 
 def _read_into(row: Row, file: int, place: int) -> None:
-    """Read as many bytes as there are. No mapped memory: an error of the disk would end the process."""
+    """Read the available bytes of a row. Not memory-mapped, because a disk error would end the process."""
     if hasattr(os, "preadv"):
         os.preadv(file, [row.data], place)
     else:

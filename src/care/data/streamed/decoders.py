@@ -1,4 +1,4 @@
-"""Processes that decode pictures into memory which they share with the process that trains."""
+"""Worker processes that decode pictures into memory shared with the training process."""
 
 import math
 import mmap
@@ -18,7 +18,7 @@ from care.data.readers.pictures import lenient_pillow
 from care.data.streamed.cache import Cache
 from care.data.streamed.pictures import StreamedPictures
 
-PICTURES_AT_ONCE = 8  # that a process is asked for: asking takes as long as a twentieth of decoding one
+PICTURES_AT_ONCE = 8  # pictures per request to a process: a request takes a twentieth of the time to decode one
 FEWEST_AHEAD = 2  # batches
 
 Slots = UInt8[np.ndarray, "slots rows bytes"]
@@ -26,7 +26,7 @@ Slots = UInt8[np.ndarray, "slots rows bytes"]
 
 @dataclass(frozen=True)
 class Work:
-    """What is decoded, into what, and how."""
+    """The work of a decoding process: the pictures, the shared memory for rows, and the cache."""
 
     pictures: StreamedPictures
     slots: Slots
@@ -34,7 +34,7 @@ class Work:
     cache: Cache | None = None
 
     def decode(self, slot: int, rows: list[int], indices: list[int]) -> dict[str, str]:
-        """Put pictures into some rows of a slot; which files could not be read, and why."""
+        """Decode pictures into rows of a slot; returns the unreadable files with reasons."""
         problems = dict[str, str]()
         with lenient_pillow():
             for row, index in zip(rows, indices, strict=True):
@@ -54,16 +54,16 @@ class Decoders:
         self.pictures, self.rows, self.whole = pictures, rows, whole
         self.ahead = max(FEWEST_AHEAD, math.ceil(TURNS_AHEAD * workers * PICTURES_AT_ONCE / rows))
         shape = (self.ahead, rows, pictures.row_bytes(whole))
-        # Anonymous: /dev/shm, which tensors in shared memory take their room from, has 64 MB in many containers.
+        # Anonymous memory, because shared tensors use /dev/shm, which has only 64 MB in many containers.
         self.slots = np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8).reshape(shape)
         self.free: Iterator[int] = cycle(range(self.ahead))
         self.cache = pictures.opened_cache(whole)
         self.pool = Pool(Work(pictures, self.slots, whole, self.cache).decode, workers)
 
     def request(self, indices: Int64[Tensor, " batch"]) -> Callable[[bool], Shaped[Tensor, "batch ..."]]:
-        """Begin to decode the pictures at `indices`; calling the result waits for them, and copies them.
+        """Start to decode the pictures at `indices`; calling the returned function waits for them and copies them.
 
-        The result is to be called before the slot comes up again, `ahead` requests later.
+        Call it before the slot is reused, `ahead` requests later.
         """
         if len(indices) > self.rows:
             raise ValueError(f"a batch of {len(indices)} pictures follows one of {self.rows}: the first is the largest")
@@ -72,9 +72,9 @@ class Decoders:
         return lambda pin: self._collected(slot, len(indices), begun, pin)
 
     def _by_shard(self, indices: Int64[Tensor, " batch"]) -> Int64[Tensor, " batch"]:
-        """The rows of a batch, those of one shard together, or every process would unpack all shards that it is of.
+        """The rows of a batch grouped by shard, so that not every process unpacks all shards of the batch.
 
-        Shards come in the order in which the batch does, in which those that are done with are before new ones.
+        Shards keep the order of their first row in the batch: shards that are nearly finished come before new ones.
         """
         shards = self.pictures.encoded.shards
         if shards is None:

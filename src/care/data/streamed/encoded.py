@@ -1,4 +1,4 @@
-"""What a source of pictures promises that are decoded as training asks for them."""
+"""The interface of pictures that are decoded on demand."""
 
 from array import array
 from collections.abc import Iterable
@@ -14,15 +14,15 @@ from torch import Tensor
 
 @runtime_checkable
 class EncodedPictures(Protocol):
-    """Pictures as they are on the disk, each of which any process can read by itself.
+    """Encoded pictures on the disk, each of which any process can read independently.
 
-    They are numbered from 0, always alike as long as the files are the same. So the order of an epoch, the place in it
-    where a run is resumed, and the shares of processes are indices, as they are for a store.
+    They are numbered from 0, and the numbers stay the same as long as the files do. The order of an epoch, the position
+    at which a run is resumed and the shares of processes are therefore indices, as for a store.
     """
 
     @property
     def labels(self) -> Int64[Tensor, " n"]:
-        """The class of each, −1 where it has none."""
+        """The class of each picture, −1 for pictures without a class."""
         ...
 
     @property
@@ -32,23 +32,23 @@ class EncodedPictures(Protocol):
 
     @property
     def shards(self) -> Int64[Tensor, " n"] | None:
-        """The shard of each, where those of one shard are better read together."""
+        """The shard of each picture, if pictures of one shard are better read together."""
         ...
 
     def read(self, index: int) -> Path | BytesIO:
-        """The file, or its bytes."""
+        """The path of a picture, or its bytes."""
         ...
 
     def file(self, index: int) -> Path:
-        """The file that it is, or that it is in."""
+        """The file of a picture, or the archive that holds it."""
         ...
 
     def name(self, index: int) -> str:
-        """How messages call it."""
+        """The name of a picture in messages."""
         ...
 
     def digest(self) -> str:
-        """What tells these pictures from others: their names, labels and sizes, or where in a shard they are."""
+        """A digest that identifies the pictures: of their names, labels and sizes, or their positions in shards."""
         ...
 
 
@@ -56,8 +56,8 @@ class EncodedPictures(Protocol):
 class Names:
     """Many names in two blocks of memory.
 
-    As a million Python objects they take ten times as much, in every process: counting references copies the pages that
-    processes otherwise share.
+    A million Python strings would take ten times as much, in every process: reference counting copies the memory pages
+    that processes otherwise share.
     """
 
     text: bytes

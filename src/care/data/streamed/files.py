@@ -18,8 +18,8 @@ from care.data.readers.files import picture_paths
 from care.data.readers.folder import no_pictures, pictures_without_class, split_parts
 from care.data.streamed.encoded import Names
 
-# Of how many files, from the first to the last, sizes are part of a digest, and how many threads ask for them: to ask
-# for a million takes a disk ten seconds, and a file server minutes.
+# The number of files, evenly spaced, whose sizes are part of the digest, and of threads that look them up. A million
+# lookups take ten seconds on a disk, and minutes on a file server.
 SIZES, THREADS = 10_000, 16
 
 
@@ -34,19 +34,19 @@ class PictureFiles:
     shards: None = None
 
     def read(self, index: int) -> Path:
-        """Its path: Pillow reads no more of the file than it needs."""
+        """The path of a picture: Pillow reads no more of the file than it needs."""
         return self.file(index)
 
     def file(self, index: int) -> Path:
-        """Its path."""
+        """The path of a picture."""
         return self.root / self.names[index]
 
     def name(self, index: int) -> str:
-        """Its path."""
+        """The path of a picture as text."""
         return str(self.file(index))
 
     def digest(self) -> str:
-        """Of names and labels, and of the sizes of up to 10,000 files that are spread over them."""
+        """A digest of the names and labels, and of the sizes of up to 10,000 evenly spaced files."""
         return self._digest
 
     @cached_property
@@ -63,7 +63,7 @@ class PictureFiles:
 
 
 def _size(file: str) -> int:
-    """−1 of a file that is gone."""
+    """The size of a file; −1 if it is gone."""
     try:
         return os.stat(file).st_size
     except OSError:
@@ -77,7 +77,7 @@ def open_files(path: Path, split: str) -> PictureFiles:
     counts, beyond = list[int](), len(os.path.join(root, ""))
 
     def found() -> Iterator[str]:
-        """Names of one folder after the other: the list of all would take ten times the memory of what is kept."""
+        """Names, folder by folder: a list of all names would take ten times the memory of `Names`."""
         for _, part in parts:
             files = picture_paths(part)[0]
             counts.append(len(files))

@@ -1,4 +1,4 @@
-"""JPEGs decoded by the GPU that trains on them. What it cannot decode, the CPU does, picture by picture."""
+"""JPEGs decoded by the GPU that trains on them. Pictures that it cannot decode are decoded by the CPU."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,8 +23,8 @@ from care.data.streamed.pictures import StreamedPictures
 from care.data.streamed.squares import squares, upright
 from care.whole_pictures import aspect_bytes
 
-PICTURES_AT_ONCE = 8  # that a thread reads
-PIXELS_AT_ONCE = 1 << 25  # that are decoded together, 100 MB of bytes; a larger picture is the CPU's
+PICTURES_AT_ONCE = 8  # pictures that a thread reads at a time
+PIXELS_AT_ONCE = 1 << 25  # pixels decoded together, 100 MB; a larger picture is left to the CPU
 
 # Files in memory → pictures [3, h, w] on the device; RuntimeError if one of them cannot be decoded.
 Decode = Callable[[list[UInt8[Tensor, " _"]]], list[UInt8[Tensor, "3 _ _"]]]
@@ -32,17 +32,17 @@ Decode = Callable[[list[UInt8[Tensor, " _"]]], list[UInt8[Tensor, "3 _ _"]]]
 
 @cache
 def nvjpeg(device: torch.device) -> Decode:
-    """NVIDIA's decoder, which torchvision calls; ValueError where there is none, or it fails on a small picture."""
+    """NVIDIA's decoder, through torchvision; ValueError if it is missing or fails on a small test picture."""
     if device.type != "cuda":
         raise ValueError(f"--decoder gpu needs an NVIDIA GPU, and this run is on {device}: --decoder cpu")
-    import torchvision.io  # which registers the operation
+    import torchvision.io  # registers the operation
 
     rgb = torchvision.io.ImageReadMode.RGB.value
 
     def decode(files: list[Tensor]) -> list[Tensor]:
-        # It writes on a stream of its own into memory that the current stream may still be reading from.
+        # It writes on its own stream into memory that the current stream may still be reading.
         torch.cuda.current_stream(device).synchronize()
-        # The function around it warns, at every call, that another package will take its place.
+        # torchvision's public function warns at every call that another package will replace it.
         found: list[Tensor] = torch.ops.image.decode_jpegs_cuda(files, rgb, device)
         return found
 
@@ -57,7 +57,7 @@ def nvjpeg(device: torch.device) -> Decode:
 
 @dataclass(frozen=True)
 class Jpeg:
-    """A file for the GPU."""
+    """An encoded JPEG for the GPU."""
 
     data: UInt8[Tensor, " bytes"]
     header: JpegHeader
@@ -71,16 +71,16 @@ class Jpeg:
 
 @dataclass(frozen=True)
 class Decoded:
-    """The row of a batch that the CPU made, and which files could not be read for it."""
+    """A row of a batch decoded by the CPU, and the files that could not be read for it."""
 
     row: UInt8[np.ndarray, " bytes"]
     problems: dict[str, str]
 
 
 class GpuDecoders:
-    """A context in which batches of pictures are made on `device`, by `decode`; files are read `ahead` batches.
+    """A context in which `decode` makes batches of pictures on `device`; files are read `ahead` batches in advance.
 
-    The result of a request is to be called in the thread, and with the stream, that the batch is for.
+    Call the result of a request in the thread, and with the stream, of its batch.
     """
 
     ahead = 2
@@ -88,12 +88,12 @@ class GpuDecoders:
     def __init__(self, pictures: StreamedPictures, whole: bool, device: torch.device, decode: Decode) -> None:
         self.pictures, self.whole, self.device, self.decode = pictures, whole, device, decode
         self.in_use: dict[int, Jpeg] = {}
-        self.warned = False  # that the GPU decodes nothing
+        self.warned = False  # whether the warning that the GPU decodes nothing was given
         formats()  # Pillow imports its formats here rather than in several threads at once
         self.readers = ThreadPoolExecutor(pictures.workers or cores_of_this_process(), "care-readers")
 
     def request(self, indices: Int64[Tensor, " batch"]) -> Callable[[bool], Shaped[Tensor, "batch ..."]]:
-        """Begin to read the pictures at `indices`; calling the result waits for them, and decodes them."""
+        """Start to read the pictures at `indices`; calling the returned function waits for them and decodes them."""
         numbers = indices.tolist()
         parts = [numbers[i : i + PICTURES_AT_ONCE] for i in range(0, len(numbers), PICTURES_AT_ONCE)]
         begun = [self.readers.submit(self._read_all, part) for part in parts]
@@ -103,7 +103,7 @@ class GpuDecoders:
         return [self._read(number) for number in numbers]
 
     def _read(self, number: int) -> Jpeg | Decoded:
-        """A file for the GPU, or what the CPU makes of it; whatever is wrong with one, the CPU finds out."""
+        """A JPEG for the GPU, or a row decoded by the CPU, which also handles every problem with a file."""
         try:
             file = self.pictures.encoded.read(number)
             data = file.read_bytes() if isinstance(file, Path) else file.getvalue()
@@ -132,17 +132,17 @@ class GpuDecoders:
             if isinstance(one, Decoded):
                 self.pictures.report(one.problems)
                 batch[place] = torch.from_numpy(one.row).to(self.device)
-        self.in_use = jpegs  # the device may read from these files until it is waited for, for the next batch
+        self.in_use = jpegs  # keep them: the device may read them until the synchronization for the next batch
         return batch if self.whole else batch.view(len(numbers), *self.pictures.shape[1:])
 
     def _by_gpu(self, batch: Tensor, places: list[int], jpegs: dict[int, Jpeg]) -> list[int]:
-        """Make these rows of a batch; returns those that could not be decoded."""
+        """Decode these rows of a batch; returns the rows that could not be decoded."""
         some = [jpegs[place] for place in places]
         try:
             decoded = self.decode([jpeg.data for jpeg in some])
         except torch.OutOfMemoryError:
             raise
-        except RuntimeError:  # one of them is damaged: which, only trying each tells
+        except RuntimeError:  # one of them is damaged; try each alone to find out which
             if len(places) == 1:
                 return places
             return [place for alone in places for place in self._by_gpu(batch, [alone], jpegs)]
@@ -161,7 +161,7 @@ class GpuDecoders:
         return torch.cat([made.flatten(1), aspects.to(self.device)], 1)
 
     def _box(self, header: JpegHeader) -> tuple[float, float, float, float]:
-        """What becomes a square: all of a picture, or its center."""
+        """The part of a picture that becomes the square: the whole picture, or its center square."""
         width, height = float(header.width), float(header.height)
         return (0.0, 0.0, width, height) if self.whole else center_square(width, height)
 
@@ -173,7 +173,7 @@ class GpuDecoders:
 
 
 def groups(jpegs: dict[int, Jpeg]) -> Iterator[list[int]]:
-    """The places of pictures that are decoded together: of similar sizes, since all are brought to the largest."""
+    """Groups of pictures of similar sizes, to be decoded together: all are padded to the largest one."""
     group, height, width = list[int](), 0, 0
     for place in sorted(jpegs, key=lambda place: (jpegs[place].header.width, jpegs[place].header.height)):
         header = jpegs[place].header

@@ -1,4 +1,4 @@
-"""Where in large files the pictures are: found once, and kept for the next time."""
+"""Indexes of the pictures in large files: computed once, and saved for the next time."""
 
 import hashlib
 import zipfile
@@ -16,9 +16,9 @@ FORMAT = "care index 2"
 
 
 def kept_index(files: Sequence[Path], folder: Path | None, find: Callable[[Sequence[Path]], Columns]) -> Columns:
-    """`find(files)`, or what it gave before for the same files, as far as their names, sizes and times of change tell.
+    """`find(files)`, or its saved result for files of the same names, sizes and times of change.
 
-    Without a folder, or where nothing can be written there, it is found anew.
+    Without a writable folder, the index is computed every time.
     """
     if folder is None:
         return find(files)

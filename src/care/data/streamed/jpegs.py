@@ -1,4 +1,4 @@
-"""The headers of JPEG files: what has to be known of one before a GPU decodes it."""
+"""Read the headers of JPEG files, to decide whether a GPU can decode them."""
 
 from dataclasses import dataclass
 
@@ -23,10 +23,10 @@ class JpegHeader:
 
 
 def jpeg_header(data: bytes) -> JpegHeader | None:
-    """The header of a JPEG in three colors of 8 bits, YCbCr; None for all that is better left to the CPU.
+    """The header of an 8-bit YCbCr JPEG; None for files that are better left to the CPU.
 
-    That is other formats, gray, CMYK and RGB, rare ways of coding, an orientation said by other than EXIF, and a file
-    that is cut off, which a GPU may decode without a word.
+    These are other formats, gray, CMYK and RGB, rare encodings, an orientation stored outside of EXIF, and truncated
+    files, which a GPU may decode without an error.
     """
     try:
         return _header(data) if data.startswith(START) else None
@@ -56,10 +56,10 @@ def _header(data: bytes) -> JpegHeader | None:
 
 
 def _segment(data: bytes, place: int) -> tuple[int, int, bytes]:
-    """(marker, where the next one begins, what lies between); ValueError if there is no marker."""
+    """(marker, position of the next marker, content of the segment); ValueError if there is no marker."""
     if data[place] != 0xFF:
         raise ValueError("there is no marker")
-    while data[place] == 0xFF:  # any number of them may come before a marker
+    while data[place] == 0xFF:  # a marker may have any number of fill bytes
         place += 1
     marker, place = data[place], place + 1
     if marker in ALONE:
@@ -71,7 +71,7 @@ def _segment(data: bytes, place: int) -> tuple[int, int, bytes]:
 
 
 def _is_ycbcr(frame: bytes) -> bool:
-    """Whether a frame has three components of 8 bits, which are not called R, G and B."""
+    """Whether a frame has three 8-bit components that are not named R, G and B."""
     bits, components, names = frame[0], frame[5], frame[6::3]
     return bits == 8 and components == 3 and names != b"RGB"
 

@@ -1,4 +1,4 @@
-"""From a folder of pictures, in files or in shards, to samples: nothing is decoded, and nothing is prepared."""
+"""Open a folder of pictures, in files or in shards, as samples, without decoding or preparing anything."""
 
 import os
 import tempfile
@@ -18,13 +18,13 @@ from care.data.streamed.tables import open_tables
 from care.data.streamed.tars import open_tars
 from care.randomness import shuffled_once
 
-PIXELS = 256  # the side of the squares that pictures are decoded to, as of those in a store
+PIXELS = 256  # the default side of decoded squares, as in a store
 _OPENED: ContextVar[dict[tuple[Path, str], EncodedPictures] | None] = ContextVar("opened", default=None)
 
 
 @contextmanager
 def opened_once() -> Iterator[None]:
-    """Within it, a folder that is opened again is not searched again: for a million files that takes seconds."""
+    """In this context, a folder is searched for pictures only once: for a million files that takes seconds."""
     token = _OPENED.set({})
     try:
         yield
@@ -41,10 +41,10 @@ def open_pictures(
     decoder: Decoder = "cpu",
     cache: Path | None = None,
 ) -> Samples:
-    """The pictures of a split as samples that `batches` decodes, to squares of `pixels`, with so many processes.
+    """The pictures of a split as samples that `batches` decodes, to squares of `pixels`, with `workers` processes.
 
-    They are numbered in a random order, which is always the same. Where in archives they are is kept in `indexes`. With
-    the `decoder` "gpu", batches on a GPU are decoded there. Batches are decoded once where there is a folder `cache`.
+    They are numbered in a fixed random order. Their positions in archives are saved in the folder `indexes`. With the
+    `decoder` "gpu", batches on a GPU are decoded there. With a folder `cache`, each picture is decoded only once.
     """
     if cache is not None:
         _check_cache(cache, path)
@@ -81,7 +81,7 @@ def _in_shards(files: list[Path], indexes: Path | None) -> EncodedPictures:
 
 
 def _check_cache(folder: Path, pictures: Path) -> None:
-    """Make the folder for a cache; ValueError if nothing can be written there, or it is among the pictures."""
+    """Create the folder of a cache; ValueError if it is not writable, or within the folder of the pictures."""
     if not hasattr(os, "pwrite"):
         raise ValueError("--cache needs Linux or macOS: leave it out")
     if folder.resolve().is_relative_to(pictures.resolve()):

@@ -1,4 +1,4 @@
-"""Pictures that look like a tensor of squares and are decoded when some of them are asked for."""
+"""Pictures that behave like a tensor of squares and are decoded on demand."""
 
 import warnings
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ from care.data.streamed.encoded import EncodedPictures
 from care.whole_pictures import row_bytes, write_row
 
 Decoder = Literal["cpu", "gpu"]
-STAND_INS = 100  # pictures that are tried in place of one that cannot be read
+STAND_INS = 100  # the most pictures tried in place of an unreadable one
 
 
 @dataclass(frozen=True, eq=False)
 class StreamedPictures:
     """uint8 [n, 3, side, side]: the center square of every picture, as in a store.
 
-    In batches it can also be all of a picture (`care.whole_pictures`). In place of one that cannot be read comes the
-    next one of its class that can, always the same, so that its label is right. `unreadable` says which and why; as
-    many as a store leaves out (1 %, and always 10) are warned of, and more are an OSError. `decoder` is who decodes the
-    JPEGs of batches: "gpu" is the one that the batches are for. What the CPU decodes for batches is kept in the folder
-    `cache`, if there is one.
+    Batches can also hold whole pictures (`care.whole_pictures`). The next readable picture of the same class, always
+    the same one, replaces an unreadable picture, so that the label stays right. `unreadable` has these files and the
+    reasons: as many as a store may leave out (1 %, and at least 10) give warnings, more are an OSError. With the
+    `decoder` "gpu", the GPU of a batch decodes its JPEGs. The folder `cache`, if there is one, keeps pictures that the
+    CPU decodes for batches.
     """
 
     encoded: EncodedPictures
@@ -55,7 +55,7 @@ class StreamedPictures:
 
     @cached_property
     def shape(self) -> torch.Size:
-        """As of a tensor."""
+        """The shape, as of a tensor."""
         return torch.Size((len(self), 3, self.side, self.side))
 
     def __getitem__(self, index: int | slice) -> UInt8[Tensor, "... 3 h w"]:
@@ -63,7 +63,7 @@ class StreamedPictures:
         return self.index_select(0, rows) if rows.ndim else self.index_select(0, rows[None])[0]
 
     def index_select(self, dim: int, rows: Int64[Tensor, " k"]) -> UInt8[Tensor, "k 3 h w"]:
-        """Some of the pictures, decoded here one after the other: `batches` has other processes do it."""
+        """Some of the pictures, decoded one after the other in this process; `batches` uses worker processes."""
         assert dim == 0
         found = np.empty((len(rows), self.row_bytes(whole=False)), np.uint8)
         with lenient_pillow():
@@ -76,13 +76,13 @@ class StreamedPictures:
         return row_bytes(self.side) if whole else 3 * self.side**2
 
     def opened_cache(self, whole: bool) -> Cache | None:
-        """What is kept of center squares, or of whole pictures; the same at every call."""
+        """The cache of center squares, or of whole pictures; the same object at every call."""
         if self.cache is not None and whole not in self._caches:
             self._caches[whole] = Cache(self.cache, self.encoded, self.side, whole, self.row_bytes(whole))
         return self._caches.get(whole)
 
     def decode_into(self, row: UInt8[np.ndarray, " bytes"], index: int, whole: bool) -> dict[str, str]:
-        """Put a picture into the row of a batch; which files could not be read for it, and why."""
+        """Decode a picture into the row of a batch; returns the files that could not be read for it, with reasons."""
         problems = dict[str, str]()
         for candidate in self._in_place_of(index):
             file = None
@@ -98,14 +98,14 @@ class StreamedPictures:
         raise OSError(_too_many(problems, len(self)))
 
     def _in_place_of(self, index: int) -> Iterator[int]:
-        """The picture itself and, if that is not enough, those of its class that follow it, in a circle."""
+        """The picture itself, then the pictures of its class after it, cyclically."""
         yield index
         alike = (self.encoded.labels == self.encoded.labels[index]).nonzero().flatten()
         later = int(torch.searchsorted(alike, index)) + 1
         yield from alike.roll(-later)[: min(STAND_INS, len(alike)) - 1].tolist()
 
     def report(self, problems: dict[str, str]) -> None:
-        """Warn of files that cannot be read; OSError if they are too many by now."""
+        """Warn of unreadable files; OSError if there are too many by now."""
         for file in problems.keys() - self.unreadable.keys():
             self.unreadable[file] = problems[file]
             warnings.warn(f"{file} {problems[file]}: another picture stands in for it", stacklevel=2)
@@ -119,6 +119,6 @@ def _too_many(problems: dict[str, str], of: int) -> str:
 
 
 def _not_there(error: Exception) -> str:
-    """Why there are no bytes of a picture, in a line."""
+    """One line that says why the bytes of a picture could not be read."""
     system = error.strerror if isinstance(error, OSError) else None
     return f"cannot be read ({system or ' '.join(str(error).split())})"

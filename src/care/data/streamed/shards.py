@@ -1,4 +1,4 @@
-"""The files of a folder that hold many pictures each, and which split each of them is of."""
+"""Find the shards in a folder, files that hold many pictures each, and their splits."""
 
 import os
 import re
@@ -12,10 +12,10 @@ SPLIT_NAMED = {name: split for split, names in SPLITS.items() for name in names}
 
 
 def shard_files(path: Path) -> dict[str, list[Path]]:
-    """The shards of each split, in the order of their names; {} if there are none, but pictures.
+    """The shards of each split, in the order of their names; {} if there are none.
 
-    They are in the folder itself, in a folder named after a split, or in `data`. Of which split a shard is, its name
-    or that of its folder says. If none is said to be of train, all are.
+    They are in the folder itself, in a folder named after a split, or in `data`. The name of a shard or of its folder
+    gives the split. If no shard is named train, all are.
     """
     folders = [path, *(path / name for name in folders_in(path) if name.lower() in (*SPLIT_NAMED, BETWEEN_SPLITS))]
     found = sorted(file for folder in folders for file in _shards_in(folder))
@@ -26,13 +26,13 @@ def shard_files(path: Path) -> dict[str, list[Path]]:
 
 
 def split_of(file: Path, path: Path) -> str | None:
-    """The split that a shard's name, or the name of its folder in `path`, says that it is of."""
+    """The split in the name of a shard, or of its folder in `path`."""
     words = re.split(r"[^a-z]+", str(file.relative_to(path)).lower())
     return next((SPLIT_NAMED[word] for word in words if word in SPLIT_NAMED), None)
 
 
 def _shards_in(folder: Path) -> list[Path]:
     with os.scandir(folder) as entries:
-        # Of a million pictures no path is made.
+        # Avoid creating a Path for each of possibly a million pictures.
         ending = [Path(entry) for entry in entries if entry.name.lower().endswith(SHARDS)]
     return [file for file in ending if file.suffix.lower() in SHARDS]

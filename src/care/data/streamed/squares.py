@@ -1,4 +1,4 @@
-"""Squares of decoded pictures, on the device where they are: as Pillow makes them, many at a time."""
+"""Resize decoded pictures to squares as Pillow does, many at a time, on their device."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Float64, UInt8
 from torch import Tensor
 
-# What sets a square upright that has this EXIF orientation: whether it is transposed, and then flipped along what.
+# How to set a square upright, by EXIF orientation: whether to transpose it, and the dimensions to flip then.
 UPRIGHT: dict[int, tuple[bool, tuple[int, ...]]] = {
     2: (False, (-1,)),
     3: (False, (-1, -2)),
@@ -23,12 +23,12 @@ def squares(
 ) -> UInt8[Tensor, "n 3 {side} {side}"]:
     """The box (left, top, right, bottom) of each picture as a square: Y = A X Bᵀ, for all pictures at once.
 
-    The rows of A and B are Pillow's weights of its bilinear filter with antialiasing, which two products apply.
+    The rows of A and B are the weights of Pillow's bilinear filter with antialiasing.
     """
     device = pictures[0].device
     sizes = torch.tensor([picture.shape[1:] for picture in pictures], dtype=torch.float64)
     height, width = (int(most) for most in sizes.amax(0))
-    # Halves hold 0 … 255, and what is between them to an eighth.
+    # float16 holds 0 … 255 with a precision of an eighth.
     dtype = torch.float16 if device.type == "cuda" else torch.float32
     X = torch.zeros((len(pictures), 3, height, width), dtype=dtype, device=device)
     for padded, picture in zip(X, pictures, strict=True):
@@ -45,7 +45,7 @@ def _weights(
 ) -> Float[Tensor, "n {side} {most}"]:
     """w_ij ∝ max(0, 1 − |j + ½ − c_i| / s) for the pixels j < size, with c_i the center of the new pixel i.
 
-    A new pixel is (end − start) / side old ones wide, and s is that, or 1 where the picture is made larger.
+    A new pixel is (end − start) / side old pixels wide. s is this width, or 1 if the picture is enlarged.
     """
     scale = (end - start)[:, None] / side
     centers = start[:, None] + (torch.arange(side, dtype=torch.float64, device=start.device) + 0.5) * scale
@@ -56,6 +56,6 @@ def _weights(
 
 
 def upright(square: UInt8[Tensor, "3 s s"], orientation: int) -> UInt8[Tensor, "3 s s"]:
-    """The square as its picture was meant to be seen."""
+    """The square with the EXIF orientation applied."""
     transposed, flipped = UPRIGHT.get(orientation, (False, ()))
     return (square.mT if transposed else square).flip(flipped)

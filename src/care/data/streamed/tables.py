@@ -21,9 +21,9 @@ from torch import Tensor
 IMAGES = ("image", "img", "jpg", "jpeg", "png", "webp", "picture", "photo")
 LABELS = ("label", "labels", "fine_label", "class", "target", "cls")
 PARQUET = ".parquet"
-# Every process keeps the row groups that an epoch reads from at a time: one of its pictures costs reading all of it.
-GROUPS_KEPT, LARGEST_GROUP = 8, 1 << 27  # bytes
-CONTINUED = b"\xff" * 4  # before every message of an Arrow stream; a message of no bytes is its end
+# Every process keeps the row groups that an epoch currently reads from, because one picture costs reading its group.
+GROUPS_KEPT, LARGEST_GROUP = 8, 1 << 27  # number of groups, bytes
+CONTINUED = b"\xff" * 4  # before every message of an Arrow stream; an empty message ends it
 STREAM_END = CONTINUED + bytes(4)
 
 
@@ -31,7 +31,7 @@ STREAM_END = CONTINUED + bytes(4)
 class TablePictures:
     """The pictures in the rows of tables. A part is a row group of a Parquet file, or a record batch of an Arrow file.
 
-    Parquet is read and unpacked a row group at a time, and Arrow is memory-mapped.
+    Parquet files are read and decompressed by row group; Arrow files are memory-mapped.
     """
 
     parts: tuple[tuple[Path, int], ...]
@@ -46,7 +46,7 @@ class TablePictures:
         return torch.from_numpy(np.repeat(np.arange(len(self.parts)), np.diff(self.ends, prepend=0)))
 
     def read(self, index: int) -> BytesIO:
-        """Its bytes."""
+        """The bytes of a picture."""
         (file, part), row = self._place(index)
         value = (_row_group if file.suffix == PARQUET else _record_batch)(file, part, self.column)[row]
         found = value["bytes"] if hasattr(value, "keys") else value
@@ -65,7 +65,7 @@ class TablePictures:
         return f"{file}: row {before + row}"
 
     def digest(self) -> str:
-        """Of the names and sizes of files, the number of rows in their parts, and the labels."""
+        """A digest of the names and sizes of files, the number of rows in their parts, and the labels."""
         sizes = {file: file.stat().st_size for file, _ in self.parts}
         names = "\0".join(f"{file.name} {sizes[file]} {part}" for file, part in self.parts)
         found = hashlib.blake2b(f"{self.column}\0{names}".encode("utf-8", "surrogateescape"), digest_size=16)
@@ -78,7 +78,7 @@ class TablePictures:
 
 
 def open_tables(files: Sequence[Path]) -> TablePictures:
-    """The pictures in some tables, of which the labels are read."""
+    """The pictures in some tables, with their labels; the pictures themselves are not read."""
     with _names_file(files[0]):
         schema = _schema(files[0])
     column, label = image_column(schema, files[0]), label_column(schema)
@@ -98,7 +98,7 @@ def open_tables(files: Sequence[Path]) -> TablePictures:
 
 @contextmanager
 def _names_file(file: Path) -> Iterator[None]:
-    """Arrow's errors do not say which file is cut off, damaged, or without a column that the first one has."""
+    """Add the name of the file to Arrow's errors, which lack it."""
     arrow = pyarrow()
     try:
         yield
@@ -108,7 +108,7 @@ def _names_file(file: Path) -> Iterator[None]:
 
 
 def image_column(schema: Any, file: Path) -> str:
-    """The column of pictures: bytes, or bytes beside a path."""
+    """The column of pictures: bytes, or a struct of bytes and a path."""
     arrow = pyarrow()
     binary = lambda kind: arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind)  # noqa: E731
     found = [
@@ -123,13 +123,13 @@ def image_column(schema: Any, file: Path) -> str:
 
 
 def label_column(schema: Any) -> str | None:
-    """The column of labels, whole numbers, if there is one."""
+    """The column of integer labels, if there is one."""
     is_integer = pyarrow().types.is_integer
     return next((name for name in LABELS if name in schema.names and is_integer(schema.field(name).type)), None)
 
 
 def _class_names(schema: Any, label: str | None) -> tuple[str, ...]:
-    """The names that the library `datasets` keeps beside the columns; () if there are none."""
+    """The class names in the schema metadata of the library `datasets`; () if there are none."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return tuple(map(str, features[label]["names"]))
@@ -151,13 +151,13 @@ def _schema(file: Path) -> Any:
 
 
 def _sizes(file: Path, column: str) -> list[int]:
-    """The rows of every part; KeyError if there is no such column."""
+    """The number of rows of every part; KeyError if there is no such column."""
     _schema(file).field(column)
     return _group_rows(file) if file.suffix == PARQUET else [batch.num_rows for batch in _record_batches(file)]
 
 
 def _group_rows(file: Path) -> list[int]:
-    """The rows of every row group; ValueError if one is so large that it cannot be kept."""
+    """The number of rows of every row group; ValueError if one is too large to keep in memory."""
     about = _parquet(file).metadata
     groups = [about.row_group(group) for group in range(about.num_row_groups)]
     if (largest := max((group.total_byte_size for group in groups), default=0)) > LARGEST_GROUP:
@@ -171,13 +171,13 @@ def _parquet(file: Path) -> Any:
     return importlib.import_module("pyarrow.parquet").ParquetFile(file, memory_map=True)
 
 
-# Opening a file is reading where all of its row groups are, which takes three times as long as reading one.
+# Opening a file reads the positions of all its row groups, which takes three times as long as reading one group.
 _opened_parquet = lru_cache(GROUPS_KEPT)(_parquet)
 
 
 @lru_cache(GROUPS_KEPT)
 def _row_group(file: Path, group: int, column: str) -> Any:
-    """The pictures of a row group. Without threads: processes that are forked have none of those of Arrow."""
+    """The pictures of a row group, read without threads: forked processes do not have Arrow's threads."""
     found = _opened_parquet(file).read_row_group(group, [column], use_threads=False)[column]
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
 
@@ -188,7 +188,7 @@ def _record_batch(file: Path, part: int, column: str) -> Any:
 
 @lru_cache(None)
 def _record_batches(file: Path) -> list[Any]:
-    """All of a file, which is mapped and not read."""
+    """All record batches of a file, which is memory-mapped, not read."""
     opened = _arrow(file)
     if hasattr(opened, "num_record_batches"):
         return [opened.get_batch(part) for part in range(opened.num_record_batches)]
@@ -197,7 +197,7 @@ def _record_batches(file: Path) -> list[Any]:
 
 
 def _check_end(file: Path) -> None:
-    """ArrowInvalid if a stream was cut between two record batches. Streams of before 2019 do not say where they end."""
+    """ArrowInvalid if a stream was cut between two record batches. Streams from before 2019 have no end marker."""
     with file.open("rb") as stream:
         begin = stream.read(len(CONTINUED))
         stream.seek(-len(STREAM_END), os.SEEK_END)
@@ -206,7 +206,7 @@ def _check_end(file: Path) -> None:
 
 
 def _arrow(file: Path) -> Any:
-    """An Arrow file, opened: what `datasets` writes is a stream, others may be files."""
+    """Open an Arrow file: `datasets` writes the stream format, other programs may write the file format."""
     arrow = pyarrow()
     mapped = arrow.memory_map(str(file))
     try:
@@ -217,7 +217,7 @@ def _arrow(file: Path) -> Any:
 
 
 def pyarrow() -> ModuleType:
-    """The library, which is not among care's own dependencies."""
+    """The package pyarrow, an optional dependency."""
     try:
         return importlib.import_module("pyarrow")
     except ImportError:

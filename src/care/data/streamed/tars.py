@@ -1,7 +1,7 @@
-"""Pictures in tar archives, as WebDataset writes them: members whose names begin alike belong together.
+"""Pictures in tar archives, as WebDataset writes them: members with the same name up to the first dot form a sample.
 
-`0001.jpg` and `0001.cls` are a picture and its label, a number. Members of other kinds are left alone, and so is a
-second picture of a sample, such as the mask `0001.seg.png`.
+`0001.jpg` and `0001.cls` are a picture and its label, a number. Other kinds of members are ignored, and so is a second
+picture of a sample, such as the mask `0001.seg.png`.
 """
 
 import hashlib
@@ -25,12 +25,12 @@ from care.data.streamed.indexes import Columns, kept_index
 LABEL = ".cls"
 MOST_CLASSES = 1 << 20
 MANY_ARCHIVES = 8
-PROCESSES_PER_CORE = 2  # that read the headers of archives
+PROCESSES_PER_CORE = 2  # processes that read the headers of archives; they mostly wait for the disk
 
 
 @dataclass(frozen=True)
 class TarPictures:
-    """The pictures in tar archives, in their order; where each of them begins, and how many bytes it has."""
+    """The pictures in tar archives, in order, with the position and the size in bytes of each."""
 
     files: tuple[Path, ...]
     names: Names
@@ -45,7 +45,7 @@ class TarPictures:
         return tuple(map(str, range(int(self.labels.max()) + 1)))
 
     def read(self, index: int) -> BytesIO:
-        """Its bytes, whatever else is in the archive."""
+        """The bytes of a picture, read without the rest of the archive."""
         with self.file(index).open("rb") as file:
             file.seek(int(self.starts[index]))
             return BytesIO(file.read(int(self.sizes[index])))
@@ -59,7 +59,7 @@ class TarPictures:
         return f"{self.file(index)}: {self.names[index]}"
 
     def digest(self) -> str:
-        """Of the names of members, their sizes, places and labels."""
+        """A digest of the names, sizes, positions and labels of the pictures."""
         found = hashlib.blake2b(self.names.text, digest_size=16)
         for array in (self.starts, self.sizes, self.labels.numpy()):
             found.update(array.tobytes())
@@ -67,7 +67,7 @@ class TarPictures:
 
 
 def open_tars(files: Sequence[Path], indexes: Path | None = None) -> TarPictures:
-    """The pictures in some archives. Where they are is found once, and kept in the folder `indexes`."""
+    """The pictures in some archives. Their positions are found once, and saved in the folder `indexes`."""
     found = kept_index(files, indexes, _indexed)
     labels = torch.from_numpy(found["labels"])
     if not len(labels):
@@ -79,7 +79,7 @@ def open_tars(files: Sequence[Path], indexes: Path | None = None) -> TarPictures
 
 
 def _indexed(files: Sequence[Path]) -> Columns:
-    """The index of all archives; of many, found by as many processes as there are cores, and more wait for the disk."""
+    """The index of all archives; many archives are read by several processes."""
     if len(files) < MANY_ARCHIVES:
         parts = list(map(_members, files))
     else:
@@ -118,12 +118,12 @@ def _members(file: Path) -> list[tuple[str, int, int, int]]:
 
 
 def _is_main(name: str) -> bool:
-    """Whether nothing but the kind of file follows the key, as in `0001.jpg`."""
+    """Whether only the file ending follows the key, as in `0001.jpg`."""
     return name.rpartition("/")[2].count(".") == 1
 
 
 def _check_end(archive: tarfile.TarFile) -> None:
-    """ValueError if a block of zeros does not follow the last member: the archive was cut between two of them."""
+    """ValueError if no block of zeros follows the last member: the archive was cut between two members."""
     assert archive.fileobj is not None
     archive.fileobj.seek(archive.offset)
     if archive.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
@@ -131,6 +131,6 @@ def _check_end(archive: tarfile.TarFile) -> None:
 
 
 def _key(name: str) -> str:
-    """What the members of one sample have in common: all up to the first dot of the file's name."""
+    """The key that the members of a sample share: the path up to the first dot of the file's name."""
     folder, _, file = name.rpartition("/")
     return f"{folder}/{file.partition('.')[0]}"
