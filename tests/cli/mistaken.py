@@ -1,12 +1,12 @@
-"""Commands that cannot be right, and what is said of them."""
+"""Mistaken commands, and the error messages that they must give."""
 
 SMALL = "train --data ./data --batch-size 16 --out new"
 RANDOM = "measure timm/test_resnet@random --data ./data --size 32"
 
 MISTAKES = {
-    # anything at all
+    # care
     "tran": "No such command 'tran'.*train",
-    "--nope": "No such option: --nope; care --help lists",
+    "--nope": "No such option: --nope; see care --help",
     "train --epoch 3": "--epoch .*--epochs.*care train --help",
     "recipes extra": "unexpected extra argument.*care recipes --help",
     # care train
@@ -93,9 +93,9 @@ MISTAKES = {
     "train --data ./empty": "empty has no folders of classes and no pictures",
     "train --data ./file": "file is not a folder",
     "train --data cifar10": "cifar10 has no split 'train' in .*run care data prepare cifar10",
-    "train --config nowhere.toml": "nowhere.toml: it is not there",
+    "train --config nowhere.toml": "nowhere.toml: it does not exist",
     "train --config file": "file is not valid TOML",
-    "train --config empty": "empty: it is a folder, and a file is wanted",
+    "train --config empty": "empty: it is a folder, but a file is needed",
     "train --config latin.toml": "latin.toml is not text: .*TOML",
     "train --config nodata.toml": "nodata.toml does not say what to train on",
     "train --config many.toml": "many.toml: epochs must be a whole number, got 'many'",
@@ -108,7 +108,7 @@ MISTAKES = {
     "augment file": "file cannot be read as a picture",
     "augment photos --policy cifar11": "no policy is called 'cifar11'; .*did you mean cifar10",
     "augment photos --out grid.txt": "--out must end in .png, .svg or .pdf",
-    "augment photos --out nowhere/grid.png": "nowhere/grid.png: it is not there, or the folder",
+    "augment photos --out nowhere/grid.png": "nowhere/grid.png: it does not exist, or its parent folder",
     "augment photos --out file/grid.png": "file/grid.png: ",
     "augment photos --columns 0": "'--columns'.*greater than or equal to 1",
     "augment photos --pixels 1000000": "'--pixels'.*less than or equal to 4096",
@@ -143,7 +143,7 @@ MISTAKES = {
     "evaluate mine --device cuda": "use --device cpu",
     "evaluate mine --batch-size 0": "'--batch-size'",
     "evaluate mine --out file": "file: a file of that name is in the way",
-    "evaluate mine --out /proc/nope": "/proc/nope: it is not there, or the folder",
+    "evaluate mine --out /proc/nope": "/proc/nope: it does not exist, or its parent folder",
     "evaluate mine --mean 0.5 --std 0.5": "mine is a run.*leave out mean and std",
     "evaluate timm/test_resnet@random --data ./data --mean 0.5,0.5": "--mean: expected three numbers .*'0.5,0.5'",
     "evaluate timm/test_resnet@random --data ./data --size 4": "'--size'",
@@ -171,8 +171,8 @@ MISTAKES = {
     f"{RANDOM} --size 100000000": "'--size'.*less than or equal to 4096",
     f"{RANDOM} --out file": "file: a file of that name is in the way",
     # care reproduce and care demo
-    "reproduce wahbah --scale smoke": "nothing of the paper is called 'wahbah'; did you mean wahba",
-    "reproduce figure-3": "nothing of the paper is called 'figure-3'; there are linear-probe, ",
+    "reproduce wahbah --scale smoke": "no study is called 'wahbah'; did you mean wahba",
+    "reproduce figure-3": "no study is called 'figure-3'; there are linear-probe, ",
     "reproduce wahba --scale huge": "scale must be one of smoke, small, long, deep, paper, got 'huge'",
     "reproduce wahba --scale smoke --part CARE --part CERA": "no trial of wahba at scale smoke has --part CERA; "
     "choose from SimCLR, CARE",
@@ -201,7 +201,7 @@ MISTAKES = {
     "retrieve nowhere --make hue=0.1 --query nosuch.jpg": "nosuch.jpg is not there",
     "retrieve mine --make hue=0.1 --query empty": "empty is a folder: --query is a picture file",
     "evaluate photos --data ./data": "photos is not the folder of a run",
-    "compare mine nowhere": "nowhere is not there",
+    "compare mine nowhere": "nowhere does not exist",
     "train --data ./mine --batch-size 16": "mine is a run, and no data: give the folder of the pictures",
     "retrieve mine --make hue=0.1": "mine/steering/rotation.safetensors does not exist: run care steer mine first",
     "retrieve mine --make hue=0.1 --rotation theirs.safetensors": "theirs.safetensors is damaged, or was not written",
@@ -239,7 +239,7 @@ MISTAKES = {
     "compare": "Missing argument 'runs'",
     "compare first": "give at least two runs",
     "compare first first": "the same run was given twice",
-    "compare first nowhere": "nowhere is not there",
+    "compare first nowhere": "nowhere does not exist",
     "compare first photos": "photos holds no evaluation: evaluation.json is missing, care evaluate makes it",
     "compare first file": "file holds no evaluation",
     "compare first mine": "mine holds no evaluation",
@@ -251,8 +251,8 @@ MISTAKES = {
     "export nowhere --to onnx": "nowhere does not exist: give the folder of a finished run",
     "export unfinished --to onnx": "has the run finished?",
     "export file --to timm": "file is damaged, or was not written by care",
-    "export mine --to timm --out nowhere/x.safetensors": "nowhere/x.safetensors: it is not there, or the folder",
-    "export mine --to timm --out empty": "empty: it is a folder, and a file is wanted",
+    "export mine --to timm --out nowhere/x.safetensors": "nowhere/x.safetensors: it does not exist, or its parent",
+    "export mine --to timm --out empty": "empty: it is a folder, but a file is needed",
     # care bench
     "bench nope": "no part of the benchmark is called 'nope'; there are train",
     "bench --device gpu": "device must be auto, cpu, cuda, cuda:1 or mps",
@@ -266,9 +266,9 @@ MISTAKES = {
     "bench scaling --processes 100000": r"numbers of processes must be in \[1, 1024\]",
     "bench loader --images 100000000000000": "100000000000000 images of 32 pixels take more than",
     "bench train --out file/x.json": "file: a file of that name is in the way",
-    "bench train --out empty": "empty: it is a folder, and a file is wanted",
+    "bench train --out empty": "empty: it is a folder, but a file is needed",
     # care data
-    "data nope": "No such command 'nope'; care data --help",
+    "data nope": "No such command 'nope'; see care data --help",
     "data prepare": "Missing argument 'name'",
     "data prepare cifar10": "give either --from FOLDER or --download; the files are at",
     "data prepare cifar10 --from nowhere": "nowhere does not exist: --from takes",

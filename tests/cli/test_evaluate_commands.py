@@ -209,7 +209,7 @@ def test_of_the_split_train_a_part_is_measured_and_nothing_fitted_to_it(run):
     assert sorted(image.sum().item() for image in both.flatten(1)) == sorted(whole.inputs.flatten(1).sum(1).tolist())
     assert len(both.flatten(1).unique(dim=0)) == len(whole)
     assert len(setup.test) == pytest.approx(len(whole) / 5, abs=len(whole.classes))
-    assert said == [f"measured on {len(setup.test)} samples of the split train, a fifth, to which nothing is fitted"]
+    assert said == [f"measured on {len(setup.test)} samples of the split train, a fifth that nothing is fitted to"]
 
 
 OTHERS = "timm/test_resnet@random"
@@ -226,7 +226,7 @@ def only_test(run, tmp_path):
 def test_the_split_train_is_needed_only_by_what_is_fitted_to_it(only_test, monkeypatch):
     asked, said = Asked(OTHERS, only_test, size=16, device="cpu"), []
     assert setup_of(asked, "used", said.append).train is None
-    assert re.match("without nearest neighbors of the split train: .*train is not an image store", said[0])
+    assert re.match("kNN on the split train is left out: .*train is not an image store", said[0])
     assert setup_of(asked, "unused", pytest.fail).train is None
     monkeypatch.setattr(
         "care.cli.evaluation_setup.load_pretrained", lambda *_, **__: pytest.fail("it loads the model first")
@@ -247,7 +247,7 @@ def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_tes
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())  # wrapped at words
     assert "no split train, so no probe and no kNN" in said
-    assert "without nearest neighbors of the split train: " in said
+    assert "kNN on the split train is left out: " in said
     record = json.loads((out / "evaluation.json").read_text())
     assert (record["knn"], record["about"]["train_images"]) == (None, 0)
     assert record["retrieval"]["features"]["class_precision"] > 0

@@ -1,4 +1,4 @@
-"""`care train --help` shows of every setting what it is where nothing is chosen, and that is what a run then has."""
+"""`care train --help` shows the default of every setting, and a run for which nothing is chosen has that value."""
 
 import re
 
@@ -40,7 +40,7 @@ def test_no_setting_is_without_its_default(shown):
         ("size", "Side of the views in pixels. Default: the policy's own. [flowers102 128]"),
         ("queue", "[default: 4096; mocov2 on imagenet100 65536]"),
         ("method", "[default: simclr]"),
-        ("equivariance", "[default: none; chains without --method care]"),
+        ("equivariance", "[default: none; care for chains without --method]"),
     ],
 )  # fmt: skip
 def test_values_are_said_with_the_names_of_those_that_have_them(shown, option, words):

@@ -1,4 +1,4 @@
-"""How fast training is, how far from the limit of the machine, and how much faster than what people have."""
+"""How fast training is, compared with the limit of the machine and with the usual way to write it."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,7 +22,7 @@ PARTS: dict[str, Callable[[Settings, Say], Table]] = {
     "photos": measure_photos,
 }
 ALL = "all"
-ON_REQUEST = ("methods", "photos")  # two dozen rows, and large networks: minutes, where the others take two together
+ON_REQUEST = ("methods", "photos")  # two dozen rows, and large networks: they take minutes, all other parts two
 
 __all__ = [
     "ALL",
@@ -46,6 +46,6 @@ def chosen_parts(names: Sequence[str]) -> list[str]:
 
 
 def measure_speed(parts: Sequence[str], settings: Settings, say: Say = silent) -> Report:
-    """Measure the named parts one after the other; `say` is called with every thing that is begun."""
+    """Measure the named parts one after the other; `say` is told what begins."""
     say(headline(settings))
     return Report(settings, tuple(PARTS[part](settings, under(say, part)) for part in chosen_parts(parts)))

@@ -1,7 +1,7 @@
-"""The same training as people write it: a DataLoader, torchvision on one picture at a time, one forward per view.
+"""The same training as it is usually written: a DataLoader, torchvision on one picture at a time, a forward per view.
 
-Its views are drawn for each picture. CARE shares an augmentation within a chunk, which torchvision has no easy way to
-do; the work is the same.
+Augmentations are drawn for each picture. CARE shares an augmentation within a chunk, which torchvision has no easy way
+to do; the work is the same.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,14 +19,14 @@ from care.objective import build_encoder, policy_for, view_plan
 from care.train.state import channel_statistics
 
 MOST_WORKERS = 16
-# A loader that never ends: how fast it starts is not the question.
+# The loader never ends, so that restarting it is not measured.
 ENDLESS = 10**9
 PICTURES = 1024
 
 
 def torchvision_transform(policy: ImagePolicy) -> Callable[[Any], Tensor]:
     """`policy` for one picture: a PIL image or a uint8 tensor in, a float tensor in [0, 1] out."""
-    from torchvision.transforms import v2  # seconds to import: not for those who do not measure
+    from torchvision.transforms import v2  # takes seconds to import: only where it is needed
 
     color = v2.ColorJitter(policy.brightness, policy.contrast, policy.saturation, policy.hue)
     transform: Callable[[Any], Tensor] = v2.Compose(
@@ -44,12 +44,12 @@ def torchvision_transform(policy: ImagePolicy) -> Callable[[Any], Tensor]:
 
 
 def pictures(images: Tensor) -> list[Image.Image]:
-    """Images [n, 3, h, w] as PIL has them."""
+    """Images [n, 3, h, w] as PIL images."""
     return [Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()) for image in images.cpu()]
 
 
 class PictureViews(Dataset[list[Tensor]]):
-    """`count` views of each picture, an augmentation each."""
+    """`count` views of each picture, each with its own augmentation."""
 
     def __init__(self, images: Tensor, policy: ImagePolicy, count: int) -> None:
         self.pictures, self.transform, self.count = pictures(images), torchvision_transform(policy), count
@@ -62,7 +62,7 @@ class PictureViews(Dataset[list[Tensor]]):
 
 
 class Baseline:
-    """A training loop whose steps are calls, with `workers` processes that load, or none."""
+    """A training loop that makes one step per call; `workers` processes load the data, or none."""
 
     def __init__(self, settings: Settings, device: torch.device, workers: int, **chosen: Any) -> None:
         config, samples = settings.config(**chosen), settings.random_samples()

@@ -33,10 +33,10 @@ def time_calls(
 ) -> Timing:
     """Time `call` in blocks that take about `seconds` together; the host waits for the device between blocks only.
 
-    A block is a multiple of `multiple` calls: what comes in bursts of so many must be timed by whole bursts. `agree`
-    turns a number that this process would choose into the one that all processes use. Calls that turn out far slower
-    than expected get fewer blocks, and what takes longer than `seconds` is timed once. `begun` is called with the
-    seconds of the first call, which may have compiled it.
+    The calls of a block are a multiple of `multiple`, for batches that arrive in bursts of this size. `agree` turns a
+    number that this process would choose into the one that all processes use. Calls that turn out far slower than
+    expected get fewer blocks, and a call that takes longer than `seconds` is timed once. `begun` is called with the
+    seconds of the first call, which may include compiling.
     """
     begun(seconds_of(call, 1, device))
     for _ in range(warmup - 1):

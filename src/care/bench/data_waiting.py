@@ -1,4 +1,4 @@
-"""How much of a training step the GPU waits for its batch, wherever the batches come from."""
+"""The share of a training step that the GPU waits for its batch, for batches from any source."""
 
 import gc
 from collections.abc import Generator, Iterable, Iterator
@@ -16,16 +16,16 @@ from care.data import Samples
 from care.train import distributed
 from care.train.step import Step
 
-Stream = Generator[Tensor, Any, Any]  # batches without end, which can be closed
+Stream = Generator[Tensor, Any, Any]  # endless batches; can be closed
 
 NOTE = (
-    "Waiting: 1 − (a CARE step on one batch that is there) / (a CARE step on the batches as they come); the former is "
-    "the mean of one before and one after, since the rate of a GPU changes."
+    "Waiting: 1 − (a CARE step on one batch already on the GPU) / (a CARE step on batches as they arrive); the former "
+    "is the mean of a measurement before and one after the latter, since the speed of a GPU changes."
 )
 
 
 def full_batches(samples: Samples, size: int, epochs: Iterable[int]) -> Iterator[Tensor]:
-    """The indices of full batches, as in training, in the order of one epoch after the other."""
+    """The indices of full batches, as in training, one epoch after the other."""
     for epoch in epochs:
         yield from samples.order(0, epoch)[: len(samples) // size * size].split(size)
 
@@ -39,7 +39,7 @@ class FedStep:
         self.alone: Timing | None = None
 
     def time_alone(self, batch: Tensor, say: Say) -> Timing:
-        """A step on a batch that is there."""
+        """Time a step on a batch that is already on the device."""
         step, seconds = self.step, self.settings.seconds
         assert step is not None
         say(f"a CARE step on one batch: {building(self.settings)}")
@@ -48,7 +48,7 @@ class FedStep:
         return self.alone
 
     def measure(self, stream: Stream, say: Say) -> Row:
-        """The quantities of a row; the stream is closed."""
+        """The quantities of a row. Closes the stream."""
         step, device, seconds = self.step, self.processes.device, self.settings.seconds
         assert step is not None
         try:
@@ -65,8 +65,8 @@ class FedStep:
         return {"waiting_share": share, "ms_per_step": 1e3 * fed, "alone_ms": 1e3 * alone}
 
     def forget(self) -> None:
-        """Give back the memory of the step: at 224 pixels two of them do not fit on a GPU."""
+        """Free the memory of the step: at 224 pixels, two steps do not fit on a GPU."""
         self.step = None
-        gc.collect()  # a step and its CUDA graph know each other
+        gc.collect()  # a step and its CUDA graph refer to each other
         if self.processes.device.type == "cuda":
             torch.cuda.empty_cache()

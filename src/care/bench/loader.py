@@ -1,4 +1,4 @@
-"""Rows of `care bench loader`: batches streamed from a store on disk, and of pictures that are not prepared."""
+"""Rows of `care bench loader`: batches streamed from a store on disk, and from pictures that are not prepared."""
 
 import os
 import tempfile
@@ -55,7 +55,7 @@ def measure_loader(settings: Settings, say: Say) -> Table:
 
 
 def own_memory() -> float | None:
-    """The anonymous memory of this process in MB, where the system says (Linux): without mapped files."""
+    """The anonymous memory of this process in MB, without mapped files; None unless the system is Linux."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -70,7 +70,7 @@ def _growth(before: float | None) -> float | None:
 
 
 def _write(settings: Settings, folder: Path, say: Say) -> None:
-    """Noise: disks and file systems that compress gain nothing from it."""
+    """Write a store of noise, which disks and file systems cannot compress."""
     generator, shape = np.random.default_rng(0), (3, settings.size, settings.size)
     numbers = _counted(settings.images, under(say, f"writing {settings.images:,} images of {settings.size} px"))
     examples = (Example(generator.integers(0, 256, shape, dtype=np.uint8), 0) for _ in numbers)
@@ -89,7 +89,7 @@ def _counted(images: int, say: Say) -> Iterator[int]:
 
 
 def _drop_from_cache(files: Iterable[Path]) -> bool:
-    """Ask the system to forget what it keeps of files in memory; whether it can be asked."""
+    """Ask the system to drop files from its page cache; False if it cannot be asked."""
     if not hasattr(os, "posix_fadvise"):
         return False
     for file in files:

@@ -1,4 +1,4 @@
-"""What a measurement is doing, said while it does it: compiling takes minutes, and silence looks like a standstill."""
+"""Progress messages of measurements: compiling takes minutes, and silence would look like a hang."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Rows of `care bench methods`: the step of every method, beside that of SimCLR with as many views."""
+"""Rows of `care bench methods`: the step of every method, compared with SimCLR on as many views."""
 
 import difflib
 import math
@@ -15,18 +15,18 @@ from care.train.arithmetic import cudnn_benchmark
 from care.train.distributed import Processes
 
 FEWEST, MOST = 2, 4  # views of SimCLR whose step is timed
-SLOW = 0.8  # of SimCLR with as many views: what costs more than that is not its views
+SLOW = 0.8  # of the rate of SimCLR with as many views: below it, a method costs more than its views
 
 NOTES = (
     "Each method by the name of its --method or, added to SimCLR, of its --equivariance, with its default settings.",
-    "Views are those that go through the encoder, by their pixels; those of a teacher go forward only, and count 1/3.",
-    "The fraction is of SimCLR's samples/s with as many views; between whole numbers of views, and beyond those that "
-    "were timed, along the line through the times of the two nearest.",
+    "Views are counted by their pixels that go through the encoder; a teacher's go forward only, and count 1/3.",
+    "The fraction is of SimCLR's samples/s with as many views. If that number of views was not timed, its time is "
+    "on the line through the times of the two nearest.",
 )
 
 
 def chosen_methods(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """What each row trains with, by its name: those that `names` mean, or all that are registered."""
+    """The settings of each row, by its name: for the methods in `names`, or for all that are registered."""
     every: dict[str, dict[str, Any]] = {
         name: {kind: name} for kind, registered in REGISTERED.items() for name in registered
     }
@@ -39,13 +39,13 @@ def chosen_methods(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
 
 
 def check_methods(settings: Settings) -> None:
-    """ValueError if a method that is to be measured is not there, or cannot be trained with these sizes."""
+    """ValueError if a method to measure does not exist, or cannot be trained with these sizes."""
     for chosen in chosen_methods(settings.methods).values():
         settings.config(**chosen)
 
 
 def measure_methods(settings: Settings, say: Say) -> Table:
-    """SimCLR with as many views as others have, then every method, in one process on one device."""
+    """Time SimCLR with as many views as the methods have, then every method, in one process on one device."""
     processes = distributed.start(settings.device)
     methods = chosen_methods(settings.methods)
     views = {name: settings.config(**chosen).views_a_step for name, chosen in methods.items()}
@@ -66,7 +66,7 @@ def measure_methods(settings: Settings, say: Say) -> Table:
 
 
 def around(views: float) -> tuple[int, ...]:
-    """The numbers of views whose times tell that of `views`: itself, or the two nearest that are timed."""
+    """The timed numbers of views from which the time for `views` follows: itself, or the two nearest."""
     if views in range(FEWEST, MOST + 1):
         return (int(views),)
     low = min(max(math.floor(views), FEWEST), MOST - 1)

@@ -17,7 +17,7 @@ PHASES = ("draw", "forward", "backward", "update")
 
 
 class Phases:
-    """A step as `Step` computes it, phase by phase: each leaves behind what the next one needs."""
+    """A step as `Step` computes it, phase by phase; each phase stores what the next one needs."""
 
     def __init__(self, step: Step, images: Tensor) -> None:
         self.step, self.images, self.generator = step, images, torch.Generator(images.device)
@@ -40,12 +40,12 @@ class Phases:
         self.loss.backward()
 
     def update(self) -> None:
-        """Change the parameters, and what follows them."""
+        """Update the parameters, and whatever follows them, such as a teacher."""
         self.step.state.optimizer.step()
         self.step.state.objective.after_step(self.step.progress)
 
     def until(self, last: str) -> None:
-        """The step up to the end of a phase."""
+        """Run the step up to the end of the phase `last`."""
         for name in PHASES[: PHASES.index(last) + 1]:
             getattr(self, name)()
         getattr(self.step.state.objective.method, "keys", []).clear()  # MoCo keeps them for an update that may not come
@@ -86,5 +86,5 @@ def by_prefixes(
 
 
 def _until(phases: Phases, last: str, images: Tensor) -> None:
-    """A graph has an input; this one is always the same."""
+    """`phases.until` with the input that a graph must have; it is always the same."""
     phases.until(last)

@@ -1,4 +1,4 @@
-"""Rows of `care bench photos`: networks that begin with weights and train on photos which are not prepared."""
+"""Rows of `care bench photos`: networks that start from weights in a file and train on photos that are not prepared."""
 
 import dataclasses
 import tempfile
@@ -27,15 +27,15 @@ from care.train import distributed
 from care.train.arithmetic import cudnn_benchmark
 
 NOTES = (
-    "Steps of CARE, of networks that begin with the weights in a file, as with --init; the numbers in it are random.",
+    "Steps of CARE, of networks that start from the weights in a file, as with --init; these weights are random.",
     "The limit: 3 × the encoder's forward FLOPs × views, at the rate of a large matrix product here. Views are drawn,"
-    " cut out of whole pictures and augmented; phases are differences between prefixes of the step on a GPU.",
+    " cut out of whole pictures and augmented; on a GPU, phases are differences between prefixes of the step.",
 )
 
 
 @dataclass(frozen=True)
 class PhotoSource:
-    """Photos, and how many of them come in a second when nothing is done with them."""
+    """Photos of a source, and how many of them load per second when nothing is done with them."""
 
     name: str
     samples: Samples
@@ -43,7 +43,7 @@ class PhotoSource:
 
 
 def check_photos(settings: Settings) -> None:
-    """ValueError if one of the networks is none, or does not take photos of this size, or there are too few of them."""
+    """ValueError if a network does not exist or does not take photos of this size, or if there are too few photos."""
     if settings.photos is not None and (n := len(open_pictures(Path(settings.photos)))) < settings.batch_size:
         raise ValueError(f"{settings.photos} has {n} pictures, which do not fill one batch of {settings.batch_size}")
     for network in settings.networks:
@@ -52,7 +52,7 @@ def check_photos(settings: Settings) -> None:
 
 
 def measure_photos(settings: Settings, say: Say) -> Table:
-    """Of every network, a step on a batch that is there, and on batches from files; of the first, from all sources."""
+    """Time each network's step on a batch on the device and on batches from files, the first's from all sources."""
     device, rows = distributed.start(settings.device).device, list[Row]()
     short = dataclasses.replace(settings, seconds=settings.seconds / 2)
     with tempfile.TemporaryDirectory(prefix="care-bench-") as folder, cudnn_benchmark(), opened_once():
@@ -69,7 +69,7 @@ def measure_photos(settings: Settings, say: Say) -> Table:
 
 
 def _chosen_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[str, Samples]]:
-    """Every kind of source; the GPU decodes the files alone, since it finds the same bytes in the others."""
+    """Every kind of source. The GPU's decoder is measured on files only: the other sources hold the same bytes."""
     if settings.photos is not None:
         yield from given_photos(settings, folder, say)
         return
@@ -86,7 +86,7 @@ def _timed(name: str, samples: Samples, settings: Settings, say: Say) -> PhotoSo
 def measure_network(
     settings: Settings, folder: Path, sources: Sequence[PhotoSource], peak: float, say: Say
 ) -> list[Row]:
-    """A step on a batch that is there, with its phases, and on the batches of every source."""
+    """Time a step on a batch on the device, with its phases, and on the batches of every source."""
     with peak_memory(torch.device(settings.device)) as memory:
         fed, batch = FedStep(settings, init=random_weights(settings, folder)), _first(sources[0].samples, settings)
         timing = fed.time_alone(batch, say)
@@ -101,7 +101,7 @@ def measure_network(
 
 
 def alone_row(fed: FedStep, batch: Tensor, timing: Timing, peak: float, say: Say) -> Row:
-    """The time of a step on one batch, the shares of views and of both passes in it, and that of the limit."""
+    """The time of a step on one batch, the shares of it that views and both passes take, and its share of the limit."""
     step = fed.step
     assert step is not None
     say(f"{1e3 * timing.median:.1f} ms a step, measuring its phases")
@@ -122,7 +122,7 @@ def _first(samples: Samples, settings: Settings) -> Tensor:
 
 
 def random_weights(settings: Settings, folder: Path) -> str:
-    """What `--init` takes for weights of the network in a file, as if somebody had trained it."""
+    """Write random weights of the network to a file, and return its name for `--init`."""
     size, file = (settings.size, settings.size), folder / f"{settings.model}.safetensors"
     encoder = build_encoder(settings.config(**CARE_SETTINGS, stem="imagenet"), size)
     safetensors.torch.save_file({key: x.contiguous() for key, x in encoder.backbone.state_dict().items()}, file)

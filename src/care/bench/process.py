@@ -1,4 +1,4 @@
-"""`python -m care.bench.process`: what `care bench scaling` and `care bench start` measure in a process of its own."""
+"""`python -m care.bench.process`: the measurements of `care bench scaling` and `start` that need their own process."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from care.train.arithmetic import cudnn_benchmark
 
 
 def start(settings: Settings, started: float, say: Say) -> dict[str, float]:
-    """Seconds since `started`, when this process was started, at the end of the first step of CARE."""
+    """Seconds from `started`, when this process was started, to the end of the first step of CARE."""
     imported = time.time()
     say(f"imported after {imported - started:.1f} s, {building(settings)}")
     processes = distributed.start(settings.device)
@@ -35,7 +35,7 @@ def start(settings: Settings, started: float, say: Say) -> dict[str, float]:
 
 
 def main(task: str, encoded: str, argument: str) -> None:
-    """Print what `task` does, and on the last line what it finds, as JSON."""
+    """Print the progress of `task`, and its result as JSON on the last line."""
     values = json.loads(encoded)
     settings = Settings(**{**values, "processes": tuple(values["processes"])})
     say = partial(print, flush=True)

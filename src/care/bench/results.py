@@ -1,4 +1,4 @@
-"""What was measured: tables for people, JSON for programs."""
+"""The results of a benchmark: tables for people, JSON for programs."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ from care.tables import paragraphs, text_table, wrapped
 
 Row = dict[str, Any]
 
-# The quantities of a table: heading, and how a number is written. Others are in the JSON alone.
+# Quantity → (its heading in a table, its format). Other quantities are in the JSON only.
 SHOWN: dict[str, tuple[str, str]] = {
     "name": ("", "{}"),
     "workers": ("workers", "{}"),
@@ -64,7 +64,7 @@ SHOWN: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Table:
-    """A part of the measurement: rows of named quantities, and what has to be said about them."""
+    """A part of the benchmark: rows of named quantities, and notes that explain them."""
 
     part: str
     title: str
@@ -105,7 +105,7 @@ class Report:
 
 
 def machine(settings: Settings) -> dict[str, Any]:
-    """What the numbers depend on besides the settings."""
+    """The versions and the hardware that the numbers depend on."""
     return {
         "care": care.__version__,
         **{name: version(name) for name in ("torch", "torchvision", "timm")},

@@ -12,13 +12,13 @@ from care.train import Config
 SIDE_ON_GPU, SIDE_ON_CPU = 8192, 2048
 # The backward pass of a product is two products of the same size.
 PASSES_OF_TRAINING = 3
-# Sizes of InfoNCE at which a similarity costs what it does in a large batch.
+# Batches in which a similarity of InfoNCE costs as much as in larger ones.
 IMAGES_ON_GPU, IMAGES_ON_CPU = 8192, 512
 
 
 def forward_flops(network: nn.Module, size: int) -> int:
-    """Floating-point operations of a forward pass for one image: two for each product that is added up."""
-    from torch.utils.flop_counter import FlopCounterMode  # half a second to import: not for those who do not measure
+    """Floating-point operations of a forward pass for one image: two per multiply-add."""
+    from torch.utils.flop_counter import FlopCounterMode  # takes half a second to import: only where it is needed
 
     images = torch.zeros(2, 3, size, size)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -27,7 +27,7 @@ def forward_flops(network: nn.Module, size: int) -> int:
 
 
 def step_flops(config: Config, size: int) -> int:
-    """3 × forward × views × batch, the encoder's alone; what a teacher sees goes forward only."""
+    """3 × forward × views × batch, of the encoder alone; a teacher's views count for their forward pass only."""
     passes = PASSES_OF_TRAINING * config.views_a_step
     return round(passes * config.batch_size) * forward_flops(build_encoder(config, (size, size)), size)
 

@@ -1,4 +1,4 @@
-"""Rows of `care bench scaling` and `care bench start`: training in processes of their own."""
+"""Rows of `care bench scaling` and `care bench start`, which train in separate processes."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ COMPILER_CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 def measure_scaling(settings: Settings, say: Say) -> Table:
-    """CARE on several processes with the same batch each."""
+    """Time CARE on several processes with the same batch each."""
     numbers = sorted({1, *settings.processes})
     threads = max(1, (os.cpu_count() or 1) // max(numbers))
     rows: list[Row] = []
@@ -46,15 +46,15 @@ def _notes(settings: Settings, threads: int) -> tuple[str, ...]:
         shared,
         "Efficiency: samples/s ÷ (processes × samples/s of one). Gathering (two views, forward and backward) and"
         " averaging gradients are timed alone; in a step, averaging overlaps the backward pass.",
-        "Predicted by the model of docs/scale.md, from what each process takes while all of them compute and none talks"
-        " to another, in turns with the steps of all together, and from the time of messages.",
+        "Predicted by the model of docs/scale.md, from the time of messages and of steps in which all processes compute"
+        " but do not communicate; these take turns with steps of all processes together.",
         "Load: how many processes wanted a core in the minute before.",
         "Bytes are what a process sends with ring algorithms, by formula: see docs/scale.md.",
     )
 
 
 def measure_start(settings: Settings, say: Say) -> Table:
-    """From starting Python to the end of the first step of CARE, with an empty and with a filled compiler cache."""
+    """Time from starting Python to the end of the first step of CARE, with an empty and a filled compiler cache."""
     names = ("empty compiler cache", "filled compiler cache") if settings.compile else ("fresh process",)
     rows = list[Row]()
     with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
@@ -68,7 +68,7 @@ def measure_start(settings: Settings, say: Say) -> Table:
 
 
 def _together(settings: Settings, number: int, threads: int, say: Say) -> Row:
-    """What the first of `number` processes measures."""
+    """The measurements of the first of `number` processes."""
     with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
         environments = [
             {
@@ -88,9 +88,9 @@ def _encoded(settings: Settings) -> str:
 
 
 def _run(arguments: list[str], environments: Sequence[dict[str, str]], say: Say) -> list[dict[str, Any]]:
-    """Run `care.bench.process` once per environment, at the same time; the JSON that each printed last.
+    """Run `care.bench.process` once per environment, at the same time, and return the JSON that each printed last.
 
-    What the first one prints before is said as it comes.
+    Earlier lines of the first process are passed to `say` as they come.
     """
     command = [sys.executable, "-m", "care.bench.process", *arguments]
     with tempfile.TemporaryDirectory(prefix="care-bench-") as folder:
@@ -108,7 +108,7 @@ def _run(arguments: list[str], environments: Sequence[dict[str, str]], say: Say)
 
 
 class _Heard:
-    """Called now and then, it says the lines that a process has printed since; its result, the last line, is JSON."""
+    """Passes on, at each call, the lines that a process has printed since, except for its result, a line of JSON."""
 
     def __init__(self, file: Path, say: Say) -> None:
         self.file, self.say, self.lines = file, say, 0
@@ -122,7 +122,7 @@ class _Heard:
 
 
 def _wait(running: Sequence["subprocess.Popen[bytes]"], heard: Callable[[], None]) -> None:
-    """Until all have ended. One that fails, or an interrupt here, ends the others, which would wait for it for ever."""
+    """Wait for all to end. If one fails, or on an interrupt, end the others, which would wait for it forever."""
     try:
         while any(process.poll() is None for process in running):
             heard()

@@ -1,4 +1,4 @@
-"""How long a message takes between processes: what it takes to start, what each hop takes, and its bytes on a link."""
+"""How long a message between processes takes: the time to start, the time of each hop, and its bytes on a link."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Link:
-    """What each process can send over it, in bytes per second, and what a hop takes in seconds."""
+    """Bytes per second that each process can send over the link, and seconds per hop."""
 
     rate: float
     hop: float
@@ -14,7 +14,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Fabric:
-    """Nodes of so many processes with a link `inside` of each and another `between` them; a message takes `start` more.
+    """Nodes of `node` processes, a link `inside` each and another `between` them; a message takes `start` more.
 
     The defaults are assumptions, not measurements: NVLink of the fourth generation at 400 of its 450 GB/s, InfiniBand
     of 400 Gbit/s per GPU, and hops with which a sum of a few bytes takes 19 µs on 8 GPUs and 79 µs on 512.
@@ -35,7 +35,7 @@ class Fabric:
     def all_gather(self, message: int, processes: int) -> float:
         """Seconds until all have the `message` bytes of which each has its share: M (W − 1)/W around a ring.
 
-        A sum of which each gets its share takes as long.
+        A reduce-scatter takes as long.
         """
         return 0.0 if processes == 1 else self.start + self._around(processes) + self._sending(message, processes)
 

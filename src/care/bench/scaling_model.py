@@ -4,7 +4,7 @@ Compute is what one process takes alone. On top of it come, in the order of a st
 BatchNorm of the forward pass, which the next layer waits for; the gathering of embeddings; the similarities of our own
 anchors with the images of the others; the sum of their gradients; and in the backward pass a sum for every BatchNorm,
 while the parameters' gradients are averaged in buckets as they become ready. All messages share one channel, in which
-a sum for BatchNorm waits for a bucket that was sent before it. What is left of the buckets at the end is waited for.
+a sum for BatchNorm waits for a bucket that was sent before it. At the end, the step waits for the remaining buckets.
 """
 
 import dataclasses
@@ -17,15 +17,15 @@ from care.bench.phases import PHASES
 from care.bench.scaling_links import Fabric
 from care.bench.traffic import FP32, FP64, GATHERED_VIEWS
 
-# DistributedDataParallel's own: the first bucket is small, so that it leaves early.
+# Bucket sizes of DistributedDataParallel, in bytes: the first is small, so that it leaves early.
 FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20
-# The forward's share of what forward and backward take, where they were not measured apart.
+# The share of the forward pass in forward and backward, if they were not measured separately.
 FORWARD_SHARE = 1 / 3
 
 
 @dataclass(frozen=True)
 class Layer:
-    """The channels of a BatchNorm, 0 where there is none, and how many parameters there are up to it."""
+    """The channels of a BatchNorm, 0 if there is none, and the number of parameters since the previous BatchNorm."""
 
     channels: int
     parameters: int
@@ -33,7 +33,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Workload:
-    """What one of the processes does in a step: seconds of each phase, alone, and the sizes of what it sends.
+    """The work of one process in a step: seconds of each phase, alone, and the sizes of its messages.
 
     `similarity` are the seconds, forward and backward, of an anchor's cosine with one embedding.
     """
@@ -55,14 +55,14 @@ class Workload:
         return self.draw + self.forward + self.backward + self.update
 
     def scaled(self, seconds: float) -> "Workload":
-        """The same work where a step of one process takes `seconds`."""
+        """The same work, scaled to `seconds` for a step of one process."""
         phases = {name: getattr(self, name) * seconds / self.seconds for name in PHASES}
         return dataclasses.replace(self, **phases)
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """Where the seconds of a step go; they add up to the step. All but `compute` is what several processes add."""
+    """The seconds of a step, by cause. All but `compute` are there because there are several processes."""
 
     processes: int
     samples: int
@@ -79,7 +79,7 @@ class Simulated:
 
     @property
     def efficiency(self) -> float:
-        """The rate of a process, as a part of what it is alone."""
+        """The rate of a process, as a fraction of its rate alone."""
         return self.compute / self.seconds
 
 
@@ -123,7 +123,7 @@ class _Backward:
         self.ready, self.limit = 0, FIRST_BUCKET
 
     def pass_through(self, layer: Layer) -> None:
-        """Compute, have BatchNorm's sums from all processes, and send a bucket of gradients if it is full."""
+        """Compute, wait for BatchNorm's sums over all processes, and send a bucket of gradients if it is full."""
         self.time += self.work.backward / len(self.work.layers)
         seconds = _sum_seconds(self.work, self.fabric, layer, self.over, FP32)
         if seconds:
@@ -149,7 +149,7 @@ def _anchors(work: Workload) -> int:
 
 
 def _gathering(work: Workload, fabric: Fabric, processes: int) -> float:
-    """Embeddings there, in their own precision, and the gradients of all back in fp32."""
+    """Gather the embeddings in their own precision, and return the gradients of all in fp32."""
     numbers = _anchors(work) * processes * work.dimension
     return sum(fabric.all_gather(width * numbers, processes) for width in (work.embedding_width, FP32))
 

@@ -1,8 +1,8 @@
-"""CARE's step on several processes of a machine, and what the model of `scaling_model` says that it takes.
+"""Time CARE's step on several processes of a machine, and predict this time with the model of `scaling_model`.
 
-What else a machine does changes from one second to the next. So steps of all processes together take turns with steps
-of each in a group of its own, all at the same time: the same program with the same share of the cores, without the
-others' answers. From these, and from the time of two messages, those together are predicted.
+The load of a machine changes from one second to the next. So steps of all processes together take turns with steps of
+each process alone, in a group of its own, all at the same time: the same program with the same share of the cores, but
+no communication. The steps together are predicted from the steps alone and from the time of two messages.
 """
 
 import dataclasses
@@ -32,13 +32,13 @@ from care.train.distributed import Processes
 from care.train.state import precision
 from care.train.step import Step
 
-# Bytes of the sums that a link is measured with: one for what a message takes at least, one for its rate.
+# Bytes of the sums that measure a link: a small one for its latency, a large one for its rate.
 FEW, MANY = 1 << 10, 1 << 22
 MESSAGES = 50  # of each size
 
 
 def scaling(settings: Settings, meeting: str, say: Say) -> dict[str, Any]:
-    """The step of CARE on all processes, which meet at `meeting`, its communication alone, and what was predicted."""
+    """Time the step of CARE on all processes, which meet at `meeting`, and its communication; predict the former."""
     rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if count > 1:
         backend = "cpu:gloo,cuda:nccl" if settings.on_gpu else "gloo"
@@ -89,7 +89,7 @@ def _several(settings: Settings, step: Step, call: Callable[[], object]) -> dict
 
 
 class _Alone:
-    """A step of this process in a group of its own; on a GPU in none, where a sum of one takes nothing."""
+    """A step of this process in a group of its own; on a GPU in no group, since a sum over one takes no time there."""
 
     def __init__(self, settings: Settings, device: torch.device) -> None:
         self.settings, self.images = settings, settings.random_images(settings.batch_size).to(device)
@@ -100,7 +100,7 @@ class _Alone:
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """While messages go no further than this process."""
+        """Keep messages within this process."""
         world = dist.group.WORLD
         dist.group.WORLD = self.group
         try:
@@ -113,7 +113,7 @@ class _Alone:
             self.step([self.images], 0)
 
     def workload(self, whole: float) -> Workload:
-        """What a process does in a step that takes `whole`; measured by all at the same time."""
+        """The work of a process in a step that takes `whole` seconds, measured by all processes at the same time."""
         seconds, device = self.settings.seconds, self.images.device
         with self.here():
             phases = phase_seconds(self.step, self.images, whole, seconds)
@@ -124,7 +124,7 @@ class _Alone:
 def _taking_turns(
     calls: Sequence[Callable[[], object]], device: torch.device, seconds: float
 ) -> list[tuple[float, ...]]:
-    """Seconds per call, of every call in turn, in blocks that take about `seconds` for each; of the slowest process."""
+    """Seconds per call on the slowest process, in blocks of each call in turn, about `seconds` for each in all."""
 
     def slowest(call: Callable[[], object], n: int) -> float:
         return distributed.all_reduce_max(round(1e9 * seconds_of(call, n, device))) / 1e9 / n
@@ -134,7 +134,7 @@ def _taking_turns(
 
 
 def _links(settings: Settings, alone: _Alone) -> Fabric:
-    """As fast as messages are here, beyond what they take without another process."""
+    """The fabric as measured here, without the time that a message takes in one process alone."""
     device, own = alone.images.device, 0.0
     if not settings.on_gpu:
         with alone.here():
@@ -144,11 +144,11 @@ def _links(settings: Settings, alone: _Alone) -> Fabric:
 
 
 def _message_seconds(size: int, settings: Settings, device: torch.device) -> float:
-    """Seconds that a sum of so many bytes adds to a step: the median, as some wait for what else the machine does.
+    """Seconds that a sum of so many bytes adds to a step: the median, since other programs delay some of them.
 
-    Where processes have less than a core each, one that waits for a message leaves its core to another one, which
-    computes: its waiting is in what all take alone. Added are the seconds that a core is busy with messages, of all
-    processes that share it.
+    With less than a core per process, a process that waits for a message leaves its core to another one, which
+    computes: its waiting is part of the time of steps alone. What is added is the time that a core is busy with the
+    messages of all processes that share it.
     """
     if settings.on_gpu:
         return _sum_seconds(size, settings, device)
@@ -167,7 +167,7 @@ def _sum_seconds(size: int, settings: Settings, device: torch.device) -> float:
 
 
 def _gather_ms(settings: Settings, dimension: int, processes: Processes) -> float | None:
-    """Both views' embeddings, from all processes and their gradients back."""
+    """Milliseconds to gather both views' embeddings from all processes, and to return their gradients."""
     if processes.world_size == 1:
         return None
     dtype = torch.bfloat16 if settings.on_gpu else torch.float32
@@ -180,7 +180,7 @@ def _gather_ms(settings: Settings, dimension: int, processes: Processes) -> floa
 
 
 def _average_ms(settings: Settings, parameters: int, processes: Processes) -> float | None:
-    """A sum of as many numbers as there are parameters, over all processes."""
+    """Milliseconds of a sum of as many numbers as there are parameters, over all processes."""
     if processes.world_size == 1:
         return None
     return 1e3 * _sum_seconds(FP32 * parameters, settings, processes.device)

@@ -1,4 +1,4 @@
-"""`care bench scaling --simulate`: one process is measured, and a model says what many will do."""
+"""`care bench scaling --simulate`: measure one process, and simulate many with a model."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ from care.train.arithmetic import cudnn_benchmark
 from care.train.state import precision
 from care.train.step import Step
 
-# Seconds of a similarity where it was not measured: those of an H200.
+# Seconds of a similarity if it was not measured: those of an H200.
 ASSUMED_SIMILARITY = 36e-12
 CARE_VIEWS = 4
 WITHIN, QUEUE = "BatchNorm within a node", "a queue for negatives"
@@ -30,7 +30,7 @@ LARGER = 4
 
 
 def simulated_table(work: Workload, fabric: Fabric, largest: int, source: str) -> Table:
-    """One process, 8, 64 … up to `largest`; and of the largest, what would make it faster."""
+    """Rows for 1, 8, 64 … `largest` processes, and for changes that would make the largest number faster."""
     numbers = [1, *(8**k for k in range(1, 10) if 8**k < largest), *([largest] if largest > 1 else [])]
     rows = [_row(f"CARE, {work.batch} images each", simulate(work, fabric, number)) for number in numbers]
     rows += [_row(name, found) for name, found in _what_if(work, fabric, largest).items()] if largest > 1 else []
@@ -43,8 +43,8 @@ def simulated_report(settings: Settings, work: Workload, fabric: Fabric, largest
 
 
 def _what_if(work: Workload, fabric: Fabric, largest: int) -> dict[str, Simulated]:
-    """Changes, each by itself: statistics of fewer images, a queue of fixed size for negatives, whose new keys are
-    gathered alone and without gradients, and a larger batch."""
+    """Changes, one at a time: BatchNorm within a node, a queue of negatives of fixed size (only its new keys are
+    gathered, without gradients), and a larger batch."""
     seconds = {name: LARGER * getattr(work, name) for name in ("draw", "forward", "backward")}
     larger = dataclasses.replace(work, batch=LARGER * work.batch, **seconds)
     keys = fabric.all_gather(work.embedding_width * work.batch * largest * work.dimension, largest)
@@ -72,8 +72,8 @@ def _notes(fabric: Fabric) -> tuple[str, ...]:
     return (
         f"Links: nodes of {fabric.node} at {inside.rate / 1e9:g} GB/s and {1e6 * inside.hop:g} µs a hop, between them"
         f" {between.rate / 1e9:g} GB/s per process and {1e6 * between.hop:g} µs, {1e6 * fabric.start:g} µs to start.",
-        "Compute is measured, all else is the model's: see docs/scale.md. The columns add up to a step; what overlaps"
-        " the backward pass is in none of them.",
+        "Compute is measured, everything else is simulated: see docs/scale.md. The columns add up to a step; messages"
+        " that overlap the backward pass are in none of them.",
     )
 
 
@@ -95,7 +95,7 @@ def measure_workload(settings: Settings, say: Say) -> Workload:
 
 
 def workload(settings: Settings, step: Step, whole: float, phases: dict[str, float], similarity: float) -> Workload:
-    """What was measured of a step, phases scaled so that they add up to the `whole`."""
+    """The measurements of a step, with phases scaled so that they add up to `whole`."""
     objective, scale = step.state.objective, whole / sum(phases.values())
     seconds = {name: scale * value for name, value in phases.items()}
     width = precision(step.config, step.processes).itemsize
@@ -110,7 +110,7 @@ def _groups(objective: Objective) -> int:
 
 
 def read_workload(file: Path) -> tuple[Workload, str]:
-    """From the JSON of `care bench train`, on whatever machine: the row of CARE, the network that it names, and where.
+    """The workload of CARE in the JSON of `care bench train`, from any machine, and its source in words.
 
     ValueError, one sentence, for another file.
     """
@@ -133,7 +133,7 @@ def read_workload(file: Path) -> tuple[Workload, str]:
 
 
 def _phases(row: dict[str, Any], whole: float) -> dict[str, float]:
-    """As measured, scaled to the whole; where they were not, a third of it is the forward pass."""
+    """The measured phases, scaled to the whole; without them, the forward pass takes a third of it."""
     if row.get("forward_ms") is None:
         return {"draw": 0.0, "forward": FORWARD_SHARE * whole, "backward": (1 - FORWARD_SHARE) * whole, "update": 0.0}
     phases = {name: row[f"{name}_ms"] for name in ("draw", "forward", "backward", "update")}

@@ -1,4 +1,4 @@
-"""What is measured, and on what: sizes, and the methods that are compared."""
+"""The settings of a benchmark: sizes, and the methods that are compared."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +19,9 @@ from care.train.recipes import applicable
 CARE_SETTINGS: dict[str, Any] = {"equivariance": "care", "care_weight": mean_weight(0.01, 16)}
 
 MOST_PROCESSES, LARGEST_STORE = 1024, 1 << 38  # bytes
-STORE_BYTES = 4_000_000_000  # that the store has at most, unless a number of images is chosen
+STORE_BYTES = 4_000_000_000  # the largest store, unless a number of images is chosen
 
-# What is measured on photos; on a CPU something as small as can be, to see that it works.
+# The networks for photos; on a CPU as small as possible, only to see that it works.
 NETWORKS_ON_GPU, NETWORKS_ON_CPU = ("resnet50", "vit_small_patch16_224"), ("test_resnet", "test_vit")
 PHOTOS_ON_GPU = {"size": 224, "batch_size": 128, "seconds": 2.0}
 PHOTOS_ON_CPU = {"size": 64, "batch_size": 16, "seconds": 1.0, "images": 512}
@@ -39,8 +39,8 @@ METHODS: dict[str, dict[str, Any]] = {
 class Settings:
     """The sizes of a measurement. `seconds` is for each row, `batch_size` for each process, `images` for the store.
 
-    `methods` are those that are compared with SimCLR, by name; none means all. `networks` are measured on photos, those
-    of the folder `photos` or else made up.
+    `methods` are the names of methods to compare with SimCLR; none means all. `networks` are measured on the photos of
+    the folder `photos`, or on generated ones.
     """
 
     device: str
@@ -64,7 +64,7 @@ class Settings:
             raise ValueError(f"numbers of processes must be in [1, {MOST_PROCESSES}], got {list(self.processes)}")
         if self.images * 3 * self.size**2 > LARGEST_STORE:
             raise ValueError(
-                f"{self.images} images of {self.size} pixels take more than {LARGEST_STORE:,} bytes: fewer do"
+                f"{self.images} images of {self.size} pixels take more than {LARGEST_STORE:,} bytes: choose fewer"
             )
         if self.batch_size < 4:
             raise ValueError(f"a batch of {self.batch_size} has no chunks to compare, at least 4 images are needed")
@@ -76,7 +76,7 @@ class Settings:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it is a GPU that is measured."""
+        """Whether a GPU is measured."""
         return self.device.startswith("cuda")
 
     @property
@@ -119,7 +119,7 @@ class Settings:
 def default_settings(device: str = "auto", of_photos: bool = False, **chosen: Any) -> Settings:
     """The paper's sizes on a GPU, and on a CPU sizes with which everything ends in about two minutes.
 
-    What is None in `chosen` is left at its default. `of_photos` alone, the default sizes are those of ImageNet.
+    Settings that are None in `chosen` keep their default. With `of_photos`, the default sizes are those of ImageNet.
     """
     device = resolve_device(device)
     chosen = {name: value for name, value in chosen.items() if value is not None}

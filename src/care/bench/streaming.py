@@ -43,7 +43,7 @@ NOTE_OF_GIVEN = (
 
 
 def measure_streaming(settings: Settings, folder: Path, say: Say) -> tuple[list[Row], str]:
-    """A row for each kind of source, on a GPU another one for it as the decoder; and what has to be said about them."""
+    """A row for each kind of source, on a GPU another with the GPU as the decoder; and a note on them."""
     fed, rows = FedStep(settings) if settings.on_gpu else None, list[Row]()
     for name, samples in photo_sources(settings, folder, say):
         say(f"{name}: measuring for {settings.seconds:g} s")
@@ -54,7 +54,7 @@ def measure_streaming(settings: Settings, folder: Path, say: Say) -> tuple[list[
 
 
 def photo_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[str, Samples]]:
-    """The same photos as every kind of source, each written when it is asked for; on a GPU once for either decoder."""
+    """The same photos as every kind of source, each written when it is needed; on a GPU once for each decoder."""
     photos, side = photos_of(settings.size), decoded_side(settings)
     n, decoders = max(settings.batch_size, min(settings.images, MOST_PHOTOS)), _decoders(settings, say)
     for name, write in WRITERS.items():
@@ -69,7 +69,7 @@ def photo_sources(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[
 
 
 def given_photos(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[str, Samples]]:
-    """The pictures of a folder, or of shards in it; on a GPU once for either decoder; then some from a cache."""
+    """The pictures of a folder, or of shards in it, on a GPU once for each decoder; then some from a cache."""
     assert settings.photos is not None
     photos, side = Path(settings.photos).resolve(), decoded_side(settings)  # "." has no name
     for decoder, words in _decoders(settings, say):
@@ -78,7 +78,7 @@ def given_photos(settings: Settings, folder: Path, say: Say) -> Iterator[tuple[s
 
 
 def _from_cache(photos: Path, folder: Path, settings: Settings, say: Say) -> Samples:
-    """At most so many of the pictures, all of which are decoded before anything is measured."""
+    """Some of the pictures, decoded into a cache before anything is measured."""
     samples = open_pictures(photos, "train", decoded_side(settings), cache=folder / "cache")
     few = samples.limit(min(len(samples), max(settings.batch_size, MOST_PHOTOS)))
     say(f"decoding {len(few):,} photos into a cache")
@@ -88,7 +88,7 @@ def _from_cache(photos: Path, folder: Path, settings: Settings, say: Say) -> Sam
 
 
 def _decoders(settings: Settings, say: Say) -> tuple[tuple[Decoder, str], ...]:
-    """Who can decode here: the CPU, and a GPU that does."""
+    """The decoders that work here: the CPU, and the GPU if it can."""
     if not settings.on_gpu:
         return DECODERS[:1]
     try:
@@ -105,7 +105,7 @@ def decoded_side(settings: Settings) -> int:
 
 
 def note(settings: Settings) -> str:
-    """What the photos are, and who decodes them."""
+    """A note on the photos and how they are decoded."""
     workers, side = cores_of_this_process(), decoded_side(settings)
     if settings.photos is not None:
         n = len(open_pictures(Path(settings.photos)))
@@ -133,7 +133,7 @@ def photos_of(size: int) -> list[bytes]:
 
 
 def rate(samples: Samples, settings: Settings) -> Row:
-    """How many samples come in a second, when nothing else is done with them."""
+    """How many samples load per second when nothing else is done with them."""
     stream = endless(samples, settings)
     try:
         seconds = time_calls(lambda: next(stream), torch.device(settings.device), settings.seconds, warmup=1).median
@@ -144,7 +144,7 @@ def rate(samples: Samples, settings: Settings) -> Row:
 
 
 def endless(samples: Samples, settings: Settings) -> Stream:
-    """Whole pictures in the orders of epochs without end."""
+    """Endless batches of whole pictures, in the order of one epoch after the other."""
     order = full_batches(samples, settings.batch_size, count())
     yield from batches(samples, order, torch.device(settings.device), whole=True)
 

@@ -16,8 +16,8 @@ GATHERED_VIEWS = 2
 class Traffic:
     """Bytes that each of W processes sends in a step, with ring algorithms.
 
-    A gather of M bytes (of all processes together) sends M (W − 1)/W, and so does a sum over processes of which each
-    gets its share; a sum that all get whole, twice as many.
+    An all-gather of M bytes (of all processes together) sends M (W − 1)/W, and so does a reduce-scatter; an all-reduce
+    sends twice as many.
     """
 
     embedding_bytes: int

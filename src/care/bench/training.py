@@ -1,4 +1,4 @@
-"""Rows of `care bench train`: the training step of each method, and the same training as people write it."""
+"""Rows of `care bench train`: the training step of each method, and the same training as it is usually written."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ from care.train.step import Step
 AUTHORS = "authors' way"
 STEPS = 1 << 40  # of an epoch: however fast a step is, training does not end while it is measured
 BASELINES: dict[str, dict[str, Any]] = {"SimCLR": {}, "CARE": CARE_SETTINGS}
-# Which loop, as people write it, does the same work.
+# Our method → the baseline that does the same work.
 COMPARED_WITH = {"SimCLR": "SimCLR", "CARE": "CARE", "CARE, joint BatchNorm": "CARE"}
 
 NOTES = (
@@ -70,7 +70,7 @@ def build_step(settings: Settings, processes: Processes, **chosen: Any) -> Step:
 
 
 def warmup_calls(step: Step) -> int:
-    """How many calls it takes until a step is compiled and, where it will be, captured."""
+    """How many calls it takes until a step is compiled and, if it uses a CUDA graph, captured."""
     return step.graph.few + 2 if step.graph else 2
 
 
@@ -101,7 +101,7 @@ def _theirs(settings: Settings, processes: Processes, peak: float, chosen: dict[
         about("building …")
         with peak_memory(processes.device) as memory, _threads(threads):
             step = Baseline(settings, processes.device, workers, **chosen)
-            # Loaded ahead are two batches per worker, and a worker's batch comes every so many steps.
+            # Each worker loads two batches ahead, and delivers a batch every `workers` steps.
             warmup, multiple = 2 + 2 * workers, max(1, workers)
             begun = then_measuring(about, "step", settings.seconds)
             timing = time_calls(step, processes.device, settings.seconds, warmup, multiple, begun=begun)
@@ -121,7 +121,7 @@ def _ways_to_load(device: torch.device) -> list[tuple[int, int]]:
 
 @contextmanager
 def _threads(number: int) -> Iterator[None]:
-    """Compute with so many threads. Python warns of forking where there are threads: that is not the user's to mend."""
+    """Compute with so many threads, without Python's warning about forking a process that has threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -132,7 +132,7 @@ def _threads(number: int) -> Iterator[None]:
 
 
 def step_row(config: Config, size: int, timing: Timing, peak: float) -> Row:
-    """What a step is measured by: its time, its rate, and its share of what the machine can do."""
+    """The measurements of a step: its time, its rate, and its share of the limit of the machine."""
     flops = step_flops(config, size)
     return {
         "samples_per_second": config.batch_size / timing.median,
@@ -148,7 +148,7 @@ def step_row(config: Config, size: int, timing: Timing, peak: float) -> Row:
 
 @contextmanager
 def peak_memory(device: torch.device) -> Iterator[dict[str, float | None]]:
-    """What the block allocates at most, in MB, on a GPU; nothing of an earlier row is left there."""
+    """The most memory that the block allocates on a GPU, in MB; memory of earlier rows is freed first."""
     found: dict[str, float | None] = {"memory_mb": None}
     gc.collect()
     forget_compiled()

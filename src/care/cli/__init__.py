@@ -19,17 +19,17 @@ INTERRUPTED = 130  # what typer makes of Ctrl-C
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "demo.demo",
-        "Train SimCLR and SimCLR --keep hue on generated pictures, recolor some, and see which neighbors they have.",
+        "Train SimCLR with and without --keep hue on generated images, recolor some, and compare their neighbors.",
     ),
     "augment": ("augment.augment", "Draw augmentations and show pictures under each of them."),
     "train": (
         "train.train",
-        "Pretrain an encoder and leave a run folder: "
+        "Pretrain an encoder and write a run folder: "
         "config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.",
     ),
     "recipes": (
         "train.show_recipes",
-        "List experiments, most of them the paper's, by name: `care train --recipe NAME` runs one.",
+        "List the recipes, most of them experiments of the paper: `care train --recipe NAME` runs one.",
     ),
     "evaluate": (
         "evaluate.evaluate",
@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "robustness": (
         "robustness.robustness",
-        "Fit a classifier to clean images and test it on corrupted ones, stronger and stronger.",
+        "Fit a classifier to clean images and test it on images with increasingly strong corruptions.",
     ),
     "compare": (
         "compare.compare",
@@ -57,27 +57,27 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "retrieve": (
         "retrieve.retrieve",
-        "Find the nearest neighbors of an augmented image without augmenting it: those of R(θ) f(q).",
+        "Find the nearest neighbors of an augmented image without augmenting it: rotate f(q) by R(θ).",
     ),
     "explore": (
         "explore.explore",
-        "Serve a page for this machine: pick a picture, move sliders, and see the nearest neighbors of f(a(x)) change.",
+        "Serve a local page: pick a picture, move sliders, and see the nearest neighbors of f(a(x)) change.",
     ),
     "reproduce": (
         "reproduce.reproduce",
-        "Train and measure what a figure or table of the paper shows, and write it beside the paper's numbers.",
+        "Reproduce a figure or table of the paper: train, measure, and write the results beside the paper's numbers.",
     ),
     "export": (
         "export.export",
-        "Write the backbone of a run for timm, Hugging Face, ONNX or TorchScript, and check that it computes the same.",
+        "Export the backbone of a run for timm, Hugging Face, ONNX or TorchScript, and check that its features agree.",
     ),
     "bench": (
         "bench.bench",
-        "Measure training, augmentations, loading, several processes, the start, and all methods, on random images.",
+        "Measure the speed of training, augmentation, loading, scaling, startup, and all methods, on random images.",
     ),
     "data": ("data.app", "Prepare data sets, list them, check them."),
 }
-# What commands are for, in the order of `care --help`.
+# Commands by purpose, in the order of `care --help`.
 PANELS: dict[str, tuple[str, ...]] = {
     "Start": ("demo", "data", "augment"),
     "Train": ("train", "recipes", "bench"),
@@ -145,11 +145,11 @@ def main() -> None:
     try:
         code = app(standalone_mode=False, prog_name="care")
     except Exception as error:
-        # Usage errors of click, of which typer may have a copy, have a method for their message.
+        # Click's usage errors have this method. Their class cannot be tested: typer may bundle its own copy of click.
         if not hasattr(error, "format_message"):
             raise
         if message := error.format_message():  # empty for a group without a command, which has printed its help
-            print_error(f"{message.rstrip('.')}; {_command(error)} --help lists what there is")
+            print_error(f"{message.rstrip('.')}; see {_command(error)} --help")
         sys.exit(MISTAKE)
     if code == INTERRUPTED:
         print_error("stopped")

@@ -18,7 +18,7 @@ def bench(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="train, augment, loader, scaling, start, methods, photos, or all. Default: all but the last two."
+            help="train, augment, loader, scaling, start, methods, photos, or all. Default: all but methods and photos."
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
@@ -42,33 +42,33 @@ def bench(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="With methods: one by the name of its --method or --equivariance. May be given again."),
+        typer.Option(help="With methods: only this --method or --equivariance. Can be repeated."),
     ] = None,
     photos: Annotated[
         Path | None,
-        typer.Option("--data", help="With photos: a folder of yours, as care train --data takes it. Default: made up."),
+        typer.Option("--data", help="With photos: your folder, as for care train --data. Default: generated photos."),
     ] = None,
     simulate: Annotated[
         int | None,
-        typer.Option(help="With scaling: measure one process, simulate 8, 64 … up to so many GPUs.", min=2, max=65536),
+        typer.Option(help="With scaling: measure one process, simulate 8, 64 … up to N GPUs.", min=2, max=65536),
     ] = None,
     measured: Annotated[
         Path | None,
-        typer.Option(help="With --simulate: a JSON of care bench train, of any machine, in place of measuring here."),
+        typer.Option(help="With --simulate: the JSON of care bench train on any machine, instead of measuring here."),
     ] = None,
-    node: Annotated[int, typer.Option(help="With --simulate: GPUs of a node.", min=1)] = 8,
+    node: Annotated[int, typer.Option(help="With --simulate: GPUs per node.", min=1)] = 8,
     inside: Annotated[
-        str, typer.Option(help="With --simulate: GB/s of a GPU inside of a node, and µs of a hop. An assumption.")
+        str, typer.Option(help="With --simulate: GB/s per GPU within a node, and µs per hop. An assumption.")
     ] = "400,1.5",
     between: Annotated[
-        str, typer.Option(help="With --simulate: GB/s of a GPU between nodes, and µs of a hop. An assumption.")
+        str, typer.Option(help="With --simulate: GB/s per GPU between nodes, and µs per hop. An assumption.")
     ] = "50,5",
     out: Annotated[Path, typer.Option(help="Where to write every number, as JSON.")] = Path("bench.json"),
 ) -> None:
-    """Measure training, augmentations, loading, several processes, the start, and all methods, on random images.
+    """Measure the speed of training, augmentation, loading, scaling, startup, and all methods, on random images.
 
-    Training is compared with the limit of this machine, and with the same method as people write it: a DataLoader,
-    torchvision on one picture at a time, one forward pass per view. What is being done is said on the error stream.
+    Training is compared with the limit of this machine, and with the same method as it is usually written: a
+    DataLoader, torchvision on one picture at a time, one forward pass per view. Progress goes to the error stream.
 
     Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold],
     [bold]care bench methods --only augself --only equimod[/bold], [bold]care bench scaling --simulate 512[/bold],
@@ -113,7 +113,7 @@ def bench(
 
 
 def _with_seconds() -> Callable[[str], None]:
-    """Print lines on the error stream, each behind the seconds that have passed."""
+    """Print lines on the error stream, each after the seconds that have passed."""
     started = time.perf_counter()
 
     def show(line: str) -> None:

@@ -14,7 +14,7 @@ from care.tables import WIDE, visible
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(help="Run folders that were evaluated, or folders of evaluations or of transfers.")
+        list[Path], typer.Argument(help="Evaluated runs, or folders that care evaluate or care transfer wrote.")
     ],
     out: Annotated[Path, typer.Option(help="Where to write the table, the figures and comparison.json.")] = Path(
         "comparison"
@@ -23,10 +23,10 @@ def compare(
     """Put evaluated runs side by side: one table, paired figures, and which differences are certain.
 
     Every run is compared with the first one, output by output, image by image and augmentation by augmentation.
-    Intervals are 95 % intervals of the paired differences (Student's t), each for itself. A difference is called "yes"
-    if it is certain after Holm's correction for all differences of the table, else "undecided". All this is over
-    images and augmentations, not over pretraining seeds: every run is one. What [bold]care transfer[/bold] left in the
-    folders is compared, too.
+    Each paired difference comes with its own 95 % interval (Student's t). A difference is certain, "yes", if it stays
+    significant after Holm's correction for all differences of the table, else "undecided". Intervals cover images and
+    augmentations, not pretraining seeds: every run is one seed. Results of [bold]care transfer[/bold] in the folders
+    are compared, too.
 
     Example: [bold]care compare runs/simclr runs/care[/bold]
     """
@@ -36,7 +36,7 @@ def compare(
         names = _names(runs)
         for run in runs:
             if not run.exists():
-                raise ValueError(f"{run} is not there")
+                raise ValueError(f"{run} does not exist: give the folder of a run")
         from care.atomic_files import write_atomically
         from care.evaluate import Evaluation, compare_evaluations, figures
         from care.evaluate.comparison.compare import check_paired
@@ -48,7 +48,7 @@ def compare(
         transfers = load_transfers(dict(zip(names, runs, strict=True)))
         evaluated = {name: _folder(run) for name, run in zip(names, runs, strict=True)}
         if len(transfers) == len(runs) and not any((folder / RECORD).exists() for folder in evaluated.values()):
-            evaluated = {}  # nothing but transfers
+            evaluated = {}  # only transfers to compare
         evaluations = {name: Evaluation.load(folder) for name, folder in evaluated.items()}
         logs = {name: Run(run).log() for name, run in zip(names, runs, strict=True)}
         check_paired(evaluations)
@@ -73,7 +73,7 @@ def _folder(run: Path) -> Path:
 
 
 def _names(runs: list[Path]) -> list[str]:
-    """The last part of each path, and as much before it as makes them different."""
+    """The last part of each path, with as many parent folders as it takes to tell the paths apart."""
     resolved = [run.resolve().parts for run in runs]
     for depth in range(1, max(map(len, resolved)) + 1):
         names = [visible("-".join(parts[-depth:])) for parts in resolved]

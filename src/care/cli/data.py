@@ -47,26 +47,26 @@ def list_data(root: Root = None) -> None:
 def prepare(
     name: Name,
     files: Annotated[Path | None, typer.Option("--from", help="The folder or archive that you downloaded.")] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="Side of the pictures, where it can be chosen.")] = None,
+    size: Annotated[int | None, typer.Option(min=1, help="Side of the stored pictures, if it can be chosen.")] = None,
     skip: Annotated[
         str | None,
-        typer.Option(help="Most unreadable files to leave out per split: 20, or 5%. Default: 1%, and always 10."),
+        typer.Option(help="Unreadable files to tolerate per split, as 20 or 5%. Default: 1%, but at least 10."),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that read picture files. Default: all cores.")
     ] = None,
-    shard_size: Annotated[int, typer.Option(min=1, help="MiB of a shard, a file of the store.")] = 1024,
+    shard_size: Annotated[int, typer.Option(min=1, help="MiB per shard, a file of the store.")] = 1024,
     split: Annotated[list[str] | None, typer.Option(help="Only this split; can be given several times.")] = None,
     root: Root = None,
-    download: Annotated[bool, typer.Option("--download", help="Get the files from their authors' page.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace stores that are there.")] = False,
+    download: Annotated[bool, typer.Option("--download", help="Download the files from their authors' page.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing stores.")] = False,
 ) -> None:
     """Convert a data set to a store per split.
 
     Any name that is not in the list stands for a folder of pictures: FOLDER/train/CLASS/… and FOLDER/val/CLASS/…, or
     FOLDER/CLASS/…. Pictures directly in FOLDER/train/ or FOLDER, without folders of classes, have no class.
 
-    If it is stopped, the same command goes on where it was.
+    If it is stopped, run the same command again: it goes on where it was.
 
     Example: [bold]care data prepare cifar10 --from downloads/[/bold]
     """
@@ -99,17 +99,17 @@ def check(name: Name, root: Root = None) -> None:
         registry.published(name)
         splits = registry.prepared_splits(name, root)
         if not splits:
-            raise ValueError(f"{name} is not prepared in {registry.data_root(root)}: care data list shows what is")
+            raise ValueError(f"{name} is not prepared in {registry.data_root(root)}: see care data list")
         for split in splits:
             folder = registry.store_folder(name, split, root)
             with showing_rate(console, f"{name} {split}", "images", read_header(folder).count) as tick:
                 samples = open_store(folder, verify=True, tick=tick)
-            say(console, f"{folder}: {len(samples):,} images, all bytes as they were written")
+            say(console, f"{folder}: {len(samples):,} images, all checksums match")
 
 
 @contextmanager
 def _stopping() -> Iterator[None]:
-    """Ctrl-C ends in one line."""
+    """End Ctrl-C in one line."""
     try:
         yield
     except KeyboardInterrupt:
@@ -138,7 +138,7 @@ def _files(name: str, files: Path | None, download: bool, root: Path | None, con
 
     known = registry.published(name)
     if name not in DATA_SETS:
-        say(console, f"{name} is none of {', '.join(DATA_SETS)}: read as a folder of pictures")
+        say(console, f"{name} is none of {', '.join(DATA_SETS)}: reading it as a folder of pictures")
     if download == (files is not None):
         page = f"; the files are at {known.page}" if known.page else ""
         raise ValueError(f"give either --from FOLDER or --download{page}")

@@ -1,4 +1,4 @@
-"""`care demo`: see what it is about, without data and without a GPU."""
+"""`care demo`: see what equivariance is good for, without data and without a GPU."""
 
 import time
 from pathlib import Path
@@ -18,19 +18,19 @@ def demo(
         typer.Option(help="Where to write report.html and a run per encoder. An earlier demo there is replaced."),
     ] = Path("care-demo"),
     seed: Annotated[
-        int, typer.Option(help="The same seed gives the same numbers on the same machine, if it trains as much.")
+        int, typer.Option(help="The same seed gives the same numbers on the same machine, if training is as long.")
     ] = 0,
     full: Annotated[
         bool,
         typer.Option(
             "--full",
-            help="Train six encoders, of point clouds too, and check what the paper says of CARE. Takes minutes.",
+            help="Train six encoders, also on point clouds, and check the paper's claims about CARE. Takes minutes.",
         ),
     ] = False,
 ) -> None:
-    """Train SimCLR and SimCLR --keep hue on generated pictures, recolor some, and see which neighbors they have.
+    """Train SimCLR with and without --keep hue on generated images, recolor some, and compare their neighbors.
 
-    Takes a minute and a half on two CPU cores, and times itself: on busy ones it may train less, and says so.
+    Takes a minute and a half on two CPU cores. If they are busy it may train on fewer pictures, and then says so.
 
     Nothing is downloaded. Prints three numbers and writes one page with the pictures, report.html.
     """

@@ -14,7 +14,7 @@ WIDTH = 80
 
 
 def print_story(headline: str, sentences: Iterable[str], shortened: str) -> None:
-    """Print the story in a sentence, its numbers in words, and what was left out."""
+    """Print the headline, the findings as bullet points, and what was shortened."""
     console = _console()
     console.print(Text(fill(headline, WIDTH), style="bold"), end="\n\n")
     for sentence in sentences:
@@ -24,7 +24,7 @@ def print_story(headline: str, sentences: Iterable[str], shortened: str) -> None
 
 
 def print_claims(tables: Sequence[page.Table], verdicts: Iterable[Verdict]) -> None:
-    """Print a table per data set, and which claims are seen in it."""
+    """Print a table per data set, and which claims the tables show."""
     console = _console()
     for table in tables:
         console.print(Text(text_table("", table.header, table.rows, WIDTH)))
@@ -35,7 +35,7 @@ def print_claims(tables: Sequence[page.Table], verdicts: Iterable[Verdict]) -> N
 
 
 def _console() -> Console:
-    return Console(width=WIDTH)  # narrower ones wrap by themselves
+    return Console(width=WIDTH)  # narrower terminals wrap by themselves
 
 
 def _point(mark: str, words: str) -> Text:

@@ -19,12 +19,12 @@ PACKAGE = Path(__file__).parents[1]
 
 # What the errors of the system mean to a user who gave a path, and what to do about them.
 IN_WORDS = {
-    errno.ENOENT: "it is not there, or the folder it should be in is not: check the path",
+    errno.ENOENT: "it does not exist, or its parent folder does not: check the path",
     errno.EEXIST: "a file of that name is in the way: choose another name, or remove it",
     errno.ENOTDIR: "a file is where a folder should be: choose another path",
-    errno.EISDIR: "it is a folder, and a file is wanted: give the file",
-    errno.EACCES: "this user may not: choose another path, or change its permissions",
-    errno.EPERM: "this user may not: choose another path, or change its permissions",
+    errno.EISDIR: "it is a folder, but a file is needed: give a file",
+    errno.EACCES: "permission denied: choose another path, or change its permissions",
+    errno.EPERM: "permission denied: choose another path, or change its permissions",
     errno.EROFS: "nothing can be written there: choose another path",
     errno.ENOSPC: "the disk is full: make room, or choose another disk",
     errno.ELOOP: "it is a link that leads back to itself: remove it",
@@ -43,7 +43,7 @@ def users_input() -> Iterator[None]:
 
 
 def print_error(sentence: str) -> None:
-    """Print `care: sentence` in one line on the error stream; line breaks and control characters do not get through."""
+    """Print `care: sentence` in one line on the error stream, without line breaks or control characters."""
     line = Text.assemble(("care:", "red"), " ", visible(" ".join(sentence.split("\n"))))
     Console(file=sys.stderr).print(line, soft_wrap=True)
 
@@ -51,7 +51,7 @@ def print_error(sentence: str) -> None:
 def show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
-    """Print a warning of care as a sentence, and those of others as Python does, with the place in the source."""
+    """Print care's own warnings as a sentence, and those of other packages as Python does, with their source line."""
     if Path(filename).is_relative_to(PACKAGE):
         Console(file=sys.stderr).print(Text(visible(f"care: {message}")), soft_wrap=True)
     else:
@@ -59,7 +59,7 @@ def show_warning(
 
 
 def sentence_of(error: ValueError | OSError) -> str:
-    """The message of an error; those of the system, which Python writes as `[Errno 2] …`, as the path and a hint."""
+    """The message of an error; an error of the operating system, `[Errno 2] …`, becomes the path and a hint."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     if error.filename is None or "could not be written" in error.strerror:

@@ -16,16 +16,12 @@ from care.tables import wrapped
 def evaluate(
     model: AnyModel,
     name: Data = None,
-    split: Annotated[
-        str | None, typer.Option(help="Default: what the run held out, test, val or its validation.")
-    ] = None,
+    split: Annotated[str | None, typer.Option(help="Default: the run's validation samples, else test or val.")] = None,
     policy: Policy = None,
     size: Size = None,
     images: Annotated[
         int | None,
-        typer.Option(
-            min=20, help="The first so many images of the split, and 20 times as many to train on. Default: all."
-        ),
+        typer.Option(min=20, help="Use only the first N images of the split, and 20 N training images. Default: all."),
     ] = None,
     augmentations: Annotated[
         int, typer.Option(min=1, max=100_000, help="How many augmentations to draw, per family.")
@@ -34,17 +30,17 @@ def evaluate(
     probe_on: Annotated[
         str,
         typer.Option(
-            help="clean images, random crops and flips, augmented images, or bn-train: augmented, with BatchNorm in "
-            "training mode."
+            help="What the probe is trained on: clean images, crops (random crops and flips), augmented images, or "
+            "bn-train: augmented images with BatchNorm in training mode."
         ),
     ] = "clean",
     probe_epochs: Annotated[int | None, typer.Option(min=1, help="Default: the protocol's.")] = None,
     learning_rate: Annotated[
-        list[float] | None, typer.Option(help="Of the probe. Give several: held-out training images choose.")
+        list[float] | None, typer.Option(help="Of the probe. If several are given, held-out training images choose.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many probes to train.")] = 5,
     logistic: Annotated[
-        bool, typer.Option(help="The logistic regression whose penalty held-out training images choose.")
+        bool, typer.Option(help="Also fit a logistic regression, its penalty chosen on held-out training images.")
     ] = True,
     neighbors: Annotated[
         list[int] | None, typer.Option(help="The k of kNN; give several. Default: 20 and 200.")
@@ -52,7 +48,7 @@ def evaluate(
     temperature: Annotated[float, typer.Option(help="The τ of kNN: a neighbor's vote weighs exp(cos/τ).")] = 0.07,
     project: Annotated[
         list[int] | None,
-        typer.Option(help="Also measure the embedding in so many of its directions: a control for a split embedding."),
+        typer.Option(help="Also measure the embedding projected to N directions, a control for split embeddings."),
     ] = None,
     layer: Layer = None,
     mean: Mean = None,
@@ -64,8 +60,8 @@ def evaluate(
 ) -> None:
     """Measure everything: linear classifiers, kNN, geometry by augmentation family, retrieval, decoding.
 
-    Prints tables and leaves evaluation.json, arrays for [bold]care compare[/bold], and the figures as PNG and SVG.
-    Classifiers need the split train; with --no-logistic --probe none, kNN is left out where there is no such split.
+    Prints tables and writes evaluation.json, arrays for [bold]care compare[/bold], and the figures as PNG and SVG.
+    Classifiers need the split train. Without that split, use --no-logistic --probe none; kNN is then left out.
 
     Example: [bold]care evaluate runs/mine[/bold]
     """

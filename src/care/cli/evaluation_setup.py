@@ -30,10 +30,10 @@ Channels = tuple[float, ...] | None
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user asked to measure: a model, and what it is measured on. None stands for the usual.
+    """What a user asked to measure: a model, and what it is measured on. None stands for the default.
 
-    `normalization` is the mean and the standard deviation of the channels, for a model of others. `layer` is one of
-    the backbone, to be measured beside its last features.
+    `normalization` is the mean and the standard deviation of the channels, for a model that care did not train. `layer`
+    names a layer of the backbone to measure in addition to its last features.
     """
 
     model: str
@@ -57,7 +57,7 @@ class Asked:
         return load_pretrained(self.model, mean=mean, std=std, layer=self.layer).to(self.on)
 
     def load_file(self) -> PretrainedModel | None:
-        """The model, if it is in a file. Weights of timm may have to be downloaded: not before all else is right."""
+        """The model, if it is in a file. timm weights may need a download, so all other options are checked first."""
         return None if self.model.startswith("timm/") else self.load()
 
 
@@ -70,10 +70,10 @@ def config_of(model: str) -> Config | None:
 
 
 def observed(asked: Asked, images: int) -> tuple[Embedder, str]:
-    """The model with the first so many held-out samples, or some of those that were asked for, and its name."""
+    """An embedder of the first `images` samples of the split, the held-out one by default, and the model's name."""
     device, model, config = asked.on, asked.load_file(), config_of(asked.model)
     policy = asked.policy or (config.measured_policy if config else "simclr")
-    policy_for(policy, asked.size)  # says whether there is one
+    policy_for(policy, asked.size)  # ValueError if there is no such policy
     samples, _ = heldout_samples(config, asked.data or (config.data if config else "shapes"), asked.split)
     model = model or asked.load()
     views = policy_for(policy, asked.size or model.size)
@@ -86,20 +86,20 @@ def observed(asked: Asked, images: int) -> tuple[Embedder, str]:
 def setup_of(
     asked: Asked, train: Train = "needed", say: Callable[[str], None] = lambda sentence: None
 ) -> EvaluationSetup:
-    """Put together what is to be evaluated, from the run's configuration where nothing else was asked for.
+    """Set up an evaluation, with defaults from the run's configuration.
 
-    Samples of the split "train" are "needed", or "used" where they are there: if not, `say` is told.
+    Samples of the split "train" are "needed", "used" if they can be read (otherwise `say` is told), or "unused".
     """
     device, model, config = asked.on, asked.load_file(), config_of(asked.model)
     name = asked.data or (config.data if config else None)
     if name is None:
         raise ValueError("say what to evaluate it on: --data NAME")
     policy = asked.policy or (config.measured_policy if config else "simclr")
-    policy_for(policy, asked.size)  # says whether there is one
+    policy_for(policy, asked.size)  # ValueError if there is no such policy
     bank: Samples | None
     if asked.split == "train" and train != "unused":
         (bank, test), split = _parts_of_train(name), FIFTH
-        say(f"measured on {len(test):,} samples of the split train, a fifth, to which nothing is fitted")
+        say(f"measured on {len(test):,} samples of the split train, a fifth that nothing is fitted to")
     else:
         test, split = heldout_samples(config, name, asked.split)
         bank = _train_samples(config, name, asked.split, train, say)
@@ -122,7 +122,7 @@ def setup_of(
 
 
 def _parts_of_train(name: str) -> tuple[Samples, Samples]:
-    """(What classifiers are fitted to, the last fifth of each class) of the split train, where it is measured."""
+    """Divide the split train into (the samples to fit classifiers to, the last fifth of each class to measure on)."""
     samples = data.load(name, "train")
     return samples.split(max(1, len(samples) // (5 * max(1, len(samples.classes)))))
 
@@ -130,7 +130,7 @@ def _parts_of_train(name: str) -> tuple[Samples, Samples]:
 def _train_samples(
     config: Config | None, name: str, split: str | None, train: Train, say: Callable[[str], None]
 ) -> Samples | None:
-    """What classifiers are fitted to; of a run that cut its validation samples off, what it kept."""
+    """The samples to fit classifiers to: the split train, without the validation samples that a run cut from it."""
     if train == "unused":
         return None
     if config is not None and is_cut(config, name, split):
@@ -140,12 +140,12 @@ def _train_samples(
     except (ValueError, OSError) as error:
         if train == "needed":
             raise
-        say(f"without nearest neighbors of the split train: {sentence_of(error)}")
+        say(f"kNN on the split train is left out: {sentence_of(error)}")
         return None
 
 
 def heldout_samples(config: Config | None, name: str, split: str | None) -> tuple[Samples, str]:
-    """(the samples to measure on, the name of their split): the validation samples of a run that cut some off."""
+    """(the samples to measure on, the name of their split): by default the run's validation samples, if it has any."""
     if config is not None and is_cut(config, name, split):
         return data.load(name, config.split).split(config.validation)[1], "validation"
     try:
@@ -163,7 +163,7 @@ def is_cut(config: Config, name: str, split: str | None) -> bool:
 def check_setup(
     model: PretrainedModel, samples: Samples, policy: Policy, policy_name: str, device: torch.device
 ) -> None:
-    """ValueError if there are too few samples, if the policy is for others, or if the model does not take the views."""
+    """ValueError if there are too few samples, or if the policy or the model does not suit them."""
     if len(samples) < FEWEST:
         raise ValueError(f"{samples.name} has {len(samples)} samples in this split: at least {FEWEST} are needed")
     clouds = len(samples.source) == 1

@@ -26,17 +26,18 @@ def explore(
     name: Annotated[
         str | None, typer.Option("--data", help="A data set. Default: what the runs were trained on.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Default: what the runs held out, test or val.")] = None,
-    images: Annotated[int, typer.Option(min=20, help="The first so many images of the split.")] = 10_000,
+    split: Annotated[str | None, typer.Option(help="Default: the runs' validation samples, else test or val.")] = None,
+    images: Annotated[int, typer.Option(min=20, help="Use only the first N images of the split.")] = 10_000,
     k: Annotated[int, typer.Option("--k", min=1, max=100, help="How many neighbors to show.")] = 8,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 takes one that is free.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 picks a free one.")] = 0,
     device: Device = "auto",
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Serve a page for this machine: pick a picture, move sliders, and see the nearest neighbors of f(a(x)) change.
+    """Serve a local page: pick a picture, move sliders, and see the nearest neighbors of f(a(x)) change.
 
     A photo of your own can be dropped into the page. Runs that [bold]care steer[/bold] was run on also show the
-    neighbors of the prediction R(θ) f(x). The address has a token: only who sees it can open the page. Ctrl-C ends it.
+    neighbors of the prediction R(θ) f(x). The address contains a token: nobody can open the page without it. Ctrl-C
+    ends it.
 
     Examples: [bold]care explore[/bold], [bold]care explore runs/simclr runs/mine[/bold]
     """
@@ -44,7 +45,7 @@ def explore(
     from care.explore import ExploreServer
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)  # also where a shell has us ignore them
+        signal.signal(number, signal.default_int_handler)  # even if the shell made us ignore them
     try:
         with users_input():
             server = ExploreServer(port)
@@ -62,9 +63,9 @@ def explore(
 
 @contextmanager
 def leading_to(address: str) -> Iterator[str]:
-    """The address of a file that leads there, and that no other user can read.
+    """The address of a file that redirects to `address` and that no other user can read.
 
-    The token is not for other users, and all of them can read with which arguments a browser was started.
+    Other users must not learn the token, and all of them can see the arguments that a browser was started with.
     """
     with tempfile.TemporaryDirectory(prefix="care-explore-") as folder:
         page = Path(folder) / "explore.html"

@@ -24,13 +24,13 @@ from care.train import Config
 from care.train.distributed import resolve_device
 from care.train.runs import load_trained
 
-OTHER_POLICY = "simclr"  # the policy whose un-augmented views models of others get
-AT_FIRST = 2  # runs of a folder that are embedded at the start, where no model is named; the others when chosen
+OTHER_POLICY = "simclr"  # makes the un-augmented views for models that care did not train
+AT_FIRST = 2  # runs of a folder that are embedded at the start if no model is named; the others when chosen
 
 
 @dataclass(frozen=True, eq=False)
 class _Explored:
-    """A model, what named it, the configuration of a run, and its learned rotation, or a note where it has none."""
+    """A model, `run` as the user named it, a run's configuration, and its learned rotation or a note why not."""
 
     name: str
     run: str
@@ -43,10 +43,10 @@ class _Explored:
 def explored_gallery(
     runs: Sequence[str], name: str | None, split: str | None, images: int, k: int, device: str
 ) -> Gallery:
-    """The embeddings of the images by every model that is named, and offers of the runs in folders that are.
+    """A gallery of the images embedded by every named model, and of offers, the runs in named folders.
 
-    Without a named model, the first runs of the folders are embedded. ValueError, before any picture is, if they
-    cannot be shown.
+    Without a named model, the first runs of the folders are embedded. ValueError, before any picture is embedded, if
+    the models cannot be shown.
     """
     here = torch.device(resolve_device(device))
     named, found = find_runs(runs, print_error)
@@ -57,7 +57,7 @@ def explored_gallery(
         loaded, found = [_explored(str(run.path), here) for run in found[:AT_FIRST]], found[AT_FIRST:]
     samples = _samples([one.config for one in loaded] + [run.config for run in found], data, split)
     if not loaded:
-        raise ValueError("all runs that were found are of point clouds, which care explore does not show")
+        raise ValueError("all runs that were found embed point clouds, which care explore does not show")
     samples = place(samples.limit(min(images, len(samples))), here)
     check_k(k, len(samples))
     loaded, found_names = _with_distinct_names(loaded, found)
@@ -69,7 +69,7 @@ def explored_gallery(
 
 
 def _offer(run: FoundRun, name: str, samples: Samples, device: torch.device) -> Offer:
-    """A run that is loaded and embeds the images when it is chosen; a ValueError then says why it cannot."""
+    """A run that is loaded, and embeds the images, once it is chosen; ValueError then if it cannot."""
 
     def fill(watch: Watch | None) -> Bank:
         one = dataclasses.replace(_explored(str(run.path), device), name=name)
@@ -95,7 +95,7 @@ def _explored(run: str, device: torch.device) -> _Explored:
 
 
 def _with_distinct_names(loaded: Sequence[_Explored], found: Sequence[FoundRun]) -> tuple[list[_Explored], list[str]]:
-    """Runs of the same name, in different folders, are called by the path that the user gave."""
+    """Rename runs of the same name, in different folders, to the path that the user gave."""
     names = [one.name for one in loaded] + [run.name for run in found]
     paths = [one.run for one in loaded] + [str(run.path) for run in found]
     called = [name if names.count(name) == 1 else visible(path) for name, path in zip(names, paths, strict=True)]
@@ -113,7 +113,7 @@ def _only_data(configs: Sequence[Config | None]) -> str:
 
 
 def _samples(configs: Sequence[Config | None], data: str, split: str | None) -> Samples:
-    """The images of a data set that the runs held out, if these are the same for all, or those of `split`."""
+    """The images of `split`, by default those that the runs held out, if these are the same for all runs."""
     known = [config for config in configs if config is not None]
     cuts = {(config.split, config.validation): config for config in known if config.data == data}
     samples = heldout_samples(next(iter(cuts.values())) if len(cuts) == 1 else None, data, split)[0]

@@ -17,7 +17,7 @@ def export(
     to: Annotated[str, typer.Option(help=f"One of {', '.join(FILES)}.")],
     out: Annotated[Path | None, typer.Option(help="The file or folder to write. Default: in the run folder.")] = None,
 ) -> None:
-    """Write the backbone of a run for timm, Hugging Face, ONNX or TorchScript, and check that it computes the same.
+    """Export the backbone of a run for timm, Hugging Face, ONNX or TorchScript, and check that its features agree.
 
     Examples: [bold]care export runs/mine --to onnx[/bold], or
     [bold]care export runs/mine --to huggingface --out mine[/bold]: a folder to upload, with a model card

@@ -1,4 +1,4 @@
-"""The models that `care explore` may compare: those that are named, and the runs in folders that are."""
+"""Find the models that `care explore` may compare: models named by the user, and runs in named folders."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,28 +16,28 @@ INSIDE = ("*/model.safetensors", "*/*/model.safetensors")
 
 @dataclass(frozen=True)
 class FoundRun:
-    """A run that was found in a folder, with its configuration. Its weights are not read until it is chosen."""
+    """A run found in a folder, with its configuration. Its weights are not read until it is chosen."""
 
     path: Path
     config: Config
 
     @property
     def name(self) -> str:
-        """What it is called on the page."""
+        """The name shown on the page."""
         return visible(self.path.resolve().name)
 
     @property
     def policy(self) -> ImagePolicy | None:
-        """The policy whose un-augmented views it gets, None where it is for point clouds."""
+        """The policy that makes the run's un-augmented views; None for a run on point clouds."""
         size = self.config.size or getattr(policy_for(self.config.policy), "size", None)
         policy = policy_for(self.config.equivariance_policy, size)
         return policy if isinstance(policy, ImagePolicy) else None
 
 
 def find_runs(given: Sequence[str], say: Callable[[str], None]) -> tuple[list[str], list[FoundRun]]:
-    """The models that are named, and the other finished runs in the folders among them, in the order of their paths.
+    """(The named models, the finished runs in named folders, sorted by path and without those that are also named).
 
-    ValueError if a folder has none. A run whose configuration cannot be read is left out, and `say` is told.
+    ValueError if a folder has no run. A run with an unreadable configuration is left out, and `say` is told.
     """
     named, found = list[str](), list[FoundRun]()
     for what in given:
@@ -54,7 +54,7 @@ def find_runs(given: Sequence[str], say: Callable[[str], None]) -> tuple[list[st
 
 
 def _found(path: Path, say: Callable[[str], None]) -> FoundRun | None:
-    """The run, without running the code of a method that is not care's: it is not needed to show its encoder."""
+    """Read a run's configuration without importing a method of the user's own: its encoder does not need that code."""
     file = path / "config.toml"
     try:
         return FoundRun(path, Config.from_toml(file.read_text(encoding="utf-8"), str(file), unchecked=True))
@@ -70,6 +70,6 @@ def is_folder_of_runs(path: Path) -> bool:
 
 
 def runs_on(found: Sequence[FoundRun], data: str) -> list[FoundRun]:
-    """The runs that were trained on a data set, or all, if none was: these can be shown it, too. All are of images."""
+    """The image runs that were trained on a data set, or all image runs if none was: they can embed it, too."""
     images = [run for run in found if run.policy is not None]
     return [run for run in images if run.config.data == data] or images

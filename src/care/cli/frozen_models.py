@@ -16,7 +16,7 @@ from care.tables import visible
 
 @dataclass(frozen=True, eq=False)
 class FrozenModel:
-    """A model, what it is called here, and the policy whose clean views it is given."""
+    """A model, its name in tables and figures, and the policy that makes its clean views."""
 
     name: str
     model: PretrainedModel
@@ -42,12 +42,12 @@ class Wanted:
 
 
 def wanted_models(asked: Sequence[Asked]) -> list[Wanted]:
-    """What can be known of the models without the data; ValueError if one is not there, or there is no such policy."""
+    """Check what can be checked without the data; ValueError if a model or a policy does not exist."""
     found = []
     for one in asked:
         model, config = one.load_file(), config_of(one.model)
         policy = one.policy or (config.measured_policy if config else "simclr")
-        policy_for(policy, one.size)  # says whether there is one
+        policy_for(policy, one.size)  # ValueError if there is no such policy
         found.append(Wanted(one, policy, model))
     return found
 
@@ -55,7 +55,7 @@ def wanted_models(asked: Sequence[Asked]) -> list[Wanted]:
 def frozen_models(wanted: Sequence[Wanted], downstreams: Sequence[Downstream]) -> list[FrozenModel]:
     """The models, on their device; ValueError if one does not take the images of one of the data sets.
 
-    Weights of timm may have to be downloaded: they are loaded here, when all else is known to be right.
+    timm weights may need a download, so they are loaded here, after everything else is checked.
     """
     found = []
     for one in wanted:
@@ -68,7 +68,7 @@ def frozen_models(wanted: Sequence[Wanted], downstreams: Sequence[Downstream]) -
 
 
 def _with_distinct_names(models: Sequence[FrozenModel], given: Sequence[str]) -> list[FrozenModel]:
-    """Models of one name are called by what the user gave."""
+    """Rename models of the same name to what the user gave."""
     names = [one.name for one in models]
     called = [name if names.count(name) == 1 else visible(text) for name, text in zip(names, given, strict=True)]
     if len(set(called)) < len(called):

@@ -17,7 +17,7 @@ STOPPED = 75  # by a signal, after a checkpoint was saved
 def ending_in_one_line(resuming: str, not_finite: str) -> Iterator[None]:
     """Around a training: print one line and exit if it is stopped, its loss is not finite, or a file cannot be written.
 
-    `resuming` is how the user goes on afterwards, `not_finite` what to do about a loss that is not finite.
+    `resuming` tells the user how to continue, `not_finite` what to do about a loss that is not finite.
     """
     from care.train import Interrupted
 

@@ -19,26 +19,24 @@ def measure(
     ],
     name: Annotated[
         str | None,
-        typer.Option(
-            "--data", help="See [bold]care data list[/bold]. Default: what a run was trained on, else shapes."
-        ),
+        typer.Option("--data", help="See [bold]care data list[/bold]. Default: the run's training data, else shapes."),
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Default: what a run held out, test, or val.")] = None,
-    policy: Annotated[str | None, typer.Option(help=f"One of {PRESETS}. Default: a run's, else simclr.")] = None,
+    split: Annotated[str | None, typer.Option(help="Default: the run's validation samples, else test or val.")] = None,
+    policy: Annotated[str | None, typer.Option(help=f"One of {PRESETS}. Default: the run's, else simclr.")] = None,
     size: Size = None,
-    images: Annotated[int, typer.Option(min=20, help="The first so many images of the split.")] = 2000,
+    images: Annotated[int, typer.Option(min=20, help="Use only the first N images of the split.")] = 2000,
     augmentations: Annotated[
         int, typer.Option(min=1, max=100_000, help="How many augmentations to draw, per family.")
     ] = 20,
     rank: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Fit rotations of the so many leading directions. Default: all, or a quarter of the images."
+            min=1, help="Fit rotations in this many leading directions. Default: all, at most a quarter of the images."
         ),
     ] = None,
-    families: Annotated[bool, typer.Option(help="Also each family of augmentations alone.")] = True,
+    families: Annotated[bool, typer.Option(help="Also measure each family of augmentations alone.")] = True,
     decode: Annotated[
-        bool, typer.Option(help="Also R² of the parameters of augmentations: of the hue, the crop, the blur.")
+        bool, typer.Option(help="Also decode the parameters of augmentations (hue, crop, blur), and report R².")
     ] = True,
     layer: Layer = None,
     mean: Mean = None,
@@ -50,10 +48,10 @@ def measure(
 ) -> None:
     """Measure whether augmentations rotate a model's embeddings, change them otherwise, or leave them invariant.
 
-    Every augmentation is drawn once and applied to all images. The held-out ratio is what the best rotation
-    would leave of the effect on new images, estimated from these: 0 is exactly a rotation, 1 is no better than none.
-    With fewer than four images per dimension, rotations are those of the leading directions, as many as that allows.
-    R² says what a pair (f(x), f(a(x))) knows of a: 1 exactly which it was, 0 nothing.
+    Each augmentation is drawn once and applied to all images. The held-out ratio estimates how much of its effect on
+    new images the best rotation leaves unexplained: 0 is exactly a rotation, 1 is no better than no rotation.
+    With fewer than four images per dimension, rotations are fitted only in as many leading directions as that allows.
+    R² says how well the pair (f(x), f(a(x))) determines a: 1 exactly, 0 not at all.
 
     Examples: [bold]care measure timm/resnet50.a1_in1k --data flowers102[/bold], [bold]care measure runs/mine[/bold]
     """
@@ -78,7 +76,7 @@ def measure(
 
 
 def _word(model: str, name: str) -> str:
-    """The model in a word for a folder's name; files, which are often called alike, with the folder that holds them."""
+    """The model as a word for a folder's name; a file comes with its parent folder, since file names often repeat."""
     file = Path(model)
     words = f"{file.resolve().parent.name} {file.name}" if file.is_file() else name
     return re.sub(r"\W+", "-", words).strip("-")

@@ -1,4 +1,4 @@
-"""The work of `care data prepare`: the stores of splits, and what is said about them."""
+"""The work of `care data prepare`: write the store of each split, and report on it."""
 
 import math
 from pathlib import Path
@@ -12,13 +12,13 @@ from care.data.readers.source import default_skip
 from care.data.store import Header
 from care.data.store_writer import TooManyUnreadable, is_prepared, write_store
 
-MOST_LISTED = 20  # files that cannot be read; a file lists all of them
+MOST_LISTED = 20  # unreadable files that are printed; a file lists all of them
 
 
 def prepared(
     console: Console, folders: dict[str, Path], sources: dict[str, Source], overwrite: bool
 ) -> tuple[str, ...]:
-    """The splits that are prepared already, from the same files; ValueError if there are stores of others."""
+    """The splits that are prepared already from the same files; ValueError if a store of other files is in the way."""
     done = tuple(part for part, folder in folders.items() if is_prepared(folder, sources[part], overwrite))
     there = [folder for part, folder in folders.items() if part not in done and folder.exists()]
     if there and not overwrite:
@@ -49,7 +49,7 @@ def prepare_split(
 
 
 def allowed(skip: str | None, files: int) -> int:
-    """How many of so many files may be left out, as --skip says: a number, or a percentage."""
+    """How many of the files --skip, a number or a percentage, allows to leave out."""
     text = (skip or "").strip()
     number = text.removesuffix("%").strip()
     if skip is None:
@@ -65,7 +65,7 @@ def allowed(skip: str | None, files: int) -> int:
 
 
 def list_skipped(console: Console, skipped: list[str], file: Path | None) -> None:
-    """The files that cannot be read, one to a line, or the first of them."""
+    """Print the first files that cannot be read, one per line."""
     if skipped:
         say(console, f"cannot be read, as listed in {file}:" if file else "cannot be read:")
     for line in skipped[:MOST_LISTED]:

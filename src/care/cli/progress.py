@@ -52,7 +52,7 @@ class Lines:
         self.said = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Say it, if it is the beginning, the end, or a minute after the last line."""
+        """Write a line at the beginning, at the end, and a minute after the last line."""
         now = self.clock()
         begins = stage not in self.begun
         began, first = self.begun.setdefault(stage, (now, done))
@@ -66,7 +66,7 @@ class Lines:
 
 
 def _pace(done: int, seconds: float, left: int) -> str:
-    """How fast it goes, and how long it will still take; nothing before the first is done."""
+    """The speed and the remaining time; empty before the first is done."""
     if not done or seconds <= 0:
         return ""
     pace = done / seconds

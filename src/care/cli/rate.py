@@ -1,4 +1,4 @@
-"""How far something long is, how fast it goes and what is left: a bar on a terminal, a line a minute elsewhere."""
+"""Progress, speed and remaining time of a long task: a bar on a terminal, a line a minute elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ SECONDS_BETWEEN_LINES = 60.0
 def showing_rate(
     console: Console, what: str, unit: str, total: int | None, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[int], None]]:
-    """A callback for how many of `total` are done. The first call says how many were before, which took no time."""
+    """A callback for how many of `total` are done. The first call says how many were done before: they took no time."""
     first, started, said = None, clock(), clock()
     columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[rate]}"))
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:

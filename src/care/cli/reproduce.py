@@ -16,7 +16,7 @@ from care.tables import paragraphs, text_table, wrapped
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Which of the paper's figures and tables. None: list them.")
+        list[str] | None, typer.Argument(help="The figures and tables to reproduce. Without a name, list them all.")
     ] = None,
     scale: Annotated[
         str,
@@ -25,20 +25,20 @@ def reproduce(
             "deep: ResNet-50, 100 epochs. paper: as the paper did."
         ),
     ] = "small",
-    out: Annotated[Path, typer.Option(help="Folder for tables, figures and what is kept of trials.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Folder for tables, figures and the results of trials.")] = Path("results"),
     runs: Annotated[Path, typer.Option(help="Folder for the runs: checkpoints and weights.")] = Path("runs"),
     device: Device = "auto",
     compile: Annotated[bool, typer.Option(help="As care train --compile.")] = False,
-    show: Annotated[bool, typer.Option("--trials", help="Show the trials and what is done of them, and stop.")] = False,
-    data: Annotated[list[str] | None, typer.Option(help="Only trials on this data set. May be given again.")] = None,
-    part: Annotated[list[str] | None, typer.Option(help="Only trials with this label. May be given again.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="Only trials with this seed. May be given again.")] = None,
+    show: Annotated[bool, typer.Option("--trials", help="List the trials, done or not, and stop.")] = False,
+    data: Annotated[list[str] | None, typer.Option(help="Only trials on this data set. Can be repeated.")] = None,
+    part: Annotated[list[str] | None, typer.Option(help="Only trials with this label. Can be repeated.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Only trials with this seed. Can be repeated.")] = None,
     done: Annotated[bool, typer.Option("--done", help="Only trials that are done: train nothing.")] = False,
 ) -> None:
-    """Train and measure what a figure or table of the paper shows, and write it beside the paper's numbers.
+    """Reproduce a figure or table of the paper: train, measure, and write the results beside the paper's numbers.
 
-    Trials that are done are found in --out, stopped ones go on from their checkpoint, and several processes may share
-    the work by running the same command in the same folders.
+    Finished trials are read from --out, stopped ones go on from their checkpoint, and several processes share the work
+    if they run the same command in the same folders.
 
     Examples: [bold]care reproduce[/bold], [bold]care reproduce lambda-sweep --scale smoke[/bold]
     """

@@ -17,14 +17,14 @@ CHANGES = ", ".join(keys("care.augment.changes", "CHANGES"))
 
 def retrieve(
     model: Annotated[str, typer.Argument(help="A run folder, or any model that [bold]care steer[/bold] was run on.")],
-    make: Annotated[str, typer.Option(help=f"Changes like hue=+0.1,brightness=1.3, of {CHANGES}.")],
+    make: Annotated[str, typer.Option(help=f"Changes such as hue=+0.1,brightness=1.3. There are {CHANGES}.")],
     query: Annotated[str, typer.Option(help="A picture file, or the number of an image of the split.")] = "0",
-    queries: Annotated[int, typer.Option(min=2, help="How many images of the split the means are over.")] = 500,
+    queries: Annotated[int, typer.Option(min=2, help="How many queries of the split to average over.")] = 500,
     k: Annotated[int, typer.Option("--k", min=1, max=50, help="How many neighbors.")] = 5,
     name: Annotated[
         str | None, typer.Option("--data", help="The data set to search. Default: what the run was trained on.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Default: what the run held out, test, val or validation.")] = None,
+    split: Annotated[str | None, typer.Option(help="Default: the run's validation samples, else test or val.")] = None,
     policy: Policy = None,
     rotation_file: Annotated[
         Path | None, typer.Option("--rotation", help="Default: steering/rotation.safetensors in the run.")
@@ -34,12 +34,13 @@ def retrieve(
     device: Device = "auto",
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: the folder retrieval in the run.")] = None,
 ) -> None:
-    """Find the nearest neighbors of an augmented image without augmenting it: those of R(θ) f(q).
+    """Find the nearest neighbors of an augmented image without augmenting it: rotate f(q) by R(θ).
 
-    R(θ) is the rotation that [bold]care steer[/bold] fitted. Its neighbors are compared with those of f(q) and of
-    f(a(q)), the embedding of the augmented picture: as pictures for one query, in numbers for it and the mean of many.
+    R(θ) is the rotation that [bold]care steer[/bold] fitted. The neighbors of R(θ) f(q) are compared with those of f(q)
+    and of f(a(q)), the embedding of the augmented picture: in a figure for one query, and in numbers for this query and
+    the mean of many.
 
-    Leaves retrieval.json and a figure as PNG and SVG.
+    Writes retrieval.json and a figure as PNG and SVG.
 
     Example: [bold]care retrieve runs/mine --query 17 --make hue=+0.1[/bold]
     """

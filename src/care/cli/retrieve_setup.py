@@ -1,4 +1,4 @@
-"""What `care retrieve` searches: the rotation, the query, and the pictures that are found."""
+"""Inputs and figure of `care retrieve`: the rotation, the query, and the pictures that are found."""
 
 import dataclasses
 from pathlib import Path
@@ -27,7 +27,7 @@ def image_policy(setup: EvaluationSetup) -> ImagePolicy:
 
 
 def rotation_of(file: Path, setup: EvaluationSetup, model: str) -> LearnedRotation:
-    """The learned rotation in the file; ValueError if there is none, or one of other embeddings or views."""
+    """The learned rotation in the file; ValueError if there is none, or if it is for other embeddings or views."""
     if not file.is_file():
         raise ValueError(f"{file} does not exist: run care steer {model} first")
     rotation, policy = load(file), setup.policy
@@ -50,7 +50,7 @@ def rotation_of(file: Path, setup: EvaluationSetup, model: str) -> LearnedRotati
 
 
 def query_alone(embedder: Embedder, query: str) -> tuple[Embedder, int | None]:
-    """The query alone, and its number in the split, None for a file."""
+    """(An embedder of the query alone, the query's number in the split or None for a file)."""
     if query.isdecimal():
         if int(query) >= len(embedder.samples):
             raise ValueError(f"there is no image {query}: the {len(embedder.samples)} of the split are counted from 0")
@@ -64,10 +64,10 @@ def query_alone(embedder: Embedder, query: str) -> tuple[Embedder, int | None]:
 
 
 def number_in(bank: Bank, query: Bank, images: Samples, picture: Samples) -> int | None:
-    """The number of the picture among the images, if it is one of them: a query is no neighbor of its own.
+    """The number of the picture among the images, if it is one of them: a query must not count as its own neighbor.
 
-    Its embedding is then the nearest, and its pixels are the same but for how a file is decoded. A picture is cut to a
-    square: it is none of images that are not square.
+    It is the image with the nearest embedding, if their pixels agree but for decoding. The picture is cut to a square,
+    so it is never found among images that are not square.
     """
     nearest = int((bank.F @ query.F[0]).argmax())
     found, asked = images.take(torch.tensor([nearest])).inputs.cpu(), picture.inputs.cpu()
@@ -76,7 +76,7 @@ def number_in(bank: Bank, query: Bank, images: Samples, picture: Samples) -> int
 
 
 def taking(embedder: Embedder, rows: torch.Tensor) -> Embedder:
-    """Embeds these rows of its samples alone."""
+    """An embedder of these rows of the samples only."""
     return dataclasses.replace(embedder, samples=embedder.samples.take(rows))
 
 

@@ -20,7 +20,7 @@ def robustness(
         str | None, typer.Option("--data", help="A data set. Default: what the runs were trained on.")
     ] = None,
     images: Annotated[
-        int | None, typer.Option(min=20, help="The first so many images of every split. Default: all.")
+        int | None, typer.Option(min=20, help="Use only the first N images of every split. Default: all.")
     ] = None,
     policy: Policy = None,
     size: Size = None,
@@ -31,12 +31,12 @@ def robustness(
     device: Device = "auto",
     out: Annotated[Path, typer.Option(help="Where to write.")] = Path("robustness"),
 ) -> None:
-    """Fit a classifier to clean images and test it on corrupted ones, stronger and stronger.
+    """Fit a classifier to clean images and test it on images with increasingly strong corruptions.
 
     The classifier is the logistic regression of [bold]care transfer[/bold], fitted once. The corruptions are
     brightness, contrast, saturation, hue, blur, solarize, crop and noise, in five strengths each.
 
-    Prints a table, and leaves robustness.json and the curves as PNG and SVG.
+    Prints a table, and writes robustness.json and the curves as PNG and SVG.
 
     Example: [bold]care robustness runs/simclr runs/mine[/bold]
     """

@@ -1,4 +1,4 @@
-"""What `care train --help` says a setting is where nothing is chosen: of a method, of a data set, of every run."""
+"""The defaults that `care train --help` shows: general ones, and those of a method or a data set."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -8,15 +8,15 @@ from rich.markup import escape
 
 from care.cli.static_settings import NotPlain, constant
 
-Owned = tuple[str, Any]  # whose value it is, "" for everybody else's, and the value
-SAID = "Default:"  # in a help text that says it in words
+Owned = tuple[str, Any]  # (the method or data set that has this default, "" for the general one; the default)
+SAID = "Default:"  # in a help text that gives its general default in words
 ALONE, KEEP = "with --data alone", "with --keep"
 
 
 def default_in_words(name: str, text: str, values: Iterable[Owned]) -> str:
-    """ "[default: 0.5; mocov2, dcl 0.1]": the first value is everybody's, others come with the names of their owners.
+    """Format defaults as "[default: 0.5; mocov2, dcl 0.1]": the general one, then others after their owners' names.
 
-    Where the help `text` says in words what everybody's is, the others alone.
+    If the help `text` already gives the general default in words, only the others.
     """
     by_value: dict[str, list[str]] = {}
     for owner, value in values:
@@ -30,7 +30,7 @@ def default_in_words(name: str, text: str, values: Iterable[Owned]) -> str:
 
 
 def _written(name: str, value: Any) -> str:
-    """A value as it is given on the command line."""
+    """A value as typed on the command line."""
     if isinstance(value, bool):
         return ("" if value else "no-") + name.replace("_", "-")
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -38,13 +38,13 @@ def _written(name: str, value: Any) -> str:
 
 @cache
 def usual_of_data() -> dict[str, list[Owned]]:
-    """What data sets, and folders of pictures, are trained with, by the name of the setting; and where no method is
-    named, and to keep something."""
+    """Defaults by setting: for folders of pictures, for each data set, for --data alone, and for --keep."""
     recipes = "care.train.recipes"
     found: dict[str, list[Owned]] = {name: [("", value)] for name, value in constant(recipes, "ANY_FOLDER").items()}
     for data, values in constant(recipes, "DEFAULTS").items():
         for name, value in values.items():
-            # `recommended_config` has a ResNet-18 in place of the paper's; a policy named after its data says nothing
+            # `recommended_config` replaces the paper's ResNet-50 by a ResNet-18; a policy named after its data set
+            # would only repeat the name
             if (name, value) != ("model", "resnet50") and value != data:
                 found.setdefault(name, []).append((data, value))
     for data, values in constant(recipes, "MOCO").items():
@@ -58,7 +58,7 @@ def usual_of_data() -> dict[str, list[Owned]]:
 
 @cache
 def declared_head(method: str) -> dict[str, Any]:
-    """The head of a method that is registered; one without has SimCLR's."""
+    """The projection head that a registered method declares; empty for one that has SimCLR's."""
     module, _, name = constant("care.objective.registry", "REGISTERED")["method"][method].partition(":")
     try:
         return dict(constant(module, f"{name}.head"))

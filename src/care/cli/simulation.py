@@ -1,4 +1,4 @@
-"""`care bench scaling --simulate`: what its options mean, and its picture."""
+"""The options and the figure of `care bench scaling --simulate`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def simulation(
     largest: int, measured: Path | None, node: int, inside: str, between: str
 ) -> "Callable[[Settings, Say], Report]":
-    """What simulates up to `largest` GPUs, of a step that was measured before or is then; all options are checked."""
+    """Check the options, and return a function that simulates up to `largest` GPUs from a measured step."""
     from care.bench.scaling_links import Fabric
     from care.bench.scaling_simulated import measure_workload, read_workload, simulated_report
 
@@ -41,7 +41,7 @@ def _link(text: str) -> "Link":
 
 
 def drawn(report: "Report") -> bytes:
-    """The rows as a picture, PNG."""
+    """The rows as a figure, PNG."""
     from care.report.drawing import small_png
     from care.report.scaling import scaling_figure
 

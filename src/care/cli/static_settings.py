@@ -1,7 +1,7 @@
-"""What the modules of care declare, read from their source: to import them takes torch, and torch takes seconds.
+"""Read constants and settings from the source of care's modules: importing them loads torch, which takes seconds.
 
-Help, mistakes and shell completion need the names of policies and the settings of methods, and nothing of what these
-do. `NotPlain` is raised where a declaration is not written as plainly as it takes: who asks imports the module then.
+Help, usage errors and shell completion need only the names of policies and the settings of methods. `NotPlain` is
+raised if a declaration cannot be evaluated as a literal; the caller then imports the module.
 """
 
 import ast
@@ -47,19 +47,19 @@ def keys(module: str, name: str) -> tuple[str, ...]:
 
 
 def settings_of(where: str) -> tuple[Setting, ...]:
-    """The settings of a method or an equivariance, `module:Class`: those of the class that it calls `Settings`."""
+    """The settings of a method or an equivariance, `module:Class`: the fields of its class attribute `Settings`."""
     module, _, name = where.partition(":")
     module, node = _class(module, name)
     try:
         settings = _assigned(node.body, "Settings")
-    except NotPlain:  # those of the class that it is made from
+    except NotPlain:  # inherited
         return settings_of(f"{module}:{_names(node.bases)[0]}") if node.bases else ()
     return fields_of(f"{module}:{_names([settings])[0]}")
 
 
 def fields_of(where: str) -> tuple[Setting, ...]:
-    """The fields of a class of settings, `module:Class`: those of its bases, the last first, in place where it
-    says them anew."""
+    """The fields of a settings class, `module:Class`, in the order of dataclasses: those of its bases first, the last
+    base before the others, and a redefined field in its old place."""
     module, _, name = where.partition(":")
     module, node = _class(module, name)
     found = {field.name: field for base in reversed(_names(node.bases)) for field in fields_of(f"{module}:{base}")}
@@ -84,7 +84,7 @@ def _module(name: str) -> ast.Module:
 
 
 def _class(module: str, name: str) -> tuple[str, ast.ClassDef]:
-    """A class, and the module that defines it, which may be another one than that it is imported from."""
+    """(The module that defines the class, the class): `module` may only import it."""
     for node in _module(module).body:
         if isinstance(node, ast.ClassDef) and node.name == name:
             return module, node

@@ -18,23 +18,23 @@ MEASURED = 20  # augmentations per family, at most
 def steer(
     model: AnyModel,
     name: Data = None,
-    split: Annotated[str | None, typer.Option(help="What to measure on. Default: what the run held out.")] = None,
+    split: Annotated[str | None, typer.Option(help="What to measure on. Default: the run's held-out split.")] = None,
     policy: Policy = None,
-    images: Annotated[int, typer.Option(min=20, help="How many to fit on, and how many others to measure on.")] = 1000,
+    images: Annotated[int, typer.Option(min=20, help="Images to fit on, and as many others to measure on.")] = 1000,
     augmentations: Annotated[
-        int, typer.Option(min=2, max=10_000, help="How many to fit on, per family; three times as many of the policy.")
+        int, typer.Option(min=2, max=10_000, help="How many to fit on per family; three times as many of the policy.")
     ] = 40,
     output: Annotated[
         str | None,
-        typer.Option(help="embedding, backbone, of a split embedding also invariant, equivariant. Default: embedding."),
+        typer.Option(help="embedding or backbone; if split, also invariant or equivariant. Default: embedding."),
     ] = None,
     rank: Annotated[int, typer.Option(min=2, max=512, help="The dimension of the subspace that is rotated.")] = 64,
     second_order: Annotated[
         bool,
         typer.Option(
             "--second-order",
-            help="Add products of color coordinates to the exponent: closer to Procrustes, but brightness is then no "
-            "one-parameter subgroup.",
+            help="Add products of color coordinates to the exponent: closer to Procrustes, but then brightness is not "
+            "a one-parameter subgroup.",
         ),
     ] = False,
     seed: Seed = 0,
@@ -45,10 +45,10 @@ def steer(
     """Fit a rotation R(θ) of the embeddings as a function of the augmentation, and measure it on held-out images.
 
     R(θ) = exp(Σ θ_k A_k), with a coordinate θ_k for brightness, hue, the center of a crop and so on. It is compared
-    with per-augmentation Procrustes, with a network (EquiMod) and with the identity, on augmentations that it was not
-    fitted to. Then embeddings are canonicalized by R(θ)ᵀ, and probes decode the augmentation and the class from them.
+    with per-augmentation Procrustes, with a network (EquiMod) and with the identity, on held-out augmentations. Then
+    embeddings are canonicalized by R(θ)ᵀ, and probes decode the augmentation and the class from them.
 
-    Leaves rotation.safetensors, steering.json and a figure as PNG and SVG. A rotation that was trained with the encoder
+    Writes rotation.safetensors, steering.json and a figure as PNG and SVG. A rotation that was trained with the encoder
     (care train --equivariance steering) is measured, too: trained.safetensors, trained.json.
 
     Example: [bold]care steer runs/mine[/bold]

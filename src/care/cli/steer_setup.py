@@ -1,4 +1,4 @@
-"""What `care steer` fits R(θ) to, and what `care retrieve` uses it on."""
+"""Checks, defaults and embedders of `care steer`, which `care retrieve` shares."""
 
 from pathlib import Path
 

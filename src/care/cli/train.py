@@ -20,23 +20,23 @@ LOGGERS, LOG_EVERY = ", ".join(keys("care.train.loggers", "LOGGERS")), constant(
 @with_all_settings
 def train(
     out: Annotated[Path | None, typer.Option(help="The run folder. Default: runs/NAME.")] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the run in --out, or begin it.")] = False,
+    resume: Annotated[bool, typer.Option(help="Resume the run in --out, or start it if there is none.")] = False,
     save_minutes: Annotated[
-        float, typer.Option(min=0, help="Save within an epoch too, so many minutes after the last time.")
+        float, typer.Option(min=0, help="Also save within an epoch, this many minutes after the last checkpoint.")
     ] = SAVE_MINUTES,
-    save_every: Annotated[int, typer.Option(min=1, help="Save after every so many epochs.")] = SAVE_EVERY,
+    save_every: Annotated[int, typer.Option(min=1, help="Epochs between checkpoints.")] = SAVE_EVERY,
     keep_every: Annotated[
         int | None,
-        typer.Option(min=1, help="Keep the checkpoint of every so many epochs, each a model. Default: the last."),
+        typer.Option(min=1, help="Keep every Nth epoch's checkpoint, each a usable model. Default: only the last."),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A config.toml, such as that of another run.")] = None,
-    recipe_name: Annotated[str | None, typer.Option("--recipe", help="An experiment of `care recipes`.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A config.toml to start from, such as another run's.")] = None,
+    recipe_name: Annotated[str | None, typer.Option("--recipe", help="A recipe of `care recipes`.")] = None,
     keep: Annotated[
         str | None,
         typer.Option(
-            help=f"Keep what the method's loss discards, {KEPT}, or several as hue,crop: in the features, from which "
-            f"it is predicted (--augself-weight), and as rotations in an equivariant part of {EQUIVARIANT_DIM} more "
-            "coordinates (--equivariance split with the --equivariance-policy for it)."
+            help=f"Keep what the method's loss discards: {KEPT}, or several, as hue,crop. The features keep it because "
+            f"it is predicted from them (--augself-weight); {EQUIVARIANT_DIM} more coordinates of the embedding, its "
+            "equivariant part, rotate with it (--equivariance split with a matching --equivariance-policy)."
         ),
     ] = None,
     logger: Annotated[
@@ -44,15 +44,15 @@ def train(
         typer.Option(help=f"Also log to one of {LOGGERS}; can be given several times."),
     ] = None,
     log_every: Annotated[
-        int, typer.Option(min=0, help="Log the means over so many steps, to OUT/steps.jsonl and the loggers. 0: never.")
+        int, typer.Option(min=0, help="Log means over this many steps to OUT/steps.jsonl and the loggers. 0: never.")
     ] = LOG_EVERY,
     **chosen: Any,
 ) -> None:
-    """Pretrain an encoder and leave a run folder: config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.
+    """Pretrain an encoder and write a run folder: config.toml, log.jsonl, model.safetensors, checkpoints, curves.png.
 
-    With --data alone it trains what did best for classes: SimCLR with four views and Muon, to which --keep adds
-    what keeps the hue, colors or the crop. What --method or --equivariance name is trained as it is, at the paper's
-    values for the data set. What is given here goes before --recipe and --config.
+    With --data alone, it uses the settings that classified best: SimCLR with four views and Muon. --keep adds losses
+    that keep the hue, colors or the crop. With --method or --equivariance, it uses the paper's values for the data set
+    instead. Options given here override --recipe and --config.
 
     Examples: [bold]care train --data shapes --keep hue[/bold],
     [bold]care train --data shapes --equivariance care[/bold], or
@@ -98,7 +98,7 @@ def train(
 
 
 def show_recipes() -> None:
-    """List experiments, most of them the paper's, by name: `care train --recipe NAME` runs one."""
+    """List the recipes, most of them experiments of the paper: `care train --recipe NAME` runs one."""
     from care.tables import text_table
     from care.train import recipes
 
@@ -110,4 +110,4 @@ def show_recipes() -> None:
         ours = (config.method.name, config.equivariance.name, weight, chunks)
         rows.append((name, *ours, config.model, str(config.epochs), str(config.batch_size)))
     header = ("name", "method", "equivariance", "λ", "chunks", "model", "epochs", "batch")
-    typer.echo(text_table("experiments, the paper's but for those called sgd: care train --recipe NAME", header, rows))
+    typer.echo(text_table("experiments of the paper, except those named sgd: care train --recipe NAME", header, rows))

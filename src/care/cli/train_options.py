@@ -17,18 +17,21 @@ from care.cli.static_settings import NotPlain, Setting, constant, fields_of, set
 
 REGISTERED: dict[Any, dict[str, str]] = constant("care.objective.registry", "REGISTERED")
 CHOICES: dict[Any, str] = {
-    "method": "What to train with",
-    "equivariance": "What is added so that augmentations act on the embedding",
+    "method": "Self-supervised method",
+    "equivariance": "Equivariance added to the method, so that augmentations act on the embedding",
 }
-USUAL: dict[Any, str] = {"method": "simclr", "equivariance": "none; chains without --method care"}
+USUAL: dict[Any, str] = {"method": "simclr", "equivariance": "none; care for chains without --method"}
 WHAT = "What to train"
 PANELS = {"method": "Methods", "equivariance": "Equivariance"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """A setting as an option, in a `panel` of the help. `of` are the methods that have it, none for every run's, and
-    `usual` its values where nothing is chosen, with whose they are."""
+    """A setting as a command-line option, in a `panel` of the help.
+
+    `of` names the methods that have the setting, and is empty for settings of every run. `usual` are its defaults, each
+    with its owner.
+    """
 
     name: str
     kind: Any
@@ -39,10 +42,10 @@ class Option:
 
 
 def with_all_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for every setting in place of its keywords."""
+    """Replace the `**keywords` of a command by an option for every setting."""
 
     class TrainCommand(TyperCommand):
-        """Loads `--method mine.py:Mine` before it reads the other options: the class says which there are."""
+        """Loads the class of `--method mine.py:Mine` before it reads the other options, since it declares some."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             foreign = [(kind, name) for kind in CHOICES for name in _given(f"--{kind}", args) if ":" in name]
@@ -60,7 +63,7 @@ def with_all_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def run_settings() -> tuple[Setting, ...]:
-    """What every run has."""
+    """The settings that every run has."""
     try:
         return fields_of("care.train.config:Config")
     except NotPlain:
@@ -70,7 +73,7 @@ def run_settings() -> tuple[Setting, ...]:
 
 
 def settings_named(kind: Any, name: str) -> tuple[Setting, ...]:
-    """The settings of a method, or an equivariance, that is registered; one of the user's own, which is imported."""
+    """The settings of a method or an equivariance; a class of the user's own is imported for them."""
     try:
         return settings_of(REGISTERED[kind][name])
     except (KeyError, NotPlain):
@@ -80,14 +83,14 @@ def settings_named(kind: Any, name: str) -> tuple[Setting, ...]:
 
 
 def imported_fields(settings: type) -> Iterator[Setting]:
-    """The fields of a class of settings that is imported."""
+    """The fields of an imported settings class."""
     kinds = get_type_hints(settings)
     for field in dataclasses.fields(settings):
         yield Setting(field.name, kinds[field.name], field.metadata.get("help", ""), field.default)
 
 
 def _options(foreign: Iterable[tuple[Any, str]] = ()) -> list[Option]:
-    """What to train, then what methods have, shared settings once, then what every run has."""
+    """All options: what to train, then the settings of methods, each setting once, then the settings of every run."""
     general = {setting.name: _option(setting, "Every run") for setting in run_settings()}
     what = [dataclasses.replace(general.pop("data"), panel=WHAT)]
     for kind, words in CHOICES.items():
@@ -104,9 +107,9 @@ def _options(foreign: Iterable[tuple[Any, str]] = ()) -> list[Option]:
 
 
 def _with_usual(option: Option) -> Option:
-    """With the values that data sets and the heads of methods bring."""
+    """Add the defaults that depend on the data set or on the method's projection head."""
     of_data = usual_of_data().get(option.name, [])
-    folders = any(owner == "" for owner, _ in of_data)  # theirs is in place of what the setting declares
+    folders = any(owner == "" for owner, _ in of_data)  # a default for folders replaces the one that is declared
     heads = [(name, declared_head(name)) for name in REGISTERED["method"]]
     of_heads = [(name, head[option.name]) for name, head in heads if option.name in head]
     return dataclasses.replace(option, usual=(*(() if folders else option.usual), *of_data, *of_heads))
@@ -120,7 +123,7 @@ def _option(setting: Setting, panel: str) -> Option:
 
 
 def _with_options(command: Callable[..., None], options: list[Option]) -> Callable[..., None]:
-    """A copy of the command whose signature, which is what typer reads, has these options in place of its keywords."""
+    """A copy of the command with these options in its signature, which typer reads, in place of its keywords."""
 
     @functools.wraps(command)
     def with_options(**values: Any) -> None:

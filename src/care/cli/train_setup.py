@@ -1,4 +1,4 @@
-"""What the options of `care train` amount to: a configuration, a folder, and who watches."""
+"""Turn the options of `care train` into a configuration and a run folder."""
 
 import os
 import threading
@@ -18,7 +18,7 @@ SECONDS_OF_SILENCE = 3.0
 
 @contextmanager
 def patience(data: str | None, say: Callable[[str], object]) -> Iterator[None]:
-    """Say after some seconds that pictures are being found, once for all processes: a million take a while."""
+    """Print a line if listing the pictures takes more than some seconds, as a million do; once for all processes."""
     line = f"finding the pictures in {data} …"
     timer = threading.Timer(SECONDS_OF_SILENCE, say, [line])
     timer.daemon = True
@@ -33,14 +33,14 @@ def patience(data: str | None, say: Callable[[str], object]) -> Iterator[None]:
 def configuration(
     chosen: dict[str, Any], keep: str | None, config: Path | None, recipe_name: str | None, resumed: Path | None
 ) -> Config:
-    """The configuration that the options amount to."""
+    """Build the configuration from the options."""
     if keep is not None:
         chosen = with_kept(keep, chosen, lambda asked: resolve(asked, config, recipe_name, resumed))
     return resolve(chosen, config, recipe_name, resumed)
 
 
 def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None, resumed: Path | None) -> Config:
-    """What was chosen, in place of the values of a file, of a recipe, of the run that is resumed, or of the paper."""
+    """Override the values of a file, a recipe, the resumed run, or else the recommended ones, with what was chosen."""
     sources = [name for name, given in (("--config", config), ("--recipe", recipe_name)) if given is not None]
     if len(sources) > 1:
         raise ValueError(f"{' and '.join(sources)} cannot go together")
@@ -56,21 +56,21 @@ def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None
 
 
 def _held_out(data: str, split: str = "train", validation: int | None = None, **_: Any) -> dict[str, int]:
-    """Some samples to watch, where the data has no others and it is not said how many."""
+    """Hold out validation samples if the data has no held-out split and their number was not chosen."""
     if validation is not None or {"test", "val"} & set(known_splits(data)):
         return {}
     return {"validation": usual_validation(load(data, split))}
 
 
 def run_folder(settings: Config, recipe_name: str | None) -> Path:
-    """The default folder for a run: the name of the recipe, or of the data set and what it is trained with."""
+    """The default folder for a run, named after the recipe, or after the data set, equivariance and method."""
     choices = (choice.name for choice in (settings.equivariance, settings.method) if choice.name != "none")
     words = (Path(settings.data).name, *(name.rpartition(":")[2] for name in choices))
     return Path("runs") / (recipe_name or "-".join(words))
 
 
 class Counted(Progress):
-    """Counts the steps that are made: none, if the run that is resumed was at its end."""
+    """Counts training steps: none, if the resumed run was already finished."""
 
     steps = 0
 

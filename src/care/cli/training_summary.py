@@ -1,4 +1,4 @@
-"""What `care train` says before it begins: what was chosen, and what follows from it. config.toml has all of it."""
+"""The summary that `care train` prints first: the chosen settings, and what follows from them for these data."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from care.train.job import Job
 from care.train.runs import view_source
 from care.train.state import precision, stem_sentence
 
-# What the lines below say by themselves; of other settings, those that are not at their default are named.
+# Settings that the lines below already contain. The others are listed only if they are not at their default.
 SAID = {
     "data", "split", "method", "equivariance", "policy", "second_policy", "size", "train_size", "model", "stem",
     "embedding_dim", "epochs", "batch_size", "accumulate", "optimizer", "learning_rate", "schedule", "warmup_epochs",
@@ -34,7 +34,7 @@ WEIGHTS = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What follows from a configuration on this machine, with these data."""
+    """Quantities that follow from a configuration, the data and this machine."""
 
     samples: int
     source: tuple[int, ...]
@@ -53,12 +53,12 @@ class Facts:
 
 
 def beginning(job: Job) -> str:
-    """The lines for a job."""
+    """The summary of a job, as lines of text."""
     return in_lines(summary(job.config, facts_of(job)))
 
 
 def in_lines(said: Mapping[str, str]) -> str:
-    """Titles to the left, in a column of their own."""
+    """Format with the titles in a column on the left."""
     lines = (f"{title:<13} {visible(words)}" for title, words in said.items())
     return "\n".join(wrapped(line, indent=" " * 14) for line in lines)
 
@@ -87,7 +87,7 @@ def facts_of(job: Job) -> Facts:
 
 
 def _cached(config: Config, samples: Samples) -> str:
-    """How many of the pictures to train on need not be decoded, and whether there is room for the others."""
+    """How many training pictures are in the cache of decoded pictures, and how much room the disk has for the rest."""
     pictures = samples.stored
     whole = not view_plan(config, config.batch_size // config.accumulate).squares
     if not isinstance(pictures, StreamedPictures) or (cache := pictures.opened_cache(whole)) is None:
@@ -98,7 +98,7 @@ def _cached(config: Config, samples: Samples) -> str:
 
 
 def summary(config: Config, facts: Facts) -> dict[str, str]:
-    """At most thirteen lines, by their titles."""
+    """At most thirteen lines, keyed by their titles."""
     lines = {
         "data": _data(config, facts),
         "cache": facts.cached,
@@ -125,7 +125,7 @@ def _data(config: Config, facts: Facts) -> str:
 
 
 def _watched(config: Config, facts: Facts) -> str:
-    """What the log is measured on: whoever chooses settings by it chooses on that."""
+    """The samples that the log is measured on, and that settings are thus selected on by whoever goes by the log."""
     if config.validation:
         return f"{config.validation:,} samples{' of each class' if facts.classes else ''}, cut from {config.split}"
     return f"the {facts.watched} split; --validation N watches samples cut from the training split instead"
@@ -137,7 +137,7 @@ def _dimensions(config: Config) -> str:
 
 
 def _choice(kind: Kind, choice: Choice) -> str:
-    """A name with its settings: of an equivariance, which has many, its weights and those that are not as usual."""
+    """A name with its settings; for an equivariance, which has many, only its weights and non-default settings."""
     values, found = choice.flat(), find(kind, choice.name)
     if kind == "equivariance" and found is not None:
         usual = {field.name: field.default for field in dataclasses.fields(found.Settings)}
@@ -147,7 +147,7 @@ def _choice(kind: Kind, choice: Choice) -> str:
 
 
 def _views(config: Config, plan: ViewPlan) -> str:
-    """How many there are, and whose; some may be for both."""
+    """How many views there are, and whether the method, the equivariance or both use them."""
     size = getattr(plan.views[0].policy, "size", None)
     turned = {position for position, view in enumerate(plan.views) if view.turned}
     method, equivariance = set(plan.method), set(plan.equivariance) - turned
@@ -184,7 +184,7 @@ def _optimizer(config: Config) -> str:
 
 
 def _rule(config: Config) -> str:
-    """Where the learning rate is the usual one of its optimizer, by which rule."""
+    """The rule behind the learning rate, if it is the usual one for the optimizer."""
     if config.learning_rate != usual_rate(config.optimizer, config.batch_size):
         return ""
     rate, grows = RATES[config.optimizer]

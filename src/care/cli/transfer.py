@@ -16,12 +16,12 @@ def transfer(
     models: Annotated[
         list[str], typer.Argument(help="Run folders, or any models that [bold]care measure[/bold] takes.")
     ],
-    to: Annotated[list[str], typer.Option(help="A data set, see [bold]care data list[/bold]. Give several.")],
+    to: Annotated[list[str], typer.Option(help="A data set of [bold]care data list[/bold]. Can be repeated.")],
     images: Annotated[
-        int | None, typer.Option(min=20, help="The first so many images of every split. Default: all.")
+        int | None, typer.Option(min=20, help="Use only the first N images of every split. Default: all.")
     ] = None,
     tasks: Annotated[
-        int, typer.Option(min=0, max=100_000, help="Few-shot tasks of 1 and of 5 shots; 0 for none.")
+        int, typer.Option(min=0, max=100_000, help="Number of 1-shot and of 5-shot tasks; 0 for none.")
     ] = 2000,
     few_labels: Annotated[bool, typer.Option(help="Also fit to 1 % and 10 % of the labels.")] = True,
     policy: Policy = None,
@@ -32,16 +32,16 @@ def transfer(
     batch_size: BatchSize = None,
     device: Device = "auto",
     out: Annotated[
-        Path | None, typer.Option(help="Where to write. Default: transfer; and what is about one run, in the run.")
+        Path | None, typer.Option(help="Where to write. Default: transfer, and each run's own results in the run.")
     ] = None,
 ) -> None:
     """Classify other data sets from frozen features: with all labels, with few of them, and in few-shot tasks.
 
-    A logistic regression is fitted to the backbone's features of the clean images. Its penalty, of 45, is chosen on the
+    A logistic regression is fitted to the backbone's features of the clean images. One of 45 penalties is chosen on the
     split val, or on a fifth of train; then it is fitted to train and val, and tested on test. Few-shot tasks have 5
     classes of the split test.
 
-    Prints a table, and leaves a figure, and transfer.json for each model, which [bold]care compare[/bold] reads.
+    Prints a table, and writes a figure and, for each model, transfer.json, which [bold]care compare[/bold] reads.
 
     Example: [bold]care transfer runs/simclr runs/mine --to cifar10 --to flowers102[/bold]
     """

@@ -1,4 +1,4 @@
-"""The trials that `care reproduce` was asked for, and what it lists of them."""
+"""Select the trials of `care reproduce`, and list them."""
 
 import shlex
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from care.tables import text_table
 
 @dataclass(frozen=True)
 class Only:
-    """Which trials were asked for: those with one of these values, where there are any."""
+    """A selection of trials: those with one of the given values; an empty list allows every value."""
 
     data: list[str]
     part: list[str]
@@ -44,7 +44,7 @@ class Only:
         return trials
 
     def command(self, name: str, scale: str) -> str:
-        """What computes this table again."""
+        """The command that computes this table again."""
         chosen = [(f"--{option}", str(value)) for option, values in self._wanted().items() for value in values]
         words = [*(word for pair in chosen for word in pair), *(["--done"] if self.done else [])]
         return shlex.join(["care", "reproduce", name, "--scale", scale, *words])
@@ -61,7 +61,7 @@ def _values(trial: Trial) -> dict[str, str | int]:
 
 
 def list_studies() -> None:
-    """Print what can be reproduced."""
+    """Print the studies that can be reproduced."""
     table = Table(Column("name", no_wrap=True), "shows", "trials, small", "trials, paper")
     for study in STUDIES.values():
         counts = (str(len(study.trials(scale_named(name)))) for name in ("small", "paper"))

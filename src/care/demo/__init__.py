@@ -1,8 +1,8 @@
 """`care demo`: what equivariance is good for, seen without data and without a GPU.
 
 Encoders are trained on generated data by the same functions as `care train`, and measured by those of `care evaluate`.
-What is then said about them follows from the numbers. The short demo (`demonstrate_hue`) trains two encoders of
-pictures, the full one (`demonstrate`) six, of pictures and of 3-D point clouds, and looks for the paper's claims.
+The conclusions follow from the numbers. The short demo (`demonstrate_hue`) trains two encoders of pictures, the full
+one (`demonstrate`) six, of pictures and of 3-D point clouds, and checks the paper's claims.
 """
 
 from care.demo.claims import Claim, Verdict, judge

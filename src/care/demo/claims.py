@@ -1,4 +1,4 @@
-"""What CARE claims, and whether it is seen in the numbers at hand."""
+"""The paper's claims about CARE, and whether the measured numbers show them."""
 
 import math
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ UNSURE = 0.02  # a number without an interval must differ by more, which is abou
 
 @dataclass(frozen=True)
 class Claim:
-    """What should be true of a column with CARE, or another encoder, in words and as a demand."""
+    """A claim about a column of the table, for CARE or the encoder `of`, in words and as a condition."""
 
     column: Column
     words: str
@@ -26,7 +26,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim is seen, with the numbers. None: not significant, or there is no number."""
+    """Whether the numbers show a claim, in a sentence. None: not significant, or there is no number."""
 
     claim: Claim
     seen: bool | None
@@ -34,7 +34,7 @@ class Verdict:
 
     @property
     def mark(self) -> str:
-        """One character for it."""
+        """The verdict as one character."""
         return {True: "✓", False: "✗", None: "?"}[self.seen]
 
 
@@ -60,7 +60,7 @@ CLAIMS = {
 
 
 def judge(claim: Claim, a: Quantity | None, b: Quantity | None) -> Verdict:
-    """Compare a of SimCLR with b of the other encoder, with a 95 % interval where both are means of many."""
+    """Compare a of SimCLR with b of the other encoder, with a 95 % interval if both are means over samples."""
     if a is None or b is None or not _known(a) or not _known(b):
         return Verdict(claim, None, f"No verdict: {claim.words}. There is no number to compare.")
     seen = _seen(claim, a, b)
@@ -80,7 +80,7 @@ def _seen(claim: Claim, a: Quantity, b: Quantity) -> bool | None:
 
 
 def _gain(a: Quantity, b: Quantity, share: float) -> tuple[float, float]:
-    """Between what, at 95 %, CARE is better than this share of SimCLR; around the difference without an interval."""
+    """The 95 % interval by which CARE beats this share of SimCLR's number; ± UNSURE around it if none is known."""
     difference = float(b.value or 0) - share * float(a.value or 0)
     low, high = _interval(a, b, share) or (difference - UNSURE, difference + UNSURE)
     return (-high, -low) if a.better == "lower" else (low, high)

@@ -1,4 +1,4 @@
-"""The short demo: what does an encoder keep of the hue, and at what price? Two are trained and measured."""
+"""The short demo: train two encoders, and measure how much of the hue each keeps and what that costs."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ from care.pretrained import run_setup
 from care.train import CallbackProgress, Config, train
 from care.train.job import Job
 
-PENALTIES = (100.0, 10.0, 1.0, 0.1)  # of the logistic regression, which takes most of the time of measuring
+PENALTIES = (100.0, 10.0, 1.0, 0.1)  # few, since the logistic regression takes most of the measuring time
 SHOWN = 4  # recolored pictures whose neighbors are drawn
 
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What was measured of the features of an encoder, by name, and the pictures it finds for recolored ones.
+    """The measurements of one encoder, by name, and the neighbors it finds for recolored pictures.
 
     `chance` is the hue distance of random neighbors.
     """
@@ -47,8 +47,7 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class HueDemo:
-    """Encoders by name, the share of the pictures they learned from, how many others they were measured on, and with
-    how many threads."""
+    """Encoders by name, the share of the pictures they were trained on, and how many test pictures and threads."""
 
     encoders: Mapping[str, Kept]
     share: float
@@ -78,8 +77,10 @@ def _show(name: str, job: Job, watch: Watch) -> Kept:
 
 
 def measure_hue(setup: EvaluationSetup, watch: Watch) -> tuple[dict[str, Quantity], float, dict[str, Tensor]]:
-    """The class, read off the features as everywhere; the hue, read off the embedding, where the losses act; neighbors
-    of recolored pictures there; the hue distance of random ones; and some of these pictures."""
+    """Measure the class in the features, the hue in the embedding, where the losses act, and neighbors there.
+
+    Returns (the quantities by name, the hue distance of random neighbors, recolored pictures with their neighbors).
+    """
     assert setup.train is not None
     bank, test = setup.embedder(setup.train), setup.embedder(setup.test)
     with frozen(setup.module):
@@ -108,7 +109,7 @@ def _retrieve(test: Embedder, clean: Embeddings, watch: Watch) -> tuple[dict[str
 
 
 def _hue_units(B: Tensor, fitted: Samples, T: Tensor, tested: Samples) -> Tensor:
-    """Per test picture, the numbers whose mean is the R² of the hue, decoded by a ridge regression of others."""
+    """Per test picture, the numbers whose mean is the R² of the hue, decoded by a ridge regression on training ones."""
     hues, truth = (factor_targets(samples)["hue"] for samples in (fitted, tested))
     predicted = ridge_predictions(B, hues.values.double(), hues.known[:, None].expand_as(hues.values), T)
     return r2_units(truth.values, predicted)
@@ -119,7 +120,7 @@ def _quantity(name: str, units: Tensor, better: Any, percent: bool = False) -> Q
 
 
 def _distance(retrieval: Mapping[str, float], arrays: Mapping[str, Tensor]) -> Quantity:
-    """The hue distance of neighbors, whose queries weigh as much as they have color."""
+    """The hue distance of neighbors, with queries weighted by how much color they have."""
     mean = retrieval["hue_distance"]
     values, weight = (arrays[f"retrieval/{EMBEDDING}/hue_distance{end}"].double() for end in ("", "_weight"))
     return Quantity("", "hue of neighbors", mean, "lower", mean + weight * (values - mean) / weight.mean())

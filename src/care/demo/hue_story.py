@@ -1,4 +1,4 @@
-"""What the short demo says: a headline, three numbers in words, and a page that opens with the pictures."""
+"""The report of the short demo: a headline, three numbers in words, and a page that opens with the pictures."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,31 +15,31 @@ from care.evaluate.embedder import EMBEDDING
 from care.report import neighbors_figure, training_figure
 from care.report.page import Page, Picture, Points, Row, Section, Table
 
-# What the rows of the table mean.
+# Row of the table → what it means.
 MEANINGS = {
     "class": "How many test pictures a logistic regression on the frozen features gets right; chance is 10 %.",
     "hue": "R² of the hue, decoded from the embedding by a linear regression: 1 is exact, 0 is not at all.",
     "hue of neighbors": "How far the hues of the five nearest pictures, by the embedding, are from that of a recolored "
     "one, as a fraction of the hue circle.",
-    "hue, features": "R² of the hue, decoded from the features that the embedding is made of: they forget less.",
+    "hue, features": "R² of the hue, decoded from the features that the embedding is computed from: they forget less.",
     "kNN, features": "How many test pictures are of the class that the 20 nearest training pictures vote for.",
     "class of neighbors": "How many of the five nearest pictures are of the class of the recolored one.",
 }
-FORGOTTEN = 0.5  # of the hue distance of random pictures: neighbors that are further off have no color in common
-UNDECIDED = 0.03  # of accuracy: what may be lost by as much is not called the same
+FORGOTTEN = 0.5  # of the hue distance of random pictures: neighbors further off have no color in common
+UNDECIDED = 0.03  # of accuracy: if the interval allows such a loss, accuracy is called undecided
 
 LEAD = (
-    "Both encoders were just trained here, without labels, on views of generated shapes whose hue, too, is drawn at "
-    "random: SimCLR, as is usual, and SimCLR with --keep hue. Each picture on the left was recolored; beside it are "
-    "the five test pictures that the encoder takes for most alike."
+    "Both encoders were just trained here, without labels, on augmented views of generated shapes; augmentations also "
+    "change the hue. One is plain SimCLR, the other SimCLR with --keep hue. Each picture on the left was recolored; "
+    "beside it are its five nearest neighbors among the test pictures, by that encoder."
 )
 
 
 def headline(demo: HueDemo) -> str:
-    """The story in a sentence, as far as the numbers tell it."""
+    """The result in a sentence, as far as the numbers show it."""
     simclr, price = demo.encoders[SIMCLR], _gain(demo, "class")
     if not (_gain(demo, "hue").low > 0 and _gain(demo, "hue of neighbors").low > 0):
-        return f"Not seen with this seed: that an encoder {KEEP_HUE} keeps more of it than SimCLR."
+        return f"Not seen with this seed: that an encoder {KEEP_HUE} keeps more of the hue than SimCLR."
     forgotten = _value(simclr, "hue of neighbors") > FORGOTTEN * simclr.chance
     return f"SimCLR forgets {'' if forgotten else 'some of '}the hue; {KEEP_HUE} it is kept, {_cost(price)}."
 
@@ -61,7 +61,7 @@ def sentences(demo: HueDemo) -> list[str]:
 
 
 def shortened(demo: HueDemo) -> str:
-    """What was left out to be done in time; empty where nothing was."""
+    """A note if training was shortened to end in time, else empty."""
     if demo.share == 1:
         return ""
     share = f"{100 * demo.share:.0f} %"
@@ -95,13 +95,12 @@ def _threads(demo: HueDemo) -> str:
 NEXT = (
     "Your own pictures, 90 or more: care train --data FOLDER/ --size 96 --batch-size 64 --epochs 100 --keep hue --out "
     "runs/mine, then care explore runs/mine. To recolor these by hand: care explore, with the two run folders beside "
-    "this page. care demo --full trains six encoders, of point "
-    "clouds too, and checks what the paper says of CARE."
+    "this page. care demo --full trains six encoders, also on point clouds, and checks the paper's claims about CARE."
 )
 
 
 def table(demo: HueDemo) -> Table:
-    """Every number of both encoders, and between what their difference is at 95 %."""
+    """Every number of both encoders, and the 95 % interval of their difference."""
     rows = [
         [name, *(_cell(kept.numbers[name]) for kept in demo.encoders.values()), _interval(demo, name)]
         for name in MEANINGS
@@ -121,15 +120,15 @@ def _neighbors(name: str, drawn: Mapping[str, Tensor]) -> Picture:
 
 def _caveats(demo: HueDemo) -> list[str]:
     return [
-        "Intervals are over test pictures, for these two encoders: others, of another --seed, differ by more. "
+        "Intervals are over test pictures, for these two encoders; encoders of another --seed differ by more. "
         "docs/demo.md has several seeds.",
-        "What is kept must show in distances, too: neighbors are of the same hue, and therefore of the same class less "
-        "often. A classifier that is fitted to the features does not mind.",
+        "A hue that is kept also affects distances: neighbors share the hue, and therefore less often the class. A "
+        "classifier that is fitted to the features is not affected.",
     ]
 
 
 def _gain(demo: HueDemo, name: str) -> Difference:
-    """How much better it is with --keep hue than with SimCLR."""
+    """By how much --keep hue is better than SimCLR in this quantity."""
     change = _change(demo, name)
     if demo.encoders[SIMCLR].numbers[name].better == "higher":
         return change
@@ -137,7 +136,7 @@ def _gain(demo: HueDemo, name: str) -> Difference:
 
 
 def _change(demo: HueDemo, name: str) -> Difference:
-    """How much more it is, paired by picture."""
+    """The quantity with --keep hue minus that with SimCLR, paired by picture."""
     a, b = (demo.encoders[encoder].numbers[name].units for encoder in (SIMCLR, KEEP_HUE))
     assert a is not None
     assert b is not None

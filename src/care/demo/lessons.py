@@ -1,6 +1,6 @@
 """What the demos train, and how much they measure.
 
-The settings of the full demo were chosen on samples cut from train, with seeds 0 and 1; the short one has them,
+The settings of the full demo were chosen on samples cut from train, with seeds 0 and 1; the short demo uses the same,
 on fewer pictures.
 """
 
@@ -34,7 +34,7 @@ class Lesson:
         }
 
     def with_share(self, share: float) -> "Lesson":
-        """The same with this share of the pictures to learn from, as many epochs of them."""
+        """The same lesson with this share of the training pictures, for as many epochs."""
         return dataclasses.replace(self, settings={**self.settings, "limit": round(share * self.settings["limit"])})
 
 

@@ -1,4 +1,4 @@
-"""The demo's one table: a row per encoder, and a sentence for what each column means."""
+"""The table of the full demo: a row per encoder, and a sentence that explains each column."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from care.report.page import Table
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table, where its number is in an evaluation, and what it means in a sentence."""
+    """A column of the table: where an evaluation holds its number, and a sentence on its meaning."""
 
     title: str
     group: str
@@ -18,7 +18,7 @@ class Column:
 
     @property
     def plain_title(self) -> str:
-        """The title for a terminal, which breaks no lines by itself."""
+        """The title for a terminal, with ordinary spaces."""
         return self.title.replace("\N{NO-BREAK SPACE}", " ")
 
 

@@ -1,4 +1,4 @@
-"""Train and measure: the run folders of the demo are like all others."""
+"""Train and measure the encoders of the demo, in ordinary run folders."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ def demonstrate(
 
 
 def fresh(lesson: Lesson, out: Path, seed: int) -> dict[str, Job]:
-    """What is to be trained, on the same samples, in new run folders below `out`; runs of that name are removed."""
+    """The jobs of a lesson, on the same samples, in new run folders below `out`; runs already there are removed."""
     configs = lesson.configs(seed)
     loaded = load_samples(next(iter(configs.values())))
     return {name: _fresh(config, out, lesson.data, name, loaded) for name, config in configs.items()}

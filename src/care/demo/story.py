@@ -1,4 +1,4 @@
-"""The demo's page: the table, whether the claim is seen, and the pictures, in the order in which they explain it."""
+"""The page of the full demo: the table, the verdicts on the claims, and the figures that explain them."""
 
 from collections.abc import Mapping
 
@@ -77,7 +77,7 @@ def _shapes(encoders: Mapping[str, Shown]) -> list[Section]:
     gallery = Picture(
         drawn["neighbors-backbone"],
         "Queries with color jitter, and their nearest test pictures in the features of each encoder.",
-        "Each query has color jitter; beside it are its five nearest test pictures. Green frames are of its class. "
+        "Each query has color jitter; beside it are its five nearest test pictures. Green frames mark its class. "
         f"{_retrieved(encoders)}",
     )
     cosines = Picture(
@@ -141,7 +141,7 @@ def _training(found: Found) -> Section:
 
 
 def _trained(found: Found) -> str:
-    """What was trained, for those who want to reproduce it."""
+    """The training settings, for reproduction."""
     words = []
     for data, encoders in found.items():
         config = next(iter(encoders.values())).config

@@ -1,4 +1,4 @@
-"""How much this computer can train while someone waits: a few steps are timed before all of them are done."""
+"""How much this computer can train while the user waits, estimated by timing a few steps."""
 
 import itertools
 import math
@@ -13,16 +13,16 @@ from care.train.job import Job
 from care.train.state import build_state
 from care.train.step import Step
 
-PATIENCE = 150.0  # seconds for everything: quiet cores need half of that
-REST = 0.4  # what is not training (data, measuring, drawing) takes of the time of training on all pictures
-SHARES = (1.0, 0.75, 0.5, 0.25)  # of the pictures: with less, there is no class to speak of
+PATIENCE = 150.0  # seconds for everything; idle cores need half of that
+REST = 0.4  # the time of everything else (data, measuring, drawing), relative to training on all pictures
+SHARES = (1.0, 0.75, 0.5, 0.25)  # of the training pictures: with fewer, classes are hardly recognized
 TIMED_STEPS = 5
-WORTH_THREADS = 1.25  # how much faster, for several threads to be used; on idle cores two are 1.5 times as fast
+WORTH_THREADS = 1.25  # the least speedup for which several threads are used; two idle cores reach 1.5
 
 
 @contextmanager
 def threads_restored() -> Iterator[None]:
-    """Whatever number of threads is chosen inside, torch has as many as before afterwards."""
+    """Restore torch's number of threads afterwards."""
     threads = torch.get_num_threads()
     try:
         yield
@@ -31,10 +31,10 @@ def threads_restored() -> Iterator[None]:
 
 
 def least_seconds(jobs: Sequence[Job]) -> float:
-    """How long training will take, with one thread or with all: torch is left with what is faster.
+    """Estimate how long training will take with one thread or with all, and leave torch with the faster choice.
 
-    Threads wait for each other after every layer. Where other programs use the cores, one of them is always late, and
-    what was a little faster for a few steps need not stay so.
+    Threads wait for each other after every layer. If other programs use the cores, one thread is always late, and a
+    small speedup over a few steps need not last.
     """
     every = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -50,10 +50,10 @@ def least_seconds(jobs: Sequence[Job]) -> float:
 
 
 def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter, most: float = math.inf) -> float:
-    """How long training will take, by the mean of some steps of a network that is thrown away: where other programs use
-    the cores, a few steps take most of the time.
+    """Estimate how long training will take, from the mean time of some steps of a throwaway network.
 
-    No further step is timed when `most` seconds are over.
+    The mean counts slow steps: if other programs use the cores, a few steps take most of the time. No further step is
+    timed once `most` seconds are over.
     """
     state = build_state(job.config, job.samples, job.processes)
     step = Step(state, job.config, job.processes, job.steps_per_epoch)
@@ -66,6 +66,6 @@ def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter, most: f
 
 
 def affordable(seconds: float, shares: Iterable[float] = SHARES) -> float:
-    """The largest share of a training of so many `seconds` with which all is done in time; else the smallest."""
+    """The largest share of the pictures, all of which take `seconds` to train on, that leaves the demo in time."""
     *most, least = sorted(shares, reverse=True)
     return next((share for share in most if (share + REST) * seconds <= PATIENCE), least)

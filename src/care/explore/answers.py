@@ -1,4 +1,4 @@
-"""What is known of one picture and one augmentation: the nearest neighbors of f(x), R(θ) f(x) and f(a(x))."""
+"""The answer for one picture and one augmentation: the nearest neighbors of f(x), R(θ) f(x) and f(a(x))."""
 
 import base64
 import dataclasses
@@ -15,8 +15,8 @@ from torch import Tensor
 class Neighbor:
     """A nearest neighbor of a point: its number, its cosine with the point, its class, and its hue distance to a(x).
 
-    `kind` is its class, None without one. `same` says whether it is that of the query, None without two classes to
-    compare. `hue_distance` is None where one of the two images is gray.
+    `kind` is its class, None without one. `same` says whether that is the query's class; it is None if either has no
+    class. `hue_distance` is None if one of the two images is gray.
     """
 
     image: int
@@ -43,9 +43,9 @@ class Neighborhood:
 
 @dataclass(frozen=True)
 class ModelAnswer:
-    """By one model: the neighborhoods of f(x), of R(θ) f(x) if there is a learned rotation, and of f(a(x)).
+    """One model's neighborhoods of f(x), of R(θ) f(x) if it has a learned rotation, and of f(a(x)).
 
-    `caveats` say where R(θ) was not fitted to such an augmentation.
+    `caveats` say in which respects R(θ) was not fitted to such an augmentation.
     """
 
     name: str
@@ -57,9 +57,9 @@ class ModelAnswer:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The augmented picture and what was done to it in words, and the answers of the models.
+    """The augmented picture, `what` was done to it in words, and the answers of the models.
 
-    `image` and `kind` are its number and its class, None of a photo.
+    `image` and `kind` are its number and its class, None for a photo.
     """
 
     image: int | None
@@ -82,5 +82,5 @@ def png(image: UInt8[Tensor, "3 h w"]) -> bytes:
 
 
 def data_address(image: UInt8[Tensor, "3 h w"]) -> str:
-    """The picture as an address that holds it."""
+    """The picture as a `data:` address."""
     return "data:image/png;base64," + base64.b64encode(png(image)).decode()

@@ -22,7 +22,7 @@ class Bank:
     """f(x) of every image on the unit sphere, F, and the hues of the views that were embedded.
 
     `embedder` holds the model and the images, `policy` defines the un-augmented view of an image. The learned
-    `rotation` predicts f(a(x)) from f(x); `note` is for the reader, such as how to fit one where there is none.
+    `rotation` predicts f(a(x)) from f(x); `note` is shown to the user, for example how to fit a missing rotation.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Bank:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """A model that may be chosen later: its name, policy and note are those of its bank, which `fill` computes."""
+    """A model that may be chosen later, with the name, policy and note of its bank, which `fill` computes."""
 
     name: str
     policy: ImagePolicy
@@ -67,14 +67,14 @@ class Offer:
 
 @torch.no_grad()
 def check_rotation(name: str, embedder: Embedder, rotation: LearnedRotation | None) -> None:
-    """ValueError if the learned rotation is of other embeddings than those of the embedder's model."""
+    """ValueError if the learned rotation was fitted to other embeddings than those of the embedder's model."""
     if rotation is None:
         return
     first = next(iter(dataclasses.replace(embedder, samples=embedder.samples.limit(1)).clean().values()))
     if len(rotation.basis) != first.shape[1]:
         raise ValueError(
             f"the learned rotation of {name} is of {len(rotation.basis)} dimensions, and its embeddings "
-            f"have {first.shape[1]}: care steer fits one to the model as it is now"
+            f"have {first.shape[1]}: run care steer to fit one to the present model"
         )
 
 

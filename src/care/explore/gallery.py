@@ -25,8 +25,8 @@ Photo = UInt8[Tensor, "3 h w"]
 class Gallery:
     """Images and their embeddings by several models. Neighborhoods hold the k nearest images without the query.
 
-    Every model gets the un-augmented view of its own policy, or what a change makes of it; the σ of a blur is in pixels
-    of the view that is shown, which is that of the model that sees most of a picture. `banks` has the models that have
+    Every model gets the un-augmented view of its own policy, or that view with the changes. The page shows the view of
+    the model that sees most of a picture; the σ of a blur is in pixels of this view. `banks` has the models that have
     embedded the images, by their number among `models`; `embed` makes a bank of one that is only offered.
     """
 
@@ -149,7 +149,7 @@ class Gallery:
 
 
 def check_k(k: int, images: int) -> None:
-    """ValueError unless there are k other images than the query."""
+    """ValueError unless there are k images besides the query."""
     if not 1 <= k < images:
         raise ValueError(f"k must be between 1 and the {images - 1} other images there are, got {k}")
 

@@ -1,4 +1,4 @@
-"""Photos of the reader's own, which a browser sends."""
+"""The user's own photos, sent by a browser."""
 
 import io
 import warnings
@@ -11,12 +11,12 @@ from torch import Tensor
 
 from care.data.readers.decoding import as_rgb, formats
 
-MOST_PIXELS = 50_000_000  # of a photo; a folder of larger ones is for care data prepare
-MOST_PHOTOS = 16  # that are kept in memory: the newest
+MOST_PIXELS = 50_000_000  # of a photo; larger ones can be prepared by care data prepare
+MOST_PHOTOS = 16  # kept in memory: the newest
 
 
 class Photos:
-    """The newest photos, by the numbers that they were given, each the square that `care data prepare` makes of it."""
+    """The newest photos by their numbers, each cut to a square as `care data prepare` does it."""
 
     def __init__(self, side: int) -> None:
         self.side, self._kept, self._given = side, dict[int, Tensor](), 0
@@ -52,12 +52,12 @@ def read_photo(data: bytes, side: int) -> UInt8[Tensor, "3 {side} {side}"]:
 
 
 class TooLarge(Exception):
-    """A picture of more pixels than are read."""
+    """A picture with more than `MOST_PIXELS` pixels."""
 
 
 def _decoded(data: bytes) -> Image.Image:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's: of pictures that are large, and of their metadata
+        warnings.simplefilter("ignore")  # Pillow warns of large pictures and of odd metadata
         with Image.open(io.BytesIO(data), formats=formats()) as picture:
             if picture.width * picture.height > MOST_PIXELS:
                 raise TooLarge

@@ -1,4 +1,4 @@
-"""The questions of a browser, parsed and checked."""
+"""Parse and check the requests (questions) of the browser."""
 
 import json
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from typing import Any
 class Slider:
     """One parameter of the augmentation, from `low` to `high`; at `start` it changes nothing.
 
-    With a `step` as long as its way it is a switch, which is on or off.
+    If `step` is the whole range, it is a switch, either on or off.
     """
 
     name: str
@@ -52,9 +52,9 @@ class Question:
 
 
 def read_question(body: bytes, images: int, models: Collection[int]) -> Question:
-    """The question in a body of JSON like `LIKE`, of a photo with "photo" for "image"; ValueError says what is wrong.
+    """The question in a JSON body like `LIKE`, with "photo" for "image" if it is a photo; ValueError if it is wrong.
 
-    `models` are the numbers of those that can answer.
+    `models` are the numbers of the models that can answer.
     """
     asked = read_json(body, LIKE)
     is_photo = "photo" in asked
@@ -75,7 +75,7 @@ def read_model(body: bytes, models: int) -> int:
 
 
 def read_json(body: bytes, like: str) -> dict[str, Any]:
-    """The object in a body of JSON; ValueError says what it should be like."""
+    """The object in a JSON body; ValueError, which shows the example `like`, if there is none."""
     try:
         asked = json.loads(body)
     except (ValueError, RecursionError):

@@ -18,7 +18,8 @@ LARGEST_PHOTO = 32_000_000  # bytes
 LARGEST_LEFTOVER = 1 << 20  # bytes that a refused request may still send
 SECONDS_OF_SILENCE = 60  # before a connection is closed
 
-# What each address takes: the kind of its body, none of which another page may send without asking, and its length.
+# Address → (content type of its body, its largest length). Browsers let no page of another site send these types
+# without asking this server first.
 BODIES = {
     "/answer": ("application/json", LARGEST_QUESTION),
     "/embed": ("application/json", LARGEST_QUESTION),
@@ -36,7 +37,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Response:
-    """What is sent back. The browser may cache it for good where `kept`."""
+    """An HTTP response. If `kept`, the browser may cache it for good."""
 
     data: bytes
     kind: str = "text/plain; charset=utf-8"
@@ -53,7 +54,7 @@ class Refused(Exception):
 
 
 class Answering(Protocol):
-    """The server behind the requests: under which names and with which token it answers, and what."""
+    """The server behind the requests: the host names and the token that it accepts, and its responses."""
 
     token: str
 
@@ -62,10 +63,10 @@ class Answering(Protocol):
         """The host names under which it answers."""
 
     def get(self, path: str) -> Response:
-        """Something to show."""
+        """The response to a GET request, such as a page or an image."""
 
     def post(self, path: str, body: bytes) -> Response:
-        """The answer to a question."""
+        """The response to a POST request, a question."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -78,11 +79,11 @@ class Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True  # or else the body waits 40 ms for the browser to confirm the headers
 
     def do_GET(self) -> None:
-        """Something to show."""
+        """Answer a GET request."""
         self._respond(self.server.get)
 
     def do_POST(self) -> None:
-        """A question."""
+        """Answer a POST request."""
         self._respond(lambda path: self.server.post(path, self._body(path)))
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -91,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(Response(f"{HTTPStatus(code).phrase.lower()}\n".encode(), status=HTTPStatus(code)))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged: the terminal is for the reader."""
+        """Log nothing: the terminal is for the user."""
 
     def _respond(self, work: Callable[[str], Response]) -> None:
         try:
@@ -113,11 +114,11 @@ class Handler(BaseHTTPRequestHandler):
             self._discard()
 
     def _discard(self) -> None:
-        """Read on for a moment what a refused request still sends: a connection cut off would take the sentence along.
+        """Read the rest of a refused request for a moment: if the connection were cut, the response would be lost.
 
-        It must not be taken for the next request either.
+        The rest must not be taken for the next request either.
         """
-        with contextlib.suppress(OSError):  # it may have gone away already, or stay silent
+        with contextlib.suppress(OSError):  # the browser may have gone already, or stay silent
             self.connection.shutdown(socket.SHUT_WR)
             self.connection.settimeout(1)
             for _ in range(LARGEST_LEFTOVER // 4096):
@@ -152,8 +153,8 @@ class Handler(BaseHTTPRequestHandler):
 def check_origin(headers: Message, hosts: set[str]) -> None:
     """`Refused` unless the request calls this server by its own name, and comes from its own page or from no page.
 
-    A browser says where a request without Origin, such as for a picture, comes from. A link on another page may be
-    followed: what it leads to, that page cannot see.
+    For a request without Origin, such as for a picture, the browser says in Sec-Fetch-Site where it comes from. A link
+    on another page may be followed, since that page cannot see the response.
     """
     if len(named := headers.get_all("Host", [])) != 1 or named[0].lower() not in hosts:
         raise Refused(HTTPStatus.FORBIDDEN, f"this server is called {sorted(hosts)[0]}, and answers to no other name")
@@ -165,7 +166,7 @@ def check_origin(headers: Message, hosts: set[str]) -> None:
 
 
 def check_token(query: str, token: str) -> None:
-    """`Refused` unless the address has the token, which only who sees the terminal knows."""
+    """`Refused` unless the address has the token, which only those who see the terminal know."""
     given = parse_qs(query).get("token", [])
     if len(given) != 1 or not hmac.compare_digest(given[0].encode(), token.encode()):
         raise Refused(

@@ -1,9 +1,9 @@
 """The server of `care explore`, for browsers on this machine only.
 
-It listens on the loopback address. Other users of the machine reach that, too: they do not know the token, a random
-number in the address of the page that is new at every start. A page from elsewhere that a browser on this machine shows
+It listens on the loopback address. Other users of the machine can reach that, too, but do not know the token, a random
+number in the address of the page that is new at every start. Another website that is open in a browser on this machine
 could still send requests here: those for another host name (DNS rebinding) or from another origin are refused. No part
-of an address is used as the path of a file: the addresses are a fixed list, and all that they serve is in memory.
+of an address is used as the path of a file: the addresses are a fixed list, and everything they serve is in memory.
 """
 
 import contextlib
@@ -48,9 +48,9 @@ IMAGE = re.compile(r"/image/([0-9]{1,9})\.png")
 
 
 class ExploreServer(ThreadingHTTPServer):
-    """Binds its port at once, so that a port that is in use is reported before the images are embedded."""
+    """Binds its port at once, so that a port in use is reported before the images are embedded."""
 
-    daemon_threads = False  # one that is left when the process ends may bring it down: `server_close` waits for all
+    daemon_threads = False  # a daemon thread may crash the process at its end: `server_close` waits for all threads
 
     def __init__(self, port: int = 0) -> None:
         self.connections: set[Any] = set()
@@ -65,7 +65,7 @@ class ExploreServer(ThreadingHTTPServer):
         self.progress: tuple[str, int, int] | None = None
 
     def server_bind(self) -> None:
-        """Without the standard library's lookup of this machine's name."""
+        """Bind the port without the standard library's lookup of this machine's name."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = LOOPBACK, self.socket.getsockname()[1]
 
@@ -81,7 +81,7 @@ class ExploreServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_port}/?token={self.token}"
 
     def serve(self, gallery: Gallery) -> None:
-        """Answer until `shutdown` or an interrupt. Requests that came before wait until then."""
+        """Answer requests, also those that came before, until `shutdown` or an interrupt."""
         self.gallery, self.photos = gallery, Photos(min(gallery.samples.source))
         try:
             self.serve_forever()
@@ -89,7 +89,7 @@ class ExploreServer(ThreadingHTTPServer):
             self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection, in a thread, and know that it is open; one too many is turned away."""
+        """Answer a connection in a thread, and remember that it is open; turn away one too many."""
         if len(self.connections) >= MOST_CONNECTIONS:
             self._turn_away(request)
             return
@@ -97,7 +97,7 @@ class ExploreServer(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def _turn_away(self, request: Any) -> None:
-        """Say so and hang up, after a look at the question: closed with it unread, the sentence would be lost."""
+        """Send the refusal and close, after reading the request: if it were left unread, the refusal would be lost."""
         with contextlib.suppress(OSError):
             request.settimeout(0.1)
             request.sendall(TURNED_AWAY)
@@ -106,12 +106,12 @@ class ExploreServer(ThreadingHTTPServer):
         self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
-        """The connection is done with."""
+        """Forget the connection, and close it."""
         self.connections.discard(request)
         super().shutdown_request(request)
 
     def server_close(self) -> None:
-        """Hang up on browsers, which keep connections open, and wait for the threads that answered them."""
+        """Close the connections that browsers keep open, and wait for the threads that answered them."""
         for connection in list(self.connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -123,7 +123,7 @@ class ExploreServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
     def get(self, path: str) -> Response:
-        """The page, its parts, what it is about, how far an embedding is, and the images by their numbers."""
+        """The page and its parts, facts about the gallery, the progress of an embedding, or an image by its number."""
         if path in self.pages:
             return self.pages[path]
         if path == "/about":
@@ -135,7 +135,7 @@ class ExploreServer(ThreadingHTTPServer):
         raise Refused(HTTPStatus.NOT_FOUND, "there is nothing at this address")
 
     def post(self, path: str, body: bytes) -> Response:
-        """The answer to a question, a photo that is kept, or a model that has embedded the images."""
+        """Answer a question, keep a photo, or let a model embed the images."""
         answers: dict[str, Callable[[bytes], dict[str, Any]]] = {
             "/answer": self._answer,
             "/photo": self._photo,
@@ -147,7 +147,7 @@ class ExploreServer(ThreadingHTTPServer):
         with _users_mistakes():
             question = read_question(body, len(self.gallery), self.gallery.banks)
             query = self.photos[question.number] if question.is_photo else question.number
-        with self.one_at_a_time:  # two networks at once would both be slower
+        with self.one_at_a_time:  # two networks at once would slow each other down
             return self.gallery.answer(query, question.changes, question.models).to_json()
 
     def _photo(self, body: bytes) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class ExploreServer(ThreadingHTTPServer):
         return {"photo": number, "view": data_address(self.gallery.view(self.photos[number], {}))}
 
     def _embed(self, body: bytes) -> dict[str, Any]:
-        """Questions to the other models are answered meanwhile."""
+        """Let a model embed the images; questions to other models are answered meanwhile."""
         with _users_mistakes():
             model = read_model(body, len(self.gallery.models))
         with _users_mistakes(), self.one_embedding:
@@ -189,13 +189,13 @@ class ExploreServer(ThreadingHTTPServer):
         return {"name": model.name, "embedded": bank is not None, "learned_rotation": rotated, "note": note}
 
     def _file(self, name: str) -> bytes:
-        """A part of the page, with the token in the addresses that it loads."""
+        """A file of the page, with the token in the addresses that it loads."""
         return files("care.explore").joinpath(name).read_bytes().replace(b"{{token}}", self.token.encode())
 
 
 @contextlib.contextmanager
 def _users_mistakes() -> Iterator[None]:
-    """What is wrong with a request is told to who sent it."""
+    """Turn a ValueError into a response that tells the browser what is wrong."""
     try:
         yield
     except ValueError as error:

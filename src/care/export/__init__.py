@@ -1,4 +1,4 @@
-"""A trained encoder for other programs, with a model card."""
+"""Export a trained encoder to other programs, with a model card."""
 
 from care.export.formats import FILES, Format, export, place_for
 

@@ -1,4 +1,4 @@
-"""Export a trained encoder to timm, Hugging Face, ONNX or TorchScript: only what computes the same is written."""
+"""Export a trained encoder to timm, Hugging Face, ONNX or TorchScript, if the exported encoder computes the same."""
 
 import importlib.util
 import json
@@ -27,7 +27,7 @@ FILES = {
     "torchscript": "encoder.pt",
 }
 
-# The largest relative difference of the features. Other programs sum in another order, which gives less than this.
+# The largest relative difference of the features. Summing in another order, as other programs do, stays below it.
 TOLERANCE = 1e-4
 
 
@@ -65,7 +65,7 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
 
 
 def place_for(run: Path, to: str, out: str | Path | None = None) -> Path:
-    """Where to write: `out`, or the run folder; ValueError for a format that is not there, or a folder that is."""
+    """Where to write: `out`, or the run folder; ValueError for an unknown format, or for a folder that exists."""
     if to not in FILES:
         raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
     file = Path(out) if out else (run if run.is_dir() else run.parent) / FILES[to]
@@ -86,7 +86,7 @@ def _write_timm(encoder: Encoder, file: Path, model: str, source: tuple[int, ...
 
 
 def _write_torchscript(features: Features, file: Path, example: Tensor) -> Callable[[Tensor], Tensor]:
-    with warnings.catch_warnings(action="ignore"):  # TorchScript is deprecated in torch, and still what some need
+    with warnings.catch_warnings(action="ignore"):  # TorchScript is deprecated in torch, but still in use
         torch.jit.trace(features, example).save(str(file))
         return torch.jit.load(str(file))
 

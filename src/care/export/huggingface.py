@@ -18,7 +18,7 @@ from care.train.runs import Trained
 
 
 def write_huggingface(run: Path, trained: Trained, folder: Path) -> Callable[[Tensor], Tensor]:
-    """Fill the new folder; returns the features that timm computes from it.
+    """Fill the new folder; returns a function that computes the features with the model that timm loads from it.
 
     ValueError, before anything is written, for a backbone that timm cannot build.
     """
@@ -43,7 +43,7 @@ def _as_timm_builds_it(
     wanted = {key: tensor.shape for key, tensor in state.items()}
     sized: dict[str, Any] = {"img_size": list(source)}
     for arguments in (sized, {}) if timm.is_model(name) else ():
-        # a model for any size does not know the argument
+        # models for any input size do not have the argument
         with suppress(TypeError), torch.random.fork_rng(devices=[]):
             model = timm.create_model(name, num_classes=0, **arguments)
             if {key: tensor.shape for key, tensor in model.state_dict().items()} == wanted:
@@ -53,7 +53,7 @@ def _as_timm_builds_it(
 
 
 def _model_config(name: str, model: nn.Module, arguments: dict[str, Any], trained: Trained) -> dict[str, Any]:
-    """What timm reads: how to build the model, and how to prepare pictures for it."""
+    """The configuration for timm: how to build the model, and how to prepare pictures for it."""
     usual: dict[str, Any] = dict(model.pretrained_cfg)  # type: ignore[arg-type]
     names = {key: usual[key] for key in ("first_conv", "classifier", "fixed_input_size") if usual.get(key) is not None}
     prepared = {

@@ -27,7 +27,7 @@ EQUIVARIANCES = {
     "augself": "AugSelf: the difference of two views' augmentations is predicted from the features",
     "equimod": "EquiMod: the embedding of a view is predicted from the picture and the augmentation",
     "essl": "E-SSL: quarter turns are predicted from the features",
-    "sie": "SIE: a hypernetwork carries the equivariant part of the embedding along with the augmentation",
+    "sie": "SIE: a hypernetwork transforms the equivariant part of the embedding as the augmentation does",
     "steerable": "steerable representations: an augmentation acts as a linear map of its parameters",
     "duet": "DUET: features in bins show a parameter of the augmentation",
     "looc": "LooC: spaces that are invariant to all augmentations but one",
@@ -37,7 +37,7 @@ EQUIVARIANCES = {
 LOGGED = {
     "knn": "kNN accuracy of the features, k = 20",
     "gamma": "γ_f, relative rotational equivariance of the embedding (0: exact)",
-    "heldout_ratio": "error that the best rotation would leave on new pictures (0: exact, 1: no better than none)",
+    "heldout_ratio": "error that the best rotation leaves on new pictures (0: exact, 1: no better than none)",
     "positive_cosine": "cosine of the embeddings of two views of a picture",
     "negative_cosine": "cosine of the embeddings of two pictures",
     "rankme": "RankMe of the embedding: how many directions it uses",
@@ -69,7 +69,7 @@ with torch.no_grad():
     features = model(transform(picture)[None])  # a picture of Pillow gives [1, {features}]
 ```
 
-The projection head of the training is not part of it.
+The projection head that was used in training is not included.
 
 ## Training
 
@@ -83,7 +83,7 @@ The projection head of the training is not part of it.
 
 ## License
 
-Not stated. Whoever publishes this model adds `license:` to the first lines of this file, and minds that of the data.
+Not stated. To publish this model, add `license:` to the first lines of this file, and respect the license of the data.
 """
 
 
@@ -105,7 +105,7 @@ def model_card(run: Path, trained: Trained) -> str:
 
 
 def _data(config: Config) -> str:
-    """The data set in words; that of a path by its own name, for the path is nobody else's business."""
+    """The data set in words; a path is reduced to the data set's own name, since paths are private."""
     if os.sep not in config.data:
         return f"{config.data} ({config.split})"
     stores = (Path(config.data), Path(config.data) / config.split)

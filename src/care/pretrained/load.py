@@ -25,8 +25,8 @@ def load_pretrained(
     `timm/resnet18@FILE`      a model of timm with the weights of a `.safetensors`, such as `care export` writes
     `FILE.pt`, `FILE.onnx`    TorchScript (also `.ts`, `.torchscript`) and ONNX
 
-    Images in [0, 1] are normalized by `mean` and `std`. Without these, a model of timm gets timm's, or what
-    `care export` wrote beside its weights; TorchScript and ONNX get none (as `care export` writes them). With a
+    Images in [0, 1] are normalized by `mean` and `std`. By default, a model of timm uses timm's values, or those that
+    `care export` wrote beside its weights; TorchScript and ONNX models use none (`care export` builds them in). With a
     `layer` of its backbone, such as layer3, that layer is one more output.
     """
     model = _load(what, _channels(mean, std))

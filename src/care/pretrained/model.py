@@ -24,9 +24,9 @@ class PretrainedModel:
 
     `outputs` names the vectors. A run has the "embedding", the output of its head, and the features of its "backbone".
     The last `equivariant_dim` dimensions of a split embedding z = (c, r) are its equivariant part r: such a run has the
-    outputs "embedding" (c/‖c‖, r/‖r‖)/√2, "invariant" c, "equivariant" r and "backbone". Models of others have
-    "features". Where a layer is read, the mean over its places is "intermediate": that which r is made from, or any
-    (`reading`). `size` is the side in pixels of the images that the model takes, None if it does not say.
+    outputs "embedding" (c/‖c‖, r/‖r‖)/√2, "invariant" c, "equivariant" r and "backbone". Models that care did not train
+    have "features". If a layer is read, its mean over positions is "intermediate": the layer that r is computed from,
+    or any other (`reading`). `size` is the side in pixels of the images that the model takes, None if it is unknown.
     """
 
     name: str
@@ -46,7 +46,7 @@ class PretrainedModel:
 
     @torch.no_grad()
     def embed(self, inputs: Float[Tensor, "n ..."]) -> dict[str, Float[Tensor, "n _"]]:
-        """All outputs in one pass, in float32. ValueError if they are no vectors, or the first ones are not finite."""
+        """All outputs in one pass, in float32. ValueError if they are not vectors, or the first ones are not finite."""
         features: Any
         features, intermediate = self.encoder.read(inputs)
         shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
@@ -72,9 +72,9 @@ class PretrainedModel:
         return {"embedding": joined(c, r), "invariant": c, "equivariant": r, "backbone": features, **read}
 
     def reading(self, layer: str) -> "PretrainedModel":
-        """The same model with one more output, "intermediate": the mean over the places of a layer of its backbone.
+        """The same model with one more output, "intermediate": the mean over positions of a layer of its backbone.
 
-        ValueError says which layers there are, or that it is another one that the equivariant part is made from.
+        ValueError if there is no such layer, or if the equivariant part is computed from another one.
         """
         one, own = self.encoder, self.encoder.layer
         if own is not None and own != layer_index(one.backbone, layer):
@@ -90,12 +90,12 @@ class PretrainedModel:
         """ValueError if the model does not take such inputs. Pass a few of them before hours of work."""
         try:
             self.embed(inputs)
-        except (RuntimeError, AssertionError, IndexError) as error:  # what foreign models say of a wrong shape
+        except (RuntimeError, AssertionError, IndexError) as error:  # the errors of models for a wrong shape
             shape = list(inputs.shape[1:])
             raise ValueError(f"{self.name} does not take inputs of shape {shape}: {in_one_line(error)}") from error
 
     def to(self, device: torch.device | str) -> "PretrainedModel":
-        """Move the model to where the inputs will be, in place as torch does. What runs an ONNX file stays."""
+        """Move the model to the device of the inputs, in place as torch does. The session of an ONNX file stays."""
         self.encoder.to(device)
         if not isinstance(self.encoder.backbone, torch.jit.ScriptModule):
             self.encoder.to(memory_format=self.encoder.memory_format)
@@ -126,7 +126,7 @@ def joined(c: Float[Tensor, "n p"], r: Float[Tensor, "n t"]) -> Float[Tensor, "n
 
 
 def frozen_model(name: str, model: nn.Module, size: int | None, channels: Channels | None) -> PretrainedModel:
-    """A model of others, in evaluation mode, with images normalized by `channels`, if given."""
+    """A model that care did not train, in evaluation mode, with images normalized by `channels`, if given."""
     mean, std = channels or ((0.0,) * 3, (1.0,) * 3)
     encoder = Encoder(model, nn.Identity(), tuple(map(float, mean)), tuple(map(float, std)))
     return PretrainedModel(visible(name), encoder.eval().requires_grad_(False), size)

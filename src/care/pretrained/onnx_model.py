@@ -11,7 +11,7 @@ PROVIDERS = ("CUDAExecutionProvider", "CPUExecutionProvider")
 
 
 class OnnxModel(nn.Module):
-    """An ONNX file as a function of tensors on any device. It runs on the CPU, or by onnxruntime-gpu on the GPU."""
+    """An ONNX file as a function of tensors on any device. It runs on the CPU, or on the GPU with onnxruntime-gpu."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -22,17 +22,17 @@ class OnnxModel(nn.Module):
             self.session = onnxruntime.InferenceSession(str(file), providers=providers)
         except ImportError as error:
             raise ValueError(f"{file} needs onnxruntime: install care-ssl[onnx]") from error
-        except Exception as error:  # the errors of onnxruntime have no other class in common
+        except Exception as error:  # onnxruntime's errors share no other base class
             raise ValueError(f"{file} cannot be run by onnxruntime: {in_one_line(error)}") from error
         inputs, outputs = self.session.get_inputs(), self.session.get_outputs()
-        n, *shape = [size if isinstance(size, int) else None for size in inputs[0].shape]  # what is left open is named
+        n, *shape = [size if isinstance(size, int) else None for size in inputs[0].shape]  # open dimensions are names
         images = len(shape) == 3 and shape[0] in (3, None) and shape[1] == shape[2]
         if len(inputs) > 1 or len(outputs) > 1 or inputs[0].type != "tensor(float)" or not (images or len(shape) == 2):
             raise ValueError(f"{file} must take one float32 input, square images [n, 3, h, h], and give one output")
         self.name, self.batch, self.size = inputs[0].name, n, shape[-1] if images else None
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The output for any number of inputs: where the file fixes that number, the last ones are filled up."""
+        """The output for any number of inputs. If the file fixes the batch size, the last batch is filled up."""
         if self.size is not None and inputs.shape[2:] != (self.size, self.size):
             raise ValueError(f"the ONNX model takes images of {self.size} pixels, got {list(inputs.shape[2:])}")
         batch = self.batch or max(1, len(inputs))

@@ -1,4 +1,4 @@
-"""The models of timm, with published weights, with those of a file, or with random ones."""
+"""timm's models with published weights, with weights from a file, or with random weights."""
 
 import json
 from pathlib import Path
@@ -16,13 +16,13 @@ from care.pretrained.model import Channels, PretrainedModel, frozen_model
 def timm_pretrained(name: str, channels: Channels | None) -> PretrainedModel:
     """The model `NAME`, `NAME@random` or `NAME@FILE.safetensors`."""
     architecture, _, weights = name.partition("@")
-    if ":" in architecture:  # the name of a hub, where @ is for a revision
+    if ":" in architecture:  # the name of a model on a hub, where @ starts a revision
         architecture, weights = name, ""
     if weights:
         check_tag(architecture)
     if weights not in ("", "random"):
         return _with_weights(architecture, Path(weights), channels)
-    with torch.random.fork_rng(devices=[]):  # the same weights always, and the global generator as it was
+    with torch.random.fork_rng(devices=[]):  # always the same weights; the global generator is not changed
         torch.default_generator.manual_seed(0)
         model = create_timm(architecture, None) if weights else published_model(architecture)
     usual, size = _usual(model)
@@ -30,7 +30,7 @@ def timm_pretrained(name: str, channels: Channels | None) -> PretrainedModel:
 
 
 def _with_weights(name: str, file: Path, channels: Channels | None) -> PretrainedModel:
-    """With the weights of a file; where `care export` wrote it, for images of the size and the mean and std it says."""
+    """A model with weights from a file, and with the image size, mean and std in it if `care export` wrote the file."""
     weights, about = read_safetensors(file)
     exported = {"mean", "std", "size"} <= about.keys()
     own = json.loads(about["size"]) if exported else None

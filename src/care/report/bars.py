@@ -1,4 +1,4 @@
-"""Bars side by side, with a dot per seed and the paper's number where there is one."""
+"""Bars side by side, with a dot per seed and the paper's number, if there is one."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -11,7 +11,7 @@ from care.report.style import INK, LABEL, SMALL, dark, finite, literal, model_co
 def bar_figure(bars: Mapping[str, Sequence[float]], papers: Mapping[str, float | None], quantity: str) -> Figure:
     """A bar per label, as high as the mean of its values; a dot per value, and a dash at the paper's number.
 
-    The axis does not begin at 0 where all values are far above it: differences of a point must be seen.
+    The axis does not begin at 0 if all values are far above it, so that differences of a point are visible.
     """
     known = {name: found for name, values in bars.items() if (found := finite(values))}
     if not known:
@@ -39,7 +39,7 @@ def bar_figure(bars: Mapping[str, Sequence[float]], papers: Mapping[str, float |
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """From 0, or from a little below the lowest where that is most of the height."""
+    """The limits of the axis: from 0, or from a little below the lowest value if that is far above 0."""
     low, high = min(values), max(values)
     room = max(high - low, 0.02 * abs(high), 1e-9)
     return (low - 0.6 * room if low > 0.6 * high else min(0.0, low)), high + 0.35 * room

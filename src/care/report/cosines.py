@@ -28,7 +28,7 @@ from care.report.style import (
 
 BINS = 50  # from `_lowest` to 1, the same for every model
 
-# A scale on which 0 has a place and small values are not lost beside large ones.
+# A scale that can show 0, and on which small values are visible beside large ones.
 ROOT = (lambda x: np.sqrt(np.maximum(x, 0)), np.square)
 
 
@@ -119,7 +119,7 @@ def _density(values: Float[Tensor, " n"], low: float) -> tuple[list[float], list
 
 
 def _squares(largest: float, ticks: int) -> tuple[list[float], list[str]]:
-    """At most so many steps from 0 to `largest` that are even on the square-root scale, and what to write there."""
+    """At most so many ticks from 0 to `largest`, evenly spaced on the square-root scale, and their labels."""
     roots = MaxNLocator(ticks, steps=[1, 2, 5, 10]).tick_values(0, math.sqrt(largest))
     places = [float(root) ** 2 for root in roots if root**2 <= 1.05 * largest]
     return places, [f"{place:.3g}" for place in places]

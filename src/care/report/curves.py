@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from care.report.training import PANELS
 
-# Columns of the log, and what stands above their panels; others are named as they are, _ a space.
+# Column of the log → title of its panel. Other columns keep their name, with spaces for _.
 TITLES = PANELS | {
     "loss": "loss, all terms (↓)",
     "info_nce": "InfoNCE (↓)",
@@ -39,8 +39,8 @@ def curves_figure(log: Sequence[Record]) -> Figure:
     """One panel per quantity, over the `epoch` of each record, with its last value beside its name.
 
     A quantity missing from a record, or None, NaN or infinite there, has no point there; the curve joins its neighbors.
-    There is no panel for the step, nor for a learning rate that never changes; what was measured after one epoch of
-    several is written below. Each row of panels fills the width.
+    There is no panel for the step, nor for a learning rate that never changes. Quantities that were measured after only
+    one of several epochs are written below the panels. Each row of panels fills the width.
     """
     if not log or any(record.get("epoch") is None for record in log):
         raise ValueError("the log needs at least one record, and each record its epoch")
@@ -63,14 +63,14 @@ def _title(quantity: str) -> str:
 
 
 def _measured_once(log: Sequence[Record], names: Sequence[str], width: int) -> list[str]:
-    """Lines with the numbers that one epoch has, and which it is."""
+    """Lines with the quantities that were measured after one epoch only."""
     values = {name: _points(log, name) for name in names}
     said = [f"{_title(name)} {y:.4g}" for name, (_, (y,)) in values.items()]
     return wrap(f"measured once: {', '.join(said)}", width) if said else []
 
 
 def _quantities(log: Sequence[Record]) -> list[str]:
-    """What is worth a panel, in the order of the log."""
+    """The quantities that get a panel, in the order of the log."""
     names = dict.fromkeys(name for record in log for name in record if name not in ("epoch", "step"))
     constant = len(set(_points(log, "learning_rate")[1])) < 2
     return [name for name in names if not (name == "learning_rate" and constant)]

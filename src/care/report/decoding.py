@@ -12,8 +12,8 @@ Panel = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 def decoding_figure(panels: Mapping[str, Panel]) -> Figure:
-    """A panel per output; a row per parameter of augmentations and, in it, one per model: a dot per seed, and a bar at
-    their mean. `panels` maps output → parameter → model → R² per seed.
+    """A panel per output, a row per parameter of augmentations, and in it a line per model: a dot per seed, and a bar
+    at their mean. `panels` maps output → parameter → model → R² per seed.
 
     R² below 0 is drawn at 0: both mean that nothing can be decoded.
     """

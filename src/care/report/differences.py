@@ -16,10 +16,10 @@ def differences_figure(rows: Sequence[Difference], title: str = "") -> Figure:
     """A row per measure: (name, difference, low, high, which direction is better, whether the difference is certain),
     with low … high its 95 % interval.
 
-    To the right is always better. Each row has its own scale, on which the end of the interval that is farther from
-    zero is at ±1: whether it crosses zero can be seen, and the numbers stand beside it. Green or red where the
-    difference is certain, gray where it is not. There is no interval where its ends are None or NaN; a difference that
-    is None or NaN is called undefined.
+    Right is always better. Each row has its own scale, on which the end of the interval that is farther from zero is at
+    ±1, so that the figure shows whether the interval crosses zero; the numbers stand beside it. A certain difference is
+    green or red, any other gray. No interval is drawn if its ends are None or NaN; a difference that is None or NaN is
+    called undefined.
     """
     if not rows:
         raise ValueError("there is nothing to draw: pass at least one difference")

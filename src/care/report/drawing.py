@@ -19,7 +19,7 @@ def draw(
     dpi: int = DOTS_PER_INCH,
     metadata: dict[str, Any] | None = None,
 ) -> None:
-    """What `figure.savefig` writes, in half of its time: that lays out and draws every figure twice for each format."""
+    """Write what `figure.savefig` would, in half the time: that lays out and draws every figure twice per format."""
     figure.set_dpi(dpi)
     if kind == "png":
         FigureCanvasAgg(figure).print_png(file, metadata=metadata)
@@ -29,7 +29,7 @@ def draw(
 
 
 def small_png(figure: Figure, dpi: int = DOTS_PER_INCH) -> bytes:
-    """The figure as PNG in 256 colors of its own, which is a third of the size: for what is kept in repositories."""
+    """The figure as PNG with a palette of 256 colors, a third of the size, for files kept in the repository."""
     drawn, reduced = BytesIO(), BytesIO()
     draw(figure, drawn, "png", dpi)
     Image.open(drawn).convert("RGB").quantize(256).save(reduced, format="png", optimize=True)

@@ -9,9 +9,9 @@ from care.report.style import TITLE
 
 
 def gallery(images: UInt8[Tensor, "n 3 h w"], augmentations: ImageParameters, given: int | None = None) -> Figure:
-    """Every image under every augmentation, the original first: one augmentation hits all images alike.
+    """Every image under every augmentation, the original first; an augmentation is the same for all images.
 
-    The title says so if the images are but some of those `given`.
+    The title says so if the images are only some of the number `given`.
     """
     n, columns = len(images), len(augmentations) + 1
     figure = Figure(figsize=(1.5 * columns, 1.5 * n + 1.1), layout="constrained")

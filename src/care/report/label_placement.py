@@ -1,4 +1,4 @@
-"""Names beside points, where they hide neither a point nor each other."""
+"""Place names beside points so that they hide neither points nor each other."""
 
 import itertools
 import math
@@ -13,9 +13,9 @@ from care.report.style import SMALL, dark, literal
 
 DISTANCES = (8.0, 16.0, 28.0, 42.0, 58.0)  # points from a point to its name, tried in this order
 DIRECTIONS = (30.0, -30.0, 150.0, -150.0, 90.0, -90.0, 0.0, 180.0)  # degrees
-MARKER, LINE = 5.0, 1.0  # points around a point or a line that are not to be hidden
-APART = np.array([-4.0, 0.0, 4.0, 0.0])  # pixels between one name and the next, which would else read as one
-STEPS = 16  # along the thin line from a point to its name, where it is looked at
+MARKER, LINE = 5.0, 1.0  # points (1/72 inch) around a marker or a line that must stay visible
+APART = np.array([-4.0, 0.0, 4.0, 0.0])  # pixels between neighboring names, which would otherwise read as one
+STEPS = 16  # places at which the thin line from a point to its name is checked
 
 Point = tuple[float, float]
 Boxes = Float64[np.ndarray, "_ 4"]  # left, bottom, right and top, in pixels
@@ -24,8 +24,8 @@ Boxes = Float64[np.ndarray, "_ 4"]  # left, bottom, right and top, in pixels
 def names_apart(
     ax: Axes, points: Mapping[str, Point], colors: Mapping[str, str], lines: Iterable[tuple[Point, Point]] = ()
 ) -> None:
-    """Write each name beside its point, with a thin line to it, where neither hides a point, none of the `lines`, given
-    by their ends, another name or its line. The limits of the axes must be final."""
+    """Write each name beside its point, with a thin line to it, so that they hide no point, no other name or its line,
+    and none of the `lines`, given by their ends. The limits of the axes must be final."""
     ax.get_figure(root=True).draw_without_rendering()  # type: ignore[union-attr]  # which places the axes
     markers = {name: _around(ax, point, point, MARKER) for name, point in points.items()}
     drawn, taken = [_around(ax, *ends, LINE) for ends in lines], np.empty((0, 4))  # names, and the lines to them
@@ -51,7 +51,7 @@ def _annotate(ax: Axes, name: str, point: Point, color: str) -> Annotation:
 
 
 def _moved(text: Annotation, at: tuple[float, float]) -> Boxes:
-    """Put the name at this distance and direction of its point; where it is then."""
+    """Put the name at this distance and in this direction from its point, and return its box."""
     distance, direction = at[0], math.radians(at[1])
     x, y = distance * math.cos(direction), distance * math.sin(direction)
     text.set_position((x, y))
@@ -61,7 +61,7 @@ def _moved(text: Annotation, at: tuple[float, float]) -> Boxes:
 
 
 def _hidden(box: Boxes, ax: Axes, others: Boxes) -> float:
-    """The area, in pixels, that a name shares with others, or has outside of the axes."""
+    """The area, in pixels, in which a name overlaps others or lies outside of the axes."""
     return _shared(box, box) - _shared(box, np.array([ax.get_window_extent().extents])) + _shared(box, others)
 
 
@@ -75,13 +75,13 @@ def _leader(ax: Axes, box: Boxes, point: Point) -> Boxes:
 
 
 def _shared(a: Boxes, b: Boxes) -> float:
-    """The sum of the areas that each box of one has in common with each of the other."""
+    """The total overlap of the boxes in `a` with the boxes in `b`, over all pairs."""
     sides = np.minimum(a[:, None, 2:], b[None, :, 2:]) - np.maximum(a[:, None, :2], b[None, :, :2])
     return float(sides.clip(0).prod(axis=2).sum())
 
 
 def _around(ax: Axes, start: Point, end: Point, margin: float) -> Boxes:
-    """What a line along an axis takes."""
+    """The box around a line that is parallel to an axis."""
     (x0, y0), (x1, y1) = ax.transData.transform([start, end])
     half = margin * ax.get_figure(root=True).dpi / 72  # type: ignore[union-attr]
     return np.array([[x0 - half, y0 - half, x1 + half, y1 + half]])

@@ -17,7 +17,7 @@ CELL = 0.7  # inches
 GAP = 0.3  # cells between blocks
 CAPTION = 0.2  # cells below a picture
 KEY = 0.25  # inches per line below all pictures
-FRAMES = {True: (GOOD, 1.8), False: ("0.75", 0.9)}  # whether it is of the query's class → color, width of the line
+FRAMES = {True: (GOOD, 1.8), False: ("0.75", 0.9)}  # whether the class is the query's → color, width of the line
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Block:
 
     @property
     def width(self) -> int:
-        """In pictures."""
+        """The width in pictures."""
         return self.pictures.shape[1]
 
 
@@ -46,9 +46,9 @@ def neighbors_figure(
 ) -> Figure:
     """A row per query: the original, the jittered picture that was the query, and the neighbors each model found.
 
-    `labels` (model → query → neighbor) and `query_labels` are written below the pictures. `right` frames a neighbor:
-    green where it is true (the neighbor is of the query's class), gray where it is not, as a key below says. Models
-    that do not fit side by side continue below.
+    `labels` (model → query → neighbor) and `query_labels` are written below the pictures. `right` frames the neighbors:
+    green if true (a neighbor of the query's class), else gray, as a key below explains. Models that do not fit side by
+    side continue below.
     """
     if not results or len(queries) == 0:
         raise ValueError("there is nothing to draw: pass at least one query and the neighbors one model found for it")
@@ -98,7 +98,7 @@ def _draw_band(ax: Axes, band: list[Block], pitch: float) -> None:
 
 
 def _draw_picture(ax: Axes, block: Block, i: int, j: int, x: float, y: float) -> None:
-    """Picture j of query i in the unit cell whose upper left corner is (x, y), its own proportions kept."""
+    """Draw picture j of query i in the unit cell whose upper left corner is (x, y), with its own aspect ratio."""
     pixels = _rgb(block.pictures[i, j])
     height, width = (0.47 * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
     box = (x + 0.5 - width, x + 0.5 + width, y + 0.5 + height, y + 0.5 - height)
@@ -116,7 +116,7 @@ def _frame(corner: tuple[float, float], width: float, height: float, right: bool
 
 
 def _explain_frames(figure: Figure, columns: int) -> None:
-    """What the frames mean, once, below the pictures."""
+    """Explain the frames once, below the pictures."""
     squares = [_frame((0.0, 0.0), 1.0, 1.0, right) for right in FRAMES]
     words = ["same class as the query", "another class"]
     figure.legend(

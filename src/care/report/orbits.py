@@ -11,7 +11,7 @@ from torch import Tensor
 def orbit_figure(orbits: Mapping[str, Float[Tensor, "inputs angles d"]]) -> Figure:
     """One panel per model: the embeddings of a few inputs while each is rotated by 360°.
 
-    Each panel shows the plane in which that model's embeddings vary most, at its own scale. Where rotating the input
+    Each panel shows the plane in which that model's embeddings vary most, at its own scale. If rotating the input
     rotates the embedding, every orbit is a circle, traversed at the same rate.
     """
     figure = Figure(figsize=(4 * len(orbits), 4.3), layout="constrained")

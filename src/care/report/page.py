@@ -1,4 +1,4 @@
-"""One self-contained HTML page of sections with text, tables and pictures: nothing in it is fetched from elsewhere."""
+"""A self-contained HTML page of sections with text, tables and pictures: it loads nothing from elsewhere."""
 
 import base64
 import io
@@ -19,12 +19,12 @@ TEMPLATE = "page.html.jinja"
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 DOTS_PER_INCH = 144
-LARGEST_SVG = 200_000  # bytes; pictures of pixels, or of thousands of dots, are smaller and faster as PNG
+LARGEST_SVG = 200_000  # bytes; figures with images or thousands of dots are smaller and faster as PNG
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with what it shows: `alt` in place of it for those who cannot see it, `caption` below it for all."""
+    """A figure with its alternative text `alt`, and a `caption` below it."""
 
     kind: ClassVar[str] = "picture"
     figure: Figure
@@ -33,14 +33,14 @@ class Picture:
 
     @property
     def source(self) -> str:
-        """The figure as a `data:` address: an SVG, or a PNG where that would be large."""
+        """The figure as a `data:` address: an SVG, or a PNG if the SVG would be large."""
         svg = _drawn(self.figure, "svg")
         kind, data = ("svg+xml", svg) if len(svg) <= LARGEST_SVG else ("png", _drawn(self.figure, "png"))
         return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
     @property
     def width(self) -> int:
-        """How wide it is where there is room, in CSS pixels, of which an inch has 96."""
+        """The width, if there is room for it, in CSS pixels, 96 per inch."""
         return round(96 * self.figure.get_figwidth())
 
 
@@ -70,7 +70,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Row:
-    """Pictures beside each other; one below the other where there is no room for that."""
+    """Pictures beside each other, or below each other if there is no room."""
 
     kind: ClassVar[str] = "row"
     pictures: Sequence[Picture]
@@ -81,7 +81,7 @@ Part = str | Table | Picture | Points | Row  # a text is a paragraph
 
 @dataclass(frozen=True)
 class Section:
-    """A title and what stands below it, from top to bottom; a `folded` one shows its title until it is opened."""
+    """A title and the parts below it; a `folded` section shows only its title until it is opened."""
 
     title: str
     parts: Sequence[Part]
@@ -99,11 +99,11 @@ class Page:
 
     @property
     def open_sections(self) -> list[tuple[int, Section]]:
-        """Those that are not folded, each with its number."""
+        """The sections that are not folded, each with its number."""
         return [(i, section) for i, section in enumerate(self.sections, start=1) if not section.folded]
 
     def html(self) -> str:
-        """The page. Whatever text it was given is shown as it is: no text becomes markup."""
+        """The page as HTML. All texts are escaped: none becomes markup."""
         environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         environment.filters["unbroken"] = unbroken
         template = files("care.report").joinpath(TEMPLATE).read_text(encoding="utf-8")

@@ -31,7 +31,7 @@ Measures = Mapping[str, Sequence[Number]]  # measure → a value per augmentatio
 
 @dataclass(frozen=True)
 class Panel:
-    """How one measure is drawn; `nothing` is the word for an augmentation without a value."""
+    """How one measure is drawn; `nothing` is written for an augmentation without a value."""
 
     measure: str
     title: str
@@ -51,8 +51,8 @@ BOTTOM = (
     Panel("wahba", "Wahba error $W_f$", "← better fit (0 exact)"),
     Panel("gram_error", "Gram error", "← angles kept (log)", log=True),
 )
-DECADES = 6  # below the largest value, on a logarithmic axis: values that are 0 but for rounding would stretch it
-ANY_LINEAR = "heldout_linear"  # drawn into the panel of the held-out ratio
+DECADES = 6  # of a logarithmic axis, below the largest value: rounding errors instead of 0 would stretch it
+ANY_LINEAR = "heldout_linear"  # drawn in the panel of the held-out ratio
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Rows:
     colors: dict[str, str]
 
     def height(self, family: str, model: str) -> float:
-        """Where the row is; the families are 0.8 rows apart."""
+        """The position of the row; families are 0.8 rows apart."""
         return self.families.index(family) * (len(self.models) + 0.8) + list(self.models).index(model)
 
     def limits(self) -> tuple[float, float]:
@@ -95,8 +95,8 @@ def response_figure(models: Mapping[str, Mapping[str, Mapping[str, Sequence[Numb
 
     `models` maps model → family → measure → values per augmentation. None and NaN mean that the model is invariant to
     the augmentation: they are counted in words, never drawn. A measure that no model has gets no panel. A diamond in
-    the panel of the held-out ratio is that of any linear map ("heldout_linear"). A logarithmic axis goes down to a
-    millionth of the largest value at most: what is smaller is counted at its left edge, after ◂.
+    the panel of the held-out ratio is the ratio of any linear map ("heldout_linear"). A logarithmic axis goes down to a
+    millionth of the largest value at most; smaller values are counted at its left edge, after ◂.
     """
     families = list(dict.fromkeys(family for measured in models.values() for family in measured))
     rows = Rows(models, families, model_colors(models))
@@ -151,14 +151,14 @@ def _is_bounded(panel: Panel) -> bool:
 
 
 def _limit(ax: Axes, panel: Panel, values: list[float]) -> float:
-    """Sets the limits, and returns the least value that has a place on the axis: 0 has none on a logarithmic one."""
+    """Set the limits, and return the least value that the axis can show: a logarithmic axis cannot show 0."""
     if not panel.log:
         ax.set_xlim(0, 1.04 * max([panel.reference or 0, *values]) or 1)
         return -math.inf
     least = max(values, default=1.0) / 10**DECADES
     kept = [value for value in values if value > 0 and value >= least]
     low, high = whole_decades(kept)
-    edge = min([low, *kept])  # a logarithm may be rounded up to a whole decade
+    edge = min([low, *kept])  # log10 may round a value up to a whole decade
     ax.set_xscale("log")
     ax.set_xlim(edge, high)
     ax.xaxis.set_minor_formatter(NullFormatter())
@@ -168,7 +168,7 @@ def _limit(ax: Axes, panel: Panel, values: list[float]) -> float:
 
 
 def _cut(ax: Axes, edge: float, high: float) -> None:
-    """Room left of the edge in which no value is drawn, for the number of those that lie beyond."""
+    """Leave room left of the edge, where no value is drawn, for the number of values beyond it."""
     room = min(0.95, 0.2 * math.log10(high / edge))  # less than a whole decade, which would get a label
     ax.set_xlim(left=edge / 10**room)
     ax.xaxis.set_minor_locator(NullLocator())
@@ -191,7 +191,7 @@ def _draw_row(ax: Axes, panel: Panel, edge: float, rows: Rows, family: str, mode
 
 
 def _describe(ax: Axes, panel: Panel, height: float, color: str, values: Sequence[Number]) -> None:
-    """The mean at the right and beside it how many values have no dot and why; in the row if no value has one."""
+    """Write the mean at the right, with how many values have no dot and why; in the row if no value has a dot."""
     known = finite(values)
     counts = {panel.nothing: len(values) - len(known), "at 0": known.count(0.0) if panel.log else 0}
     notes = " · ".join(f"{k} of {len(values)} {word}" if k < len(values) else word for word, k in counts.items() if k)
@@ -203,12 +203,12 @@ def _describe(ax: Axes, panel: Panel, height: float, color: str, values: Sequenc
 
 
 def _write(ax: Axes, x: float, height: float, text: str, color: str) -> None:
-    """Text in a row, at a fraction x of the width."""
+    """Write text in a row, at a fraction x of the width."""
     ax.text(x, height, text, transform=ax.get_yaxis_transform(), fontsize=6, color=color, va="center")
 
 
 def _name_rows(ax: Axes, rows: Rows) -> None:
-    """The families beside their rows; with one family only, the models."""
+    """Write the families beside their rows; if there is only one family, the models."""
     names, first, last = list(rows.models), next(iter(rows.models)), list(rows.models)[-1]
     if len(rows.families) > 1:
         middles = [(rows.height(family, first) + rows.height(family, last)) / 2 for family in rows.families]

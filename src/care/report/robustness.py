@@ -7,10 +7,10 @@ from matplotlib.figure import Figure
 
 from care.report.style import INK, LABEL, SMALL, headline, key, literal, model_colors, tidy
 
-# The strengths, and by model the accuracies on clean images and at each of these.
+# (Strengths, model → accuracies on clean images and at each strength).
 Panel = tuple[Sequence[float], Mapping[str, Sequence[float]]]
 COLUMNS = 4
-# What the strengths of a corruption are.
+# Corruption → the meaning of its strength.
 UNITS = {
     **dict.fromkeys(("brightness", "contrast", "saturation"), "factor"),
     "hue": "fraction of the circle",

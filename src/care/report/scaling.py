@@ -1,4 +1,4 @@
-"""Where the time of a step goes on more and more processes."""
+"""Where the time of a step goes as the number of processes grows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from care.report.style import INK, LABEL, PALETTE, SMALL, key, literal, tidy, wrapped
 
-# The parts of a step, from the bottom up: what is computed, then what several processes add.
+# The parts of a step, from the bottom up: the computation, then the cost of several processes.
 PARTS = {
     "compute_ms": "compute",
     "contrast_waited_ms": "InfoNCE with the images of others",
@@ -18,7 +18,7 @@ PARTS = {
 
 
 def scaling_figure(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """A bar per row, in parts: how many times as long as its compute the step takes. Above it, the efficiency."""
+    """A bar per row: the parts of a step, relative to the compute of one process; above it, the efficiency."""
     figure = Figure(figsize=(max(4.6, 1.2 + 1.05 * len(rows)), 3.6), layout="constrained")
     ax = figure.add_subplot()
     tidy(ax, "y")

@@ -43,12 +43,12 @@ def spectrum_figure(models: Mapping[str, Sequence[float | int]]) -> Figure:
 
 
 def _in_words(singular_values: Sequence[float | int]) -> str:
-    """The effective rank, of how many singular values: with few images these are fewer than the dimensions."""
+    """The effective rank and the number of singular values, which is below the dimension if there are few images."""
     rank, count = effective_rank(torch.tensor(singular_values, dtype=torch.float64)).item(), len(singular_values)
     return "collapsed" if rank == 0 else f"effective rank {short(rank)} of {count} singular values"
 
 
 def _relative(singular_values: Sequence[float | int]) -> list[float]:
-    """σ_k / σ_1 from the largest down, as far as it is above the floor."""
+    """σ_k / σ_1 in descending order, down to the floor."""
     first = max(singular_values)
     return [s / first for s in sorted(singular_values, reverse=True) if first > 0 and s > FLOOR * first]

@@ -18,8 +18,8 @@ Picture = UInt8[Tensor, "3 h w"] | Float[Tensor, "3 h w"]
 
 @dataclass(frozen=True)
 class Asked:
-    """One way of asking: a title, the picture that was asked with, what was found, nearest first, with a caption each,
-    and which of these to frame.
+    """One retrieval: a title, the query `picture`, the pictures found, nearest first and with captions, and which of
+    them to frame.
     """
 
     title: str
@@ -31,9 +31,9 @@ class Asked:
 
 
 def steered_gallery(ways: Sequence[Asked], title: str) -> Figure:
-    """A row per way of asking: the picture that was asked with, a gap, and what was found."""
+    """A row per retrieval: the query picture, a gap, and the pictures found."""
     if not ways:
-        raise ValueError("there is nothing to draw: pass at least one way of asking")
+        raise ValueError("there is nothing to draw: pass at least one retrieval")
     k = max(len(way.found) for way in ways)
     size = (max(6.0, CELL * (k + 1.4)), (CELL + 0.42) * len(ways) + 0.3)
     figure = Figure(figsize=size, layout="constrained")

@@ -20,9 +20,9 @@ from care.report.style import (
     wrapped,
 )
 
-CEILING = 1.5  # what is larger than this is written at the edge
+CEILING = 1.5  # larger values are written at the edge
 
-# The map that predicts → one value per augmentation, None where the embeddings are invariant.
+# Predicting map → one value per augmentation, None if the embeddings are invariant to it.
 Ratios = Mapping[str, Sequence[float | None]]
 
 
@@ -32,7 +32,7 @@ def steering_figure(
     """A row per family: the held-out ratio ‖f̂ − F_a‖² / ‖F_a − F‖² of each map, a dot per augmentation and a bar at
     `pooled`. 1 is no better than the identity.
 
-    The axis ends at 1.5 or before. What lies beyond is not drawn but written at the right of its row, after ▸.
+    The axis ends at 1.5 or before. Values beyond it are not drawn but written at the right of their row, after ▸.
     """
     shown = {family: maps for family, maps in families.items() if any(finite(values) for values in maps.values())}
     if not shown:
@@ -69,7 +69,7 @@ def _draw(ax: Axes, height: float, values: Sequence[float], pooled: Sequence[flo
 
 
 def _beyond(values: Sequence[float], pooled: Sequence[float]) -> str:
-    """What has no place on the axis: the bar with its value, the dots with their number and the largest of them."""
+    """The values beyond the axis, in words: the bar with its value, and the number of dots with the largest."""
     words = [f"bar {short(value)}" for value in pooled if value > CEILING]
     dots = [value for value in values if value > CEILING]
     if dots:

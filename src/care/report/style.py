@@ -1,4 +1,4 @@
-"""What the figures of the evaluation share: one color per model, small type, light grids, text taken literally."""
+"""The shared style of figures: one color per model, small type, light grids, text taken literally."""
 
 import math
 import re
@@ -24,7 +24,7 @@ Number = float | int | None
 def model_colors(names: Iterable[str]) -> dict[str, str]:
     """One color per name, by its place: the same models in the same order look the same in every figure.
 
-    When the palette is used up it is gone through again, mixed with more white each time.
+    When the palette is used up, it repeats, mixed with more white each time.
     """
     colors = {}
     for i, name in enumerate(dict.fromkeys(names)):
@@ -50,7 +50,7 @@ def literal(text: str) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """At most `width` characters, the last of them … if something was left out."""
+    """At most `width` characters; ends with … if something was left out."""
     return text if len(text) <= width else text[: width - 1].rstrip(" ,") + "…"
 
 
@@ -72,12 +72,12 @@ def finite(values: Iterable[Number]) -> list[float]:
 
 
 def short(value: float) -> str:
-    """Three digits that count: 0.900, 26.8, 1230, 1.20e-05."""
+    """Three significant digits: 0.900, 26.8, 1230, 1.20e-05."""
     return f"{value:.0f}" if 100 <= abs(value) < 1e5 else f"{value:#.3g}" if value else "0"
 
 
 def tidy(ax: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
-    """Two spines, a light grid behind the data, small ticks."""
+    """Style the axes: two spines, a light grid behind the data, small ticks."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color("0.7")
     ax.set_axisbelow(True)
@@ -93,12 +93,12 @@ def whole_decades(values: Sequence[float]) -> tuple[float, float]:
 
 
 def headline(ax: Axes, text: str, color: str = "0.1", pad: float | None = None) -> None:
-    """What the panel shows, above its left edge; `pad` points above it, where something else stands there."""
+    """Write a title above the left edge of the panel; `pad` points higher if something else stands there."""
     ax.set_title(text, fontsize=TITLE, loc="left", color=color, pad=pad)
 
 
 def key(figure: FigureBase, colors: Mapping[str, str]) -> None:
-    """The names of the models with their colors, in one line above the panels, or in as many as they need."""
+    """Write the names of the models in their colors above the panels, in one line or more."""
     dots = [Line2D([], [], marker="o", linestyle="", markersize=5, color=color) for color in colors.values()]
     columns = max(1, min(len(colors), 110 // (6 + max(map(len, colors)))))
     legend = figure.legend(
@@ -123,7 +123,7 @@ def in_axes(ax: Axes, x: float, y: float) -> tuple[float, float]:
 
 
 def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Writes each (height in data units, text, color) to the right of the axes, moved apart where they would touch.
+    """Write each (height in data units, text, color) to the right of the axes, moved apart if they would touch.
 
     Call it when the limits of the axes are final.
     """
@@ -140,7 +140,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
 def spread(heights: Sequence[float], gap: float) -> list[float]:
     """The nearest heights, by least squares, in the same order and at least `gap` apart.
 
-    Less k·gap for the k-th from below they must not fall, so neighbors that do are pooled until none is left.
+    Minus k·gap for the k-th from below, the heights must not decrease: neighbors that do are pooled until none does.
     """
     order = sorted(range(len(heights)), key=lambda i: heights[i])
     pools: list[list[float]] = []

@@ -1,4 +1,4 @@
-"""Quantities over the weight of a loss, and what else was tried."""
+"""Quantities over the weight of a loss, and for other variants."""
 
 from collections.abc import Mapping
 

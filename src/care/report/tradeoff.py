@@ -1,4 +1,4 @@
-"""Two quantities of which one may have to pay for the other, a point per model."""
+"""The trade-off between two quantities, with a point per model."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
@@ -14,9 +14,9 @@ Points = Sequence[Point]
 
 
 def tradeoff_figure(points: Mapping[str, tuple[Seeds, Seeds]], across: str, up: str, base: str | None = None) -> Figure:
-    """A point per model at the means of its seeds, with their standard deviations where there are several.
+    """A point per model at the means of its seeds, with their standard deviations if there are several.
 
-    Lines through the `base` part what is better, or worse, than it in both.
+    Lines through the `base` separate the models that are better, or worse, in both quantities.
     """
     known = {name: (finite(x), finite(y)) for name, (x, y) in points.items()}
     known = {name: pair for name, pair in known.items() if all(pair)}
@@ -42,13 +42,13 @@ def _spread(seeds: Seeds) -> float:
 
 
 def _bars(mean: Point, spread: Point) -> list[tuple[Point, Point]]:
-    """The ends of both bars."""
+    """The ends of both error bars."""
     (x, y), (dx, dy) = mean, spread
     return [((x - dx, y), (x + dx, y)), ((x, y - dy), (x, y + dy))]
 
 
 def _through(ax: Axes, point: Point) -> list[tuple[Point, Point]]:
-    """Draw dashed lines through a point, to the edges; their ends."""
+    """Draw dashed lines through a point, to the edges, and return their ends."""
     (x, y), (left, right), (low, high) = point, ax.get_xlim(), ax.get_ylim()
     ax.axvline(x, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
     ax.axhline(y, color="0.6", linewidth=0.8, linestyle="--", zorder=0)
@@ -57,7 +57,7 @@ def _through(ax: Axes, point: Point) -> list[tuple[Point, Point]]:
 
 
 def path_figure(paths: Mapping[str, Points], across: str, up: str) -> Figure:
-    """A line per model through its points in their order, as over a weight that grows, named at the last of them."""
+    """A line per model through its points in order, such as for growing weights; its name stands at the last point."""
     known = {name: [point for point in points if len(finite(point)) == 2] for name, points in paths.items()}
     known = {name: points for name, points in known.items() if points}
     if not known:

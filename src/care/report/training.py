@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from care.report.style import headline, key, model_colors, tidy
 
-# Columns of a run's log, and what stands above their panels.
+# Column of a run's log → title of its panel.
 PANELS = {
     "info_nce": "InfoNCE",
     "equivariance": "equivariance loss",
@@ -22,10 +22,10 @@ PANELS = {
 
 
 def training_figure(logs: Mapping[str, Sequence[Mapping[str, Any]]], panels: Mapping[str, str] = PANELS) -> Figure:
-    """A panel per quantity, a curve per model over its epochs. `logs` maps model → the records of its log,
-    `panels` columns of the log → what stands above them.
+    """A panel per quantity, a curve per model over its epochs. `logs` maps model → the records of its log, `panels`
+    column of the log → title of its panel.
 
-    A quantity that no model has gets no panel. None and NaN are no points; the curve joins their neighbors.
+    A quantity that no model has gets no panel. None and NaN give no point; the curve joins their neighbors.
     """
     curves = {
         quantity: {name: points for name, log in logs.items() if (points := _points(log, quantity))}

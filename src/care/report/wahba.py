@@ -1,4 +1,4 @@
-"""Wahba's error of each augmentation, model beside model."""
+"""The Wahba error of each augmentation, with the models side by side."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -112,7 +112,7 @@ def _summary(values: Sequence[Number]) -> str:
 
 
 def _describe(ax: Axes, descriptions: list[str], colors: list[str]) -> None:
-    """The augmentations beside their colors, given from the smallest mean error up; at least 20 rows are high."""
+    """Write the augmentations beside their colors, sorted from the smallest mean error; at least 20 rows high."""
     ax.set_axis_off()
     ax.set(xlim=(0, 1), ylim=(min(0, len(descriptions) - 20) - 0.5, len(descriptions) - 0.5))
     for y, (description, color) in enumerate(zip(descriptions, colors, strict=True)):

@@ -1,4 +1,4 @@
-"""The paper's figures and tables, computed again: `care reproduce NAME`."""
+"""`care reproduce NAME`: reproduce figures and tables of the paper, and run further studies."""
 
 from care.reproduce.presentation import marked
 from care.reproduce.runner import Runner, run_trials

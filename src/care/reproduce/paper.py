@@ -1,6 +1,6 @@
 """The paper's numbers, top-1 accuracy of linear probes in percent, with its standard deviation."""
 
-# Data set → what it was trained with → (mean, standard deviation over seeds of the probe), ResNet-50.
+# Data set → method → (mean, standard deviation over seeds of the probe), ResNet-50.
 PROBES: dict[str, dict[str, tuple[float, float]]] = {
     "cifar10": {
         "SimCLR": (90.98, 0.10), "CARE": (91.92, 0.12), "MoCo-v2": (91.95, 0.05), "CARE-MoCo-v2": (92.19, 0.01),
@@ -16,6 +16,6 @@ PROBES: dict[str, dict[str, tuple[float, float]]] = {
 
 
 def paper_probe(data: str, label: str) -> str:
-    """What the paper found, as a cell of a table; – if it did not look."""
+    """The paper's number, as a cell of a table; – if the paper has none."""
     found = PROBES.get(data, {}).get(label)
     return "–" if found is None else f"{found[0]:.2f} ± {found[1]:.2f}"

@@ -1,4 +1,4 @@
-"""A reproduction as people read it: a table, figures, and what they say, beside the paper's numbers."""
+"""The presentation of a study: a table, figures and remarks, beside the paper's numbers."""
 
 import dataclasses
 import math
@@ -25,14 +25,14 @@ RATIO, ANY_LINEAR = (ACTED_ON, "held-out ratio"), (ACTED_ON, "held-out ratio, an
 GAMMA, WAHBA = (ACTED_ON, "γ_f"), (ACTED_ON, "W_f")
 DISPLACEMENT, COMPOSITION = (ACTED_ON, "displacement"), (ACTED_ON, "composition error")
 HUE, HUE_DISTANCE = ("backbone", "R² of hue, linear"), ("backbone", "hue distance of neighbors")
-# How much one map for all images explains, of the embedding and of the backbone.
+# How much one map for all images leaves unexplained, in the embedding and in the backbone.
 MAPS: dict[str, Quantity] = {
     "held-out ratio": RATIO,
     "any linear map": ANY_LINEAR,
     "backbone's held-out ratio": ("backbone", RATIO[1]),
     "backbone, any linear map": ("backbone", ANY_LINEAR[1]),
 }
-# Titles of columns, and what they show.
+# Title of a column → the quantity it shows.
 COLUMNS: dict[str, Quantity] = {
     "tuned probe %": TUNED,
     "linear probe (paper) %": PROBE,
@@ -56,16 +56,16 @@ class Presentation:
     remarks: Sequence[str] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "remarks", tuple(dict.fromkeys(self.remarks)))  # what is missing is said once
+        object.__setattr__(self, "remarks", tuple(dict.fromkeys(self.remarks)))  # each remark once
 
     def markdown(self) -> str:
-        """The table and the sentences, as a README has them."""
+        """The table and the remarks in Markdown."""
         lines = [self.header, ["---"] * len(self.header), *self.rows]
         table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
         return table + "".join(f"\n\n{remark}" for remark in self.remarks) + "\n"
 
 
-# Since which version of the measures a quantity is estimated as it is now, by words in its name.
+# Words in the name of a quantity → the version of the measures since which it is estimated as it is now.
 ESTIMATED = {
     **dict.fromkeys(("held-out ratio", "unexplained", "kNN", "MRR", "H@", "PRE", "R² of"), 2),
     "composition": 3,
@@ -78,19 +78,19 @@ EARLIER = {
     3: "composition errors are means of ratios, of which one that nearly undoes itself may outweigh the others.",
     5: "R² of the network is not that of its mixture with the linear decoder, and can be too low.",
 }
-# In which tables it matters: those with such a column.
+# Version → a word in the columns of the tables that it matters for.
 SHOWN = {2: "", 3: "composition", 5: "network"}
 
 
 def marked(presented: Presentation, outcomes: Sequence[Outcome]) -> Presentation:
-    """The same, with sentences on what rests on measures of an earlier version."""
+    """Add remarks on numbers that were measured with an earlier version of the measures."""
     shown = (version for version, words in SHOWN.items() if any(words in column for column in presented.header))
     said = (_of_before(outcomes, version) for version in shown)
     return dataclasses.replace(presented, remarks=(*presented.remarks, *filter(None, said)))
 
 
 def _of_before(outcomes: Sequence[Outcome], version: int) -> str | None:
-    """Which labels were measured before a version, and what that means; None if none was."""
+    """A remark on the labels that were measured before a version, and what that means; None if there are none."""
     before = dict.fromkeys(o.trial.label for o in outcomes if o.evaluation.estimators < version)
     if not before:
         return None
@@ -101,7 +101,7 @@ def _of_before(outcomes: Sequence[Outcome], version: int) -> str | None:
 
 
 def _as_now(outcome: Outcome, quantity: Quantity) -> bool:
-    """Whether a quantity was estimated as it is now."""
+    """Whether a quantity was measured with the current estimator."""
     since = (version for words, version in ESTIMATED.items() if words in quantity[1])
     return outcome.evaluation.estimators >= max(since, default=1)
 
@@ -112,7 +112,7 @@ def is_accuracy(quantity: Quantity) -> bool:
 
 
 def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
-    """The seeds of every label, in the order in which labels come up."""
+    """The outcomes of every label, one per seed, in the order in which labels first appear."""
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         found.setdefault(outcome.trial.label, []).append(outcome)
@@ -120,7 +120,7 @@ def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
 
 
 def values(outcomes: Sequence[Outcome], quantity: Quantity) -> list[float]:
-    """A quantity of every seed that has it, in one version: where some seeds were measured again, of those."""
+    """A quantity of every seed that has it, from one version of the measures: the current one if any seed has it."""
     again = [outcome for outcome in outcomes if _as_now(outcome, quantity)]
     found = (outcome.value(*quantity) for outcome in again or outcomes)
     return [value for value in found if value is not None and math.isfinite(value)]
@@ -133,7 +133,7 @@ def mean(outcomes: Sequence[Outcome], quantity: Quantity) -> float:
 
 
 def cell(outcomes: Sequence[Outcome], quantity: Quantity, with_dimension: bool = False) -> str:
-    """Mean ± standard deviation over seeds; of one seed just the value. The dimension of the embeddings on demand."""
+    """Mean ± standard deviation over seeds, or just the value of one seed; optionally with the embedding dimension."""
     found = values(outcomes, quantity)
     if not found:
         return "–"
@@ -146,7 +146,7 @@ def cell(outcomes: Sequence[Outcome], quantity: Quantity, with_dimension: bool =
 def measured_table(
     outcomes: Sequence[Outcome], columns: Mapping[str, Quantity] = COLUMNS
 ) -> tuple[list[str], list[list[str]]]:
-    """A row per label: the columns, epochs, and seeds. Where dimensions differ within a column, its cells have them."""
+    """A row per label: the columns, epochs, and seeds. If dimensions differ within a column, its cells name them."""
     dimensions = {quantity: {o.dimension(quantity[0]) for o in outcomes} - {None} for quantity in columns.values()}
     rows = []
     for label, group in by_label(outcomes).items():
@@ -182,7 +182,7 @@ def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quant
 
 
 def _of_one_version(pairs: Sequence[tuple[Outcome, Outcome]], quantity: Quantity) -> list[tuple[Outcome, Outcome]]:
-    """Those of which both were measured again, if there are any, else those of which neither was."""
+    """The pairs in which both have the current estimator, if there are any, else those in which neither has."""
     again, before = (
         [pair for pair in pairs if all(_as_now(o, quantity) == now for o in pair)] for now in (True, False)
     )
@@ -190,7 +190,7 @@ def _of_one_version(pairs: Sequence[tuple[Outcome, Outcome]], quantity: Quantity
 
 
 def _interval(found: Difference) -> str:
-    """Of a difference over seeds."""
+    """The interval of a difference over seeds, in words."""
     if found.units == 1:
         return "one seed"
     if math.isnan(found.low):

@@ -1,4 +1,4 @@
-"""Carry out trials: train what is not trained, evaluate what is not evaluated, and find the rest."""
+"""Run trials: train and evaluate those that are missing, and load the others."""
 
 import dataclasses
 import json
@@ -28,10 +28,9 @@ SECONDS_BETWEEN_LOOKS = 5.0
 
 @dataclass(frozen=True)
 class Runner:
-    """Where and how trials are run: run folders in `runs`, what is kept of them in `kept`.
+    """Where and how trials are run: run folders are in `runs`, records of outcomes in `kept`.
 
-    `opened` is when the work began, on the clock of `time.perf_counter`: what comes before the first trial is part of
-    how long that took.
+    `opened` is when the command started, on the clock of `time.perf_counter`: the first trial's time includes startup.
     """
 
     runs: Path
@@ -41,7 +40,7 @@ class Runner:
     opened: float = field(default_factory=time.perf_counter)
 
     def find(self, trial: Trial) -> Outcome | None:
-        """What came of the trial, if it was carried out: with arrays, if it was here."""
+        """The outcome of the trial, if it is done; with arrays, if it was run in this folder."""
         run = Run(self.runs / trial.slug)
         folder = run.folder / "evaluation"
         arrays = Evaluation.load(folder).arrays if (folder / "evaluation.json").exists() else {}
@@ -49,23 +48,23 @@ class Runner:
         return dataclasses.replace(found, run=run.folder) if found is not None and run.weights.exists() else found
 
     def complete(self, trial: Trial) -> Outcome | None:
-        """The same, unless there is something left to measure of it here: a data set that came since."""
+        """The outcome of the trial; None also if its transfer to a data set that is now prepared is still missing."""
         found = self.find(trial)
         return None if found is not None and found.run is not None and not_transferred(found) else found
 
     def how(self, config: Config) -> Config:
-        """`config` as it is computed here."""
+        """`config` with the device and the compile setting of this runner."""
         return config.replace(device=resolve_device(self.device), compile=self.compile)
 
 
 def run_trials(trials: Sequence[Trial], runner: Runner, watch: Watch) -> list[Outcome]:
-    """What came of every trial, in their order.
+    """Run all trials, and return their outcomes in the same order.
 
-    Several processes may do this at once in the same runner: each takes a trial that nobody else has in hand. What
-    is stopped goes on from its last checkpoint when this is called again.
+    Several processes may do this at once in the same folders: each takes a trial that no other process is running. A
+    stopped trial goes on from its last checkpoint when this is called again.
     """
     found: dict[str, Outcome] = {}
-    wanted = {trial.slug: trial for trial in trials}  # a study may call one training by two names
+    wanted = {trial.slug: trial for trial in trials}  # a study may have one training under two labels
     begun = runner.opened
     make_folder(runner.runs)
     while len(found) < len(wanted):
@@ -75,7 +74,7 @@ def run_trials(trials: Sequence[Trial], runner: Runner, watch: Watch) -> list[Ou
                 found[slug], begun = outcome, time.perf_counter()
                 watch("trials", len(found), len(wanted))
         if len(found) == before:
-            time.sleep(SECONDS_BETWEEN_LOOKS)  # others have the rest
+            time.sleep(SECONDS_BETWEEN_LOOKS)  # other processes run the rest
             begun = time.perf_counter()
     return [dataclasses.replace(found[trial.slug], trial=trial) for trial in trials]
 
@@ -97,9 +96,9 @@ def _if_free(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outcom
 
 
 def run_trial(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outcome:
-    """Train, from the last checkpoint if there is one, evaluate, and keep what came of it.
+    """Train, from the last checkpoint if there is one, evaluate, and save the outcome.
 
-    What is trained at one go has the seconds it took since `begun`, until its weights were there.
+    If training was not interrupted, the outcome has the seconds from `begun` until the weights were saved.
     """
     run, config, seconds = Run(runner.runs / trial.slug), runner.how(trial.config), None
     if not run.weights.exists():
@@ -117,12 +116,12 @@ def run_trial(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outco
     evaluation.save(run.folder / "evaluation")
     made = {**provenance(config.device), **_speed(run), "seconds_from_start": seconds}
     outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
-    outcome.save(runner.kept)  # before what is still to be measured: whatever happens then, this is done
+    outcome.save(runner.kept)  # before the transfer is measured, so that a failure there does not lose the outcome
     return with_transfer(outcome, setup, runner, watch)
 
 
 def with_transfer(outcome: Outcome, setup: EvaluationSetup, runner: Runner, watch: Watch) -> Outcome:
-    """The same, with the transfer of its encoder to the data sets that are there, and kept."""
+    """Measure the transfer of the outcome's encoder to the data sets that are prepared, and save it."""
     if outcome.run is None or not not_transferred(outcome):
         return outcome
     transfer = measured_transfer(outcome, setup, watch)
@@ -133,31 +132,31 @@ def with_transfer(outcome: Outcome, setup: EvaluationSetup, runner: Runner, watc
 
 
 def _go_on_from_a_shorter(run: Run, config: Config, runner: Runner) -> None:
-    """Copy the longest finished run that this one begins with, so that nothing is trained twice."""
+    """Copy the longest finished run that equals this one but for fewer epochs, so that nothing is trained twice."""
     if (run.folder / "config.toml").exists():
         return
     shorter: dict[int, Path] = {}
     for file in runner.runs.glob("*/config.toml"):
-        with suppress(ValueError):  # of another version of care, or damaged: an error once that run is asked for
+        with suppress(ValueError):  # damaged, or of another version of care: ignored here
             other = Run(file.parent)
             if other.weights.exists() and not config.obstacles(other.config()):
                 shorter[other.config().epochs] = file.parent
     if shorter:
         source = shorter[max(shorter)]
         shutil.copytree(source / "checkpoints", run.checkpoints, dirs_exist_ok=True)
-        for name in ("log.jsonl", "speed.jsonl", "config.toml"):  # the last says that all is there
+        for name in ("log.jsonl", "speed.jsonl", "config.toml"):  # config.toml last: it marks the copy as complete
             shutil.copy(source / name, run.folder / name)
 
 
 def _setup(run: Run, config: Config) -> EvaluationSetup:
-    """The trained encoder on what its training held out, with its labeled training images to learn classes from."""
+    """The trained encoder with its held-out samples, and its labeled training samples to fit classifiers to."""
     labeled = config if config.validation else config.replace(split="train")
     split = "validation" if config.validation else "test"
     return run_setup(run.folder, config, *load_samples(labeled), split=split)
 
 
 def _speed(run: Run) -> dict[str, Any]:
-    """How long all epochs took, over all starts, and their median rate without the first, which compiles."""
+    """How long all epochs took, including resumed ones, and their median rate without the first, which compiles."""
     epochs = [json.loads(line) for line in (run.folder / "speed.jsonl").read_text().splitlines()]
     rates = [epoch["samples_per_second"] for epoch in epochs]
     return {

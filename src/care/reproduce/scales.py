@@ -1,4 +1,4 @@
-"""How large a reproduction is: a smoke test of everything, an afternoon on one GPU, or what the paper did."""
+"""The scale of a reproduction: a smoke test of everything, an afternoon on one GPU, or as the paper did."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -10,18 +10,18 @@ from care.train.recipes import EQUIVARIANT_DIM, PAPER_WEIGHTS, applicable, recip
 
 ScaleName = Literal["smoke", "small", "long", "deep", "paper"]
 
-# λ of CARE at every scale but the paper's. For images, `lambda-sweep` chose it, and the constant learning rate with it,
-# on images cut from the training split.
+# λ of CARE at every scale but the paper's. For images, `lambda-sweep` chose it together with the constant learning
+# rate, on validation images cut from the training split.
 CHOSEN = 3.0
 FOR_CLOUDS = 30.0
-# All studies measure alike: they share trials, and whichever is first carries them out. The 16 directions are the
-# control of split embeddings, whose equivariant part has as many.
+# All studies measure alike, since they share trials: the first study runs them. The 16 directions are the control for
+# split embeddings, whose equivariant part has as many.
 MEASURES = Settings(projections=(EQUIVARIANT_DIM,))
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What all studies of one scale share. `instead` is trained on in place of every data set of images."""
+    """The settings that all studies of one scale share. `instead` replaces every data set of images."""
 
     name: ScaleName
     settings: dict[str, Any]
@@ -41,7 +41,7 @@ class Scale:
         return [Trial(label, self.config(data, seed, **chosen), self.measures) for seed in self.seeds]
 
     def care(self, data: str, method: str = "simclr") -> dict[str, Any]:
-        """What makes a method CARE on a data set: the paper's weight at the paper's scale, else what we chose."""
+        """The settings that turn a method into CARE: the paper's weight at the paper's scale, else ours."""
         if self.name != "paper" or data not in PAPER_WEIGHTS:
             return {"equivariance": "care", "care_weight": FOR_CLOUDS if data == "chains" else CHOSEN}
         theirs = recipe(f"{data}-care-{method}").flat()

@@ -1,4 +1,4 @@
-"""The features of a trial on other data sets: measured where these are prepared, each embedded once."""
+"""Transfer of a trial's features to other data sets: measured if these are prepared, each embedded once."""
 
 from collections.abc import Iterable
 
@@ -11,12 +11,12 @@ from care.evaluate.transfer.downstream import load_downstream
 from care.evaluate.transfer.few_shot import TASKS
 from care.reproduce.trial import Outcome, Trial
 
-# The splits of the protocol: to fit to, to choose the penalty on, to test on.
+# The splits of the protocol: to fit on, to choose the penalty on, to test on.
 SPLITS = {"train", "val", "test"}
 
 
 def is_there(data: str) -> bool:
-    """Whether all splits that the transfer to a data set takes are prepared, or generated."""
+    """Whether all splits that the transfer to a data set needs are prepared, or generated."""
     if isinstance(DATA_SETS.get(data), Generated):
         return True
     needed = SPLITS & set(known_splits(data))
@@ -24,20 +24,20 @@ def is_there(data: str) -> bool:
 
 
 def not_there(trials: Iterable[Trial]) -> list[str]:
-    """The data sets that trials ask for in vain."""
+    """The data sets that trials ask for but that are not prepared."""
     return [data for data in dict.fromkeys(data for trial in trials for data in trial.transfer) if not is_there(data)]
 
 
 def not_transferred(outcome: Outcome) -> list[str]:
-    """The data sets that its trial asks for, that are there, and that it was not measured on."""
+    """The data sets that the trial asks for and that are prepared, but on which it was not measured yet."""
     measured = {} if outcome.transfer is None else outcome.transfer.data
     return [data for data in outcome.trial.transfer if data not in measured and is_there(data)]
 
 
 def measured_transfer(outcome: Outcome, setup: EvaluationSetup, watch: Watch) -> Transfer:
-    """The transfer of a trial to all that it asks for and that is there: all labels, and few-shot tasks.
+    """The transfer of a trial to the prepared data sets that it asks for, with all labels and in few-shot tasks.
 
-    Shares of the labels are left out: they are six more regressions for each data set.
+    Shares of the labels are left out: they would take six more regressions for each data set.
     """
     there = [load_downstream(data) for data in outcome.trial.transfer if is_there(data)]
     return measure_transfer(

@@ -1,4 +1,4 @@
-"""A trial: one training with its evaluation, and what is kept of it."""
+"""A trial: one training with its evaluation, and the record that is saved of it."""
 
 import dataclasses
 import hashlib
@@ -17,24 +17,24 @@ from care.evaluate.comparison.quantities import ACTED_ON, CONTRASTED, acted_on, 
 from care.evaluate.transfer.result import TRANSFER_TO
 from care.train import Config
 
-# How a run is computed, not what: a trial is the same with or without them.
+# Settings that change how a run is computed, not its result: they do not identify a trial.
 HOW = ("device", "compile", "graph", "deterministic", "activation_checkpointing", "cache")
-# Settings of training that the first trials did not have, with what they were trained with.
+# Settings of training that did not exist for the first trials, with the values that these were trained with.
 LATER = {
     "views": 2, "contrast": "own", "symmetric": False, "equivariance_fraction": 1.0, "decoder": "cpu",
     "head_last_batchnorm": False, "equivariant_depth": 2, "stop_gradient": False, "augself_weight": 0.0,
     "prediction_width": 512, "essl_weight": 0.0,
 }  # fmt: skip
-SINCE = ("neighbors", "temperature", "projections")  # settings of measuring that the first trials did not have
-DIGITS = 6  # significant ones, of the numbers that are kept
+SINCE = ("neighbors", "temperature", "projections")  # settings of measuring that did not exist for the first trials
+DIGITS = 6  # significant digits of the numbers that are saved
 
 
 @dataclass(frozen=True)
 class Trial:
     """A configuration to train with, and how thoroughly to evaluate the result.
 
-    `label` is what a study calls it: trials that differ in their seed alone share it. `transfer` names data sets that
-    its features are tried on, too, where they are prepared: a trial is the same with or without them.
+    `label` is its name in a study; trials that differ only in their seed share it. `transfer` names data sets to which
+    its features are transferred if they are prepared; it does not identify the trial.
     """
 
     label: str
@@ -44,7 +44,7 @@ class Trial:
 
     @property
     def slug(self) -> str:
-        """A name for its folder, the same wherever it runs: what is readable about it, and a digest of all of it."""
+        """A name for its folder, the same on every machine: its main settings, and a digest of all settings."""
         c, values = self.config, self.config.flat()
         choices = [choice.name for choice in (c.equivariance, c.method) if choice.name != "none"]
         weight = [f"{values['care_weight']:.3g}"] if "care_weight" in values else []
@@ -52,14 +52,14 @@ class Trial:
         return "-".join(words)
 
     def _digest(self) -> str:
-        """Of all settings, so that another default is another trial."""
+        """A hash of all settings, so that a changed default makes another trial."""
         return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode()).hexdigest()
 
     def record(self) -> dict[str, Any]:
-        """The settings of training, as far as they decide what is learned, and those of measuring, as JSON has them.
+        """The settings of training that decide what is learned, and those of measuring, as JSON values.
 
-        A setting that is None stands for nothing, as in TOML: a new one of that kind makes no new trial of an old one.
-        Nor does one of `LATER`, where it is as it was.
+        Settings that are None are left out, as in TOML, and those in `LATER` at their old value: so a setting that is
+        added later does not change the identity of an old trial.
         """
         values = self.config.flat().items()
         settings = {name: value for name, value in values if name not in HOW and value not in (None, LATER.get(name))}
@@ -68,10 +68,10 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What came of a trial. The evaluation has its arrays only where the trial was carried out.
+    """The outcome of a trial. The evaluation has its arrays only on the machine that ran the trial.
 
-    `made` says with what and how long: versions, hardware, seconds. `run` is its folder, if it is here. `transfer` is
-    None where no other data set was there.
+    `made` has the versions, the hardware and the seconds. `run` is the run folder, if it is on this machine. `transfer`
+    is None if no data set for it was prepared.
     """
 
     trial: Trial
@@ -90,7 +90,7 @@ class Outcome:
 
     @cached_property
     def _measured(self) -> dict[tuple[str, str], float | None]:
-        """By group and name: a table asks for them one by one, and all of them are made at once."""
+        """All quantities by group and name, computed once: tables ask for them one by one."""
         found = (*quantities(self.evaluation), *acted_on(self.evaluation), *contrasted(self.evaluation))
         return {(quantity.group, quantity.name): quantity.value for quantity in found}
 
@@ -101,14 +101,14 @@ class Outcome:
         return accuracy
 
     def dimension(self, group: str) -> int | None:
-        """Of the embeddings that the quantities of a group are measured of."""
+        """The dimension of the embeddings that the quantities of a group are measured on."""
         named = {ACTED_ON: self.evaluation.equivariant_output, CONTRASTED: self.evaluation.invariant_output}
         output = named.get(group, group)
         measured: Mapping[str, Any] = self.evaluation.record["measurements"].get(output, {})
         return measured.get("dimension")
 
     def save(self, folder: Path) -> None:
-        """Keep everything but the arrays, as JSON."""
+        """Save everything but the arrays as JSON."""
         make_folder(folder)
         record = {
             **self.trial.record(),
@@ -122,7 +122,7 @@ class Outcome:
 
 
 def find_outcome(trial: Trial, folder: Path, arrays: Mapping[str, Tensor]) -> Outcome | None:
-    """What `Outcome.save` kept of this trial, if it was carried out."""
+    """Load the outcome of this trial that `Outcome.save` wrote, if there is one."""
     file = folder / f"{trial.slug}.json"
     if not file.exists():
         return None
@@ -133,25 +133,26 @@ def find_outcome(trial: Trial, folder: Path, arrays: Mapping[str, Tensor]) -> Ou
         found = Outcome(trial, evaluation, record["log"], record["made"], transfer=transfer)
         kept = {part: record[part] for part in ("settings", "measures")}
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} is damaged: remove it, and the trial is carried out again") from error
+        raise ValueError(f"{file} is damaged: remove it, and the trial is run again") from error
     if kept != _short(trial.record()):
         raise ValueError(f"{file} was made with other settings than its name says: remove it, or give it its own name")
     return found
 
 
 def _measures(measures: Settings) -> dict[str, Any]:
-    """The settings of measuring as the trials kept so far have them, whose names are digests of it.
+    """The settings of measuring in the form that the first saved trials have, whose names are digests of it.
 
-    What can be chosen since is left out, so that they are still found: their tables lack what was not measured then.
+    Settings that were added later are left out, so that old trials are still found; their tables lack what was not
+    measured then.
     """
-    # Then it was a penalty, of trials without a probe; all others had no logistic regression.
+    # In the first trials, `logistic` was a penalty, used only without a probe.
     logistic = 1.0 if measures.logistic and measures.probe == "none" else None
     values = {k: v for k, v in dataclasses.asdict(measures).items() if k not in SINCE} | {"logistic": logistic}
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
 def _short(value: Any) -> Any:
-    """Without the digits that nobody reads."""
+    """Round all numbers to `DIGITS` significant digits."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}")
     if isinstance(value, Mapping):

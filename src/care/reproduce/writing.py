@@ -1,4 +1,4 @@
-"""Where a reproduction is written: the table, the figures, and a record of what it was made from."""
+"""Write a reproduction: the table, the figures, and a record of the trials behind them."""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from care.reproduce.trial import Outcome
 
 
 def write_reproduction(folder: Path, command: str, presented: Presentation, outcomes: Sequence[Outcome]) -> None:
-    """Write `table.md`, the figures as PNG, and a JSON named as the folder; `command` is what computes it again."""
+    """Write `table.md`, the figures as PNG, and a JSON named like the folder; `command` computes them again."""
     make_folder(folder)
     for title, figure in presented.figures.items():
         write_atomically(folder / f"{title}.png", small_png(figure))
@@ -27,6 +27,6 @@ def write_reproduction(folder: Path, command: str, presented: Presentation, outc
 
 
 def _made(outcome: Outcome) -> dict[str, Any]:
-    """Which trial, and with what it was made."""
+    """Which trial it was, and how it was made."""
     trial = outcome.trial
     return {"label": trial.label, "trial": trial.slug, "seed": trial.config.seed, **outcome.made}

@@ -1,4 +1,4 @@
-"""Every figure and table of the paper, by name."""
+"""All studies by name: figures and tables of the paper, and studies that are not in the paper."""
 
 import difflib
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from care.reproduce.trial import Outcome, Trial
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What one figure or table takes: `trials` at a scale, and how their outcomes are presented."""
+    """A study: the `trials` that a figure or table needs at a scale, and how to `present` their outcomes."""
 
     name: str
     shows: str
@@ -40,7 +40,7 @@ STUDIES = {
     study.name: study
     for study in (
         Reproduction("linear-probe", "accuracy of linear probes", linear_probe.trials, linear_probe.present),
-        Reproduction("ablation", "which of the losses it takes", ablation.trials, ablation.present),
+        Reproduction("ablation", "ablation of the losses", ablation.trials, ablation.present),
         Reproduction("wahba", "W_f of 20 augmentations", pairs.on_cifar10, pairs.present_wahba),
         Reproduction(
             "relative-equivariance", "γ_f over training", pairs.on_cifar10, pairs.present_relative_equivariance
@@ -52,23 +52,21 @@ STUDIES = {
         Reproduction("proteins", "rotated point clouds", proteins.trials, proteins.present),
         Reproduction("equal-compute", "not in the paper: equal views", equal_compute.trials, equal_compute.present),
         Reproduction("decoding", "not in the paper: R² decoded from features", decoding.trials, decoding.present),
-        Reproduction(
-            "keeping-color", "not in the paper: color that is kept", keeping_color.trials, keeping_color.present
-        ),
+        Reproduction("keeping-color", "not in the paper: keeping color", keeping_color.trials, keeping_color.present),
         Reproduction("split-sweep", "not in the paper: κ of split embeddings", split_sweep.trials, split_sweep.present),
         Reproduction(
             "recipe-sweep", "not in the paper: recipes at equal views", recipe_sweep.trials, recipe_sweep.present
         ),
-        Reproduction("peers", "not in the paper: other methods that keep something", peers.trials, peers.present),
+        Reproduction("peers", "not in the paper: related methods", peers.trials, peers.present),
         Reproduction(
             "peers-cifar100",
-            "not in the paper: some of these on CIFAR-100",
+            "not in the paper: related methods on CIFAR-100",
             peers_cifar100.trials,
             peers_cifar100.present,
         ),
         Reproduction(
             "peers-weights",
-            "not in the paper: the weights of these methods",
+            "not in the paper: weights of related methods",
             peers_weights.trials,
             peers_weights.present,
         ),
@@ -79,9 +77,9 @@ STUDIES = {
 
 
 def study_named(name: str) -> Reproduction:
-    """The figure or table called `name`."""
+    """The study called `name`."""
     if name not in STUDIES:
         close = difflib.get_close_matches(name, STUDIES, 1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(STUDIES)}"
-        raise ValueError(f"nothing of the paper is called {name!r}; {hint}")
+        raise ValueError(f"no study is called {name!r}; {hint}")
     return STUDIES[name]

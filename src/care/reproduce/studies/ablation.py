@@ -1,4 +1,4 @@
-"""The six combinations of invariance, equivariance and uniformity: probes, cosines of positives, and their course."""
+"""Six combinations of the invariance, equivariance and uniformity losses: probes, and cosines of positive pairs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ COLUMNS = {
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """Every loss with the first seed."""
+    """Every combination of losses with the first seed."""
     care = scale.care("cifar10")
     chosen: dict[str, dict[str, Any]] = {
         "invariance": {"method": "invariance"},

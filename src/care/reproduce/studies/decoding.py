@@ -1,4 +1,4 @@
-"""Not in the paper: which parameters of an augmentation can be decoded from features, the use of equivariance."""
+"""Not in the paper: which parameters of an augmentation can be decoded from features, with and without CARE."""
 
 from collections.abc import Mapping, Sequence
 

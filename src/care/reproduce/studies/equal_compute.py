@@ -1,4 +1,4 @@
-"""Not in the paper: CARE against SimCLR where both put the same number of views through the encoder."""
+"""Not in the paper: CARE against SimCLR when both put the same number of views through the encoder."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ TWO = "CARE, two views"
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """Two views a step: SimCLR, CARE that shares its views. Four: CARE; two for twice as long: SimCLR again."""
+    """SimCLR and CARE with shared views, two per step; CARE with four per step; SimCLR with two for twice as long."""
     care, epochs = scale.care("cifar10"), scale.config("cifar10").epochs
     chosen: dict[str, dict[str, Any]] = {
         "SimCLR": {},
@@ -41,7 +41,7 @@ def trials(scale: Scale) -> list[Trial]:
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
-    """The table with the views that were seen, and who is ahead at equal epochs and at equal compute."""
+    """The table with the number of views, and the differences at equal epochs and at equal compute."""
     header, rows = measured_table(outcomes, {**COLUMNS, **MAPS})
     groups = by_label(outcomes)
     header.insert(1, "views, millions")

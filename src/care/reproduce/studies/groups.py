@@ -26,15 +26,15 @@ from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 from care.train.recipes import applicable
 
-# Instead of a probe of the paper's protocol, which is far from converged on so few samples. Trials that were kept
-# before its penalty was tuned have that of penalty 1.
+# The logistic regression replaces the paper's probe, which is far from converged on so few samples. Trials recorded
+# before its penalty was tuned have it with penalty 1.
 TUNED, GIVEN = ("classes", "logistic regression (tuned)"), ("classes", "logistic regression")
 HUE = ("backbone", "R² of the factor hue")
 STRENGTH = (output_in_form("symplectic"), "strength of ω")
 GROUPS = {"euclidean": "SO", "minkowski": "Lorentz", "symplectic": "Sp"}
 SEEDS = (0, 1)
 SHARED = {"schedule": "cosine", "learning_rate": 3e-3, "batch_size": 128}
-# A minute of one CPU core each.
+# Each trial takes a minute on one CPU core.
 SMALL: dict[str, dict[str, Any]] = {
     "shapes": {
         "model": "small_resnet", "size": 24, "embedding_dim": 32, "head_width": 256, "temperature": 0.2,
@@ -42,8 +42,8 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "chains": {"limit": 4000, "epochs": 4, "evaluate_every": 2, "chunks": 8},
 }  # fmt: skip
-# Of 0.1, 1, 5 and 30 the one with the lowest held-out ratio in its own group among those whose kNN accuracy was no more
-# than two points below SimCLR's, or else 0.1, on samples cut from the training split, with seed 0.
+# λ, of 0.1, 1, 5 and 30: the one with the lowest held-out ratio in its own group among those whose kNN accuracy was at
+# most two points below SimCLR's, or else 0.1. Chosen on samples cut from the training split, with seed 0.
 WEIGHTS = {
     "shapes": {"euclidean": 5.0, "minkowski": 0.1, "symplectic": 0.1},
     "chains": {"euclidean": 30.0, "minkowski": 30.0, "symplectic": 30.0},
@@ -51,7 +51,7 @@ WEIGHTS = {
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """SimCLR and CARE with each form, on pictures of shapes and on point clouds. All scales but smoke are the same."""
+    """SimCLR and CARE with each form, on pictures of shapes and on point clouds. Only the smoke scale differs."""
     measures = dataclasses.replace(_measures(scale), probe="none", forms=tuple(GROUPS))
     found = []
     for data, weights in WEIGHTS.items():
@@ -96,7 +96,7 @@ def _care(form: str) -> str:
 
 
 def _logistic(outcomes: Sequence[Outcome]) -> Quantity:
-    """The logistic regression that all of these trials were measured with."""
+    """The tuned logistic regression if all of these trials were measured with it, else the one with penalty 1."""
     return TUNED if all(values([outcome], TUNED) for outcome in outcomes) else GIVEN
 
 
@@ -106,7 +106,7 @@ def _ratio(form: str) -> Quantity:
 
 
 def _figures(data: str, outcomes: Sequence[Outcome]) -> dict[str, Figure]:
-    """Each form's encoder beside SimCLR in the same group, and the accuracies."""
+    """Held-out ratios of each form's encoder beside SimCLR in the same group, and accuracies."""
     groups, quantity = by_label(outcomes), _logistic(outcomes)
     ratios = {
         f"{name} in {group}": values(groups.get(f"{data}: {name}", []), _ratio(form) if name == "SimCLR" else RATIO)

@@ -1,8 +1,9 @@
 """Not in the paper: two ways to keep the color that InfoNCE makes an encoder discard.
 
-InfoNCE asks that two views of an image have one embedding, so what the views differ in is lost. Here the views of
-InfoNCE have the same hue, and are never gray ("color kept"). Or they differ as in the paper, and the embedding is
-split: InfoNCE acts on the invariant part, CARE on the equivariant part, under photometric changes or hue shifts alone.
+InfoNCE pulls the embeddings of two views of an image together, so the encoder discards whatever differs between them.
+Here the two views have the same hue, and are never gray ("color kept"). Or they differ as in the paper, and the
+embedding is split: InfoNCE acts on the invariant part, CARE on the equivariant part, under photometric changes or hue
+shifts alone.
 """
 
 from collections.abc import Sequence
@@ -65,8 +66,8 @@ COLUMNS = {
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """SimCLR, CARE and split embeddings with all seeds; with the color kept, with the first. All are measured under the
-    paper's policy."""
+    """SimCLR, CARE and split embeddings with all seeds, "color kept" with the first; all are measured under the paper's
+    policy."""
     usual = scale.config("cifar10")
     care, kept = scale.care("cifar10"), {"policy": "color_kept", "measure_policy": usual.policy}
     for_chunks = {**care, **kept, "equivariance_policy": usual.policy}
@@ -118,7 +119,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
 
 
 def _control(outcomes: Sequence[Outcome], output: str) -> list[list[str]]:
-    """SimCLR's embedding in as few directions as the equivariant part has; no row where that was not measured."""
+    """A row for SimCLR's embedding projected to as many directions as the equivariant part has; none if unmeasured."""
     measured = [outcome for outcome in outcomes if output in outcome.evaluation.outputs]
     if not measured:
         return []

@@ -1,4 +1,4 @@
-"""Which λ, chunks, views, learning rate, head: chosen on images cut from the training split, never on test images."""
+"""Choose λ, chunks, views, learning rate and head on images cut from the training split, never on test images."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from care.reproduce.trial import Outcome, Trial
 
 WEIGHTS = (0.3, 1.0, 3.0, 10.0, 30.0)
 PANELS = {"linear probe (paper)": PROBE, "kNN-200": KNN, "γ_f": GAMMA, "held-out ratio": RATIO, "R² of hue": HUE}
-# Beside λ, with its middle value.
+# Variants of CARE, with the middle value of λ.
 VARIANTS: dict[str, dict[str, Any]] = {
     "4 chunks": {"chunks": 4},
     "64 chunks": {"chunks": 64},
@@ -20,13 +20,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "two views, both per chunk": {"equivariance_views": "shared"},
     "two views, one per chunk": {"equivariance_views": "mixed"},
 }
-# How fast to learn, of SimCLR and of CARE with the middle λ: all others here have the cosine schedule from 10⁻³.
+# Learning rates of SimCLR and of CARE with the middle λ. All other trials have the cosine schedule from 10⁻³.
 RATES: dict[str, dict[str, Any]] = {
     "constant 0.001": {"schedule": "constant"},
     "constant 0.001, then to 0": {"schedule": "cooldown"},
     "cosine from 0.003": {"learning_rate": 3e-3},
 }
-# Which head, with the schedule that was chosen. The paper's has two layers, 512 wide, and puts out 128 numbers.
+# Projection heads, with the schedule that was chosen. The paper's has two layers of width 512 and 128 outputs.
 HEADS: dict[str, dict[str, Any]] = {
     "head of three layers": {"head_depth": 3},
     "head 2,048 wide": {"head_width": 2048},

@@ -14,13 +14,13 @@ PAIRS = (("SimCLR", "CARE"), ("MoCo-v2", "CARE-MoCo-v2"))
 
 
 def settings(scale: Scale, data: str) -> dict[str, dict[str, Any]]:
-    """What each label trains with on a data set."""
+    """The settings of each label on a data set."""
     care, moco = scale.care(data), {"method": "mocov2", "temperature": 0.2 if data == "imagenet100" else 0.1}
     return {"SimCLR": {}, "CARE": care, "MoCo-v2": moco, "CARE-MoCo-v2": {**moco, **scale.care(data, "mocov2")}}
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """Every method on every data set; at the smoke scale all data sets are one."""
+    """Every method on every data set; at the smoke scale, on one data set."""
     return [
         trial
         for data in (DATA if scale.instead is None else DATA[:1])
@@ -30,7 +30,7 @@ def trials(scale: Scale) -> list[Trial]:
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
-    """The table, with a column of what the paper found, and the paper's bar plot."""
+    """The table, with a column of the paper's numbers, and the paper's bar plot."""
     header, rows = measured_table(outcomes)
     groups, beside = by_label(outcomes), header.index("linear probe (paper) %") + 1
     header.insert(beside, "the paper, ResNet-50")

@@ -39,7 +39,7 @@ def _trials(scale: Scale, data: str = "cifar10", **chosen: Any) -> list[Trial]:
 
 
 def on_cifar10(scale: Scale) -> list[Trial]:
-    """SimCLR and CARE on CIFAR-10: several figures are of these two."""
+    """SimCLR and CARE on CIFAR-10: several figures compare these two."""
     return _trials(scale)
 
 
@@ -49,7 +49,7 @@ def on_the_circle(scale: Scale) -> list[Trial]:
 
 
 def on_flowers(scale: Scale) -> list[Trial]:
-    """Encoders of flowers, whose colors matter: at least 400 epochs, for 100 of so few images are 2,400 steps."""
+    """Encoders of flowers, whose colors matter; for at least 400 epochs, as 100 epochs are only 2,400 steps."""
     epochs = scale.config("flowers102").epochs
     return _trials(scale, "flowers102", epochs=epochs if scale.instead else max(400, epochs))
 

@@ -1,4 +1,4 @@
-"""Not in the paper: what `peers` found on CIFAR-10, once more on CIFAR-100, with nothing changed."""
+"""Not in the paper: the main comparisons of `peers` repeated on CIFAR-100, with nothing changed."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ LABELS = (*AT_BOTH_SIZES, "CARE", *(label + peers.SMALLER for label in AT_BOTH_S
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """The plain baselines, what `care train --keep` trains, the peer that is a part of it, and the paper's method."""
+    """The baselines, what `care train --keep` trains, AugSelf, whose loss that contains, and the paper's method."""
     return [trial for trial in peers.trials_on("cifar100", scale, TRANSFERRED) if trial.label in LABELS]
 
 

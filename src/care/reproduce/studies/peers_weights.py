@@ -1,7 +1,8 @@
-"""Not in the paper: the weight of each peer, chosen on validation images in short trainings of its own recipe.
+"""Not in the paper: choose the loss weight of each related method on validation images, in short trainings.
 
-Three weights of each: its paper's, or our default, a third of it, and three times as much. The rule: of the weights
-whose tuned probe is within one standard error of the method's best, the one that keeps most of the hue.
+Three weights are tried: the one of the method's paper, or our default, a third of it, and three times as much. The
+rule: of the weights whose tuned probe is within one standard error of the method's best, choose the one that keeps
+most of the hue.
 """
 
 import dataclasses
@@ -17,9 +18,9 @@ from care.reproduce.studies.peers import BASE, HUE_BY_NETWORK, WEIGHTS, peer_con
 from care.reproduce.trial import Outcome, Trial
 
 FACTORS = (1 / 3, 1.0, 3.0)
-# SimCLR's 50 epochs in ten, whatever the recipe has in mind for longer ones.
+# Ten epochs of SimCLR instead of the 50 in `peers`, on a cosine schedule even if the recipe for 50 has another.
 SHORT: dict[str, Any] = {"epochs": 10, "schedule": "cosine", "warmup_epochs": 1, "evaluate_every": 20}
-AUGMENTATIONS = 2  # nothing is chosen by what they tell
+AUGMENTATIONS = 2  # few: nothing is chosen by the measures that they give
 COLUMNS: dict[str, Quantity] = {
     "tuned probe %": TUNED,
     "kNN-200 %": KNN,
@@ -51,7 +52,7 @@ def around(weight: float) -> list[float]:
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
-    """The table, a path over the weights for every method, and what the rule chooses."""
+    """The table, a path over the weights for every method, and the weights that the rule chooses."""
     header, rows = measured_table(outcomes, COLUMNS)
     groups = by_label(outcomes)
     header.insert(1, "views a step")
@@ -74,7 +75,7 @@ def by_method(outcomes: Sequence[Outcome]) -> dict[str, dict[float, Outcome]]:
 
 
 def chosen(weights: dict[float, Outcome]) -> float:
-    """The rule."""
+    """The weight that the rule in this module's docstring chooses."""
     accuracy = {weight: mean([outcome], TUNED) for weight, outcome in weights.items()}
     best = max(accuracy.values())
     n = min(outcome.evaluation.record["about"]["test_images"] for outcome in weights.values())
@@ -84,7 +85,7 @@ def chosen(weights: dict[float, Outcome]) -> float:
 
 
 def remarks(outcomes: Sequence[Outcome]) -> list[str]:
-    """What is chosen of each method whose weights are all done, and as `care.reproduce.studies.peers` has it."""
+    """The chosen weight of each method whose weights are all done, also as code for `care.reproduce.studies.peers`."""
     found, said = {}, []
     for label, weights in by_method(outcomes).items():
         if len(weights) < len(FACTORS):

@@ -1,4 +1,4 @@
-"""Rotated point clouds: rotations of the input are known, and act on the embedding nearly as rotations do."""
+"""Rotated point clouds: the rotations of the input are known, and act on the embedding nearly as rotations."""
 
 from collections.abc import Sequence
 
@@ -37,7 +37,7 @@ COLUMNS = {
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """SimCLR, CARE, the equivariance loss with uniformity alone, and CARE on a split embedding."""
+    """SimCLR, CARE, the equivariance loss with the uniformity loss only, and CARE on a split embedding."""
     care, d = scale.care("chains"), scale.config("chains").embedding_dim
     split = {**care, "equivariance": "split", "embedding_dim": 2 * d, "equivariant_dim": d, "equivariant_weight": 1.0}
     chosen = {

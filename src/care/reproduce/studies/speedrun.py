@@ -1,7 +1,7 @@
-"""Not in the paper: how many minutes it takes, from the start of the command, to 90 % on CIFAR-10.
+"""Not in the paper: how many minutes it takes, from the start of the command, to reach 90 % on CIFAR-10.
 
-The number of epochs is set beforehand, as the schedule needs it: a row is a whole training, and the fastest of those
-that reach 90 % counts.
+The learning-rate schedule needs the number of epochs beforehand. So each row is a whole training, and the fastest one
+that reaches 90 % counts.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ from care.reproduce.trial import Outcome, Trial
 GOAL = 0.9
 IMAGES = 50_000
 LARGER = {"batch_size": 256, "learning_rate": 5e-3}
-# Millions of views of 32 pixels that go through the encoder, of smaller ones as many pixels; SimCLR's two views for 100
-# epochs are ten. And what is not as in the recipe that `recipe-sweep` found best for classes.
+# Label → (millions of views of 32 pixels that go through the encoder, or as many pixels in smaller views; settings that
+# differ from the recipe that `recipe-sweep` found best for classes). SimCLR's two views for 100 epochs are ten million.
 RUNS: dict[str, tuple[int, dict[str, Any]]] = {
     "15 million views": (15, {}),
     "20 million views": (20, {}),
@@ -50,14 +50,14 @@ def trials(scale: Scale) -> list[Trial]:
         recipe = {"views": 4} if scale.instead else {**ADAM, **FOUR, **MUON, **FASTER, **chosen}
         config = scale.config("cifar10", **recipe)
         epochs = config.epochs if scale.instead else round(millions * 1e6 / (config.views_a_step * IMAGES))
-        # Measuring while training would be on the clock.
+        # Measuring during training would count as training time.
         config = config.replace(epochs=epochs, evaluate_every=epochs, measure_policy=scale.config("cifar10").policy)
         found.append(Trial(label, config, measures))
     return found[:1] if scale.instead else found
 
 
 def present(outcomes: Sequence[Outcome]) -> Presentation:
-    """The table, with the minutes and what of them is the start; accuracies over minutes; and who was first."""
+    """The table, with the minutes and the part that is startup; accuracies over minutes; and the fastest run."""
     header, rows = measured_table(outcomes, COLUMNS)
     groups = by_label(outcomes)
     header[1:1] = ["minutes", "of which the start"]
@@ -77,7 +77,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
 
 
 def _minutes(outcome: Outcome) -> list[str]:
-    """From the start of the command to the weights; and how much of it was not spent on steps at their usual pace:
+    """The minutes from the start of the command to the saved weights, and those not spent on steps at their usual pace:
     imports, data, compiling."""
     seconds = outcome.made.get("seconds_from_start")
     if seconds is None:
@@ -88,7 +88,7 @@ def _minutes(outcome: Outcome) -> list[str]:
 
 
 def _first(timed: Sequence[Outcome], words: str, quantity: Quantity) -> str:
-    """The fastest that has reached the goal."""
+    """A remark on the fastest trial that reached the goal."""
     reached = [outcome for outcome in timed if mean([outcome], quantity) >= GOAL]
     if not reached:
         return f"{words}: {100 * GOAL:.0f} % was not reached."

@@ -55,7 +55,7 @@ PANELS = {
 
 
 def trials(scale: Scale) -> list[Trial]:
-    """SimCLR, CARE as in the paper, and on a split embedding; all are measured under the paper's policy."""
+    """SimCLR, CARE as in the paper, and CARE on split embeddings, all measured under the paper's policy."""
     usual, smoke = scale.config("cifar10"), scale.name == "smoke"
     shared = {"validation": 5} if smoke else {**SHORT, "validation": PER_CLASS, "schedule": "constant"}
     chosen: dict[str, dict[str, Any]] = {BASE: {}, "CARE": scale.care("cifar10")}
