@@ -1,5 +1,6 @@
 """The command line, as a user runs it."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -14,8 +15,8 @@ from care.cli import COMMANDS, app, load_command, main
 from care.train import recipes
 
 
-def run(*args, code=0):
-    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"NO_COLOR": "1", "COLUMNS": "200"})
+def run(*args, code=0, width=200):
+    result = CliRunner().invoke(app, [str(arg) for arg in args], env={"NO_COLOR": "1", "COLUMNS": str(width)})
     assert result.exit_code == code, result.output
     return result.output
 
@@ -97,6 +98,22 @@ def test_what_the_package_offers_is_there_when_asked_for():
         care.mesure  # noqa: B018
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_lines_of_help_are_as_long_as_they_can_be(name):
+    """Greedy wrapping: the first word of a line would not have fitted on the line before it."""
+    text = run(name, "--help", width=80).partition("╭")[0]
+    for paragraph in re.split(r"\n\s*\n", text.partition("Examples:")[0]):
+        lines = [line.strip() for line in paragraph.strip().splitlines()]
+        for line, after in itertools.pairwise(lines):
+            assert len(line) + 1 + len(after.split()[0]) > 78
+
+
+def test_every_example_of_help_has_a_line():
+    examples = run("train", "--help").partition("Examples:")[2].partition("╭")[0].strip().splitlines()
+    assert len(examples) == 4
+    assert all(line.strip().startswith("care train ") for line in examples)
+
+
 def test_help_says_where_to_start():
     assert "care demo" in run("--help")
 
@@ -117,7 +134,7 @@ def test_the_same_seed_draws_the_same_gallery(picture, tmp_path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("--policy", "resnet"), "no policy is called 'resnet'; there are simclr"),
+        (("--policy", "resnet"), "unknown policy 'resnet': choose one of simclr"),
         (("--out", "grid.txt"), "--out must end in .png, .svg or .pdf"),
         (("--out", "missing/grid.png"), "missing/grid.png"),
         (("--columns", "0"), "columns"),

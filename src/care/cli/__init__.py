@@ -1,5 +1,6 @@
 """The command line. Each command has a file of its own; this one collects them."""
 
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -106,7 +107,16 @@ def load_command(name: str) -> Any:
         alone = typer.Typer(add_completion=False, **STYLE)
         alone.command(name, cls=getattr(found, "command_class", None))(found)
         found = alone
-    return typer.main.get_command(found)
+    return _reflowed(typer.main.get_command(found))
+
+
+def _reflowed(command: Any) -> Any:
+    """Join the lines of the help, which typer would break as the source does; each example keeps its own line."""
+    if command.help:
+        command.help = re.sub(r"(?<!\n)\n(?!\n|\[bold\])", " ", command.help)
+    for inner in getattr(command, "commands", {}).values():
+        _reflowed(inner)
+    return command
 
 
 app = typer.Typer(name="care", cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, **STYLE)

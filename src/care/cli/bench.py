@@ -70,9 +70,12 @@ def bench(
     Training is compared with the limit of this machine, and with the same method as it is usually written: a
     DataLoader, torchvision on one picture at a time, one forward pass per view. Progress goes to the error stream.
 
-    Examples: [bold]care bench[/bold], [bold]care bench train augment --model resnet50[/bold],
-    [bold]care bench methods --only augself --only equimod[/bold], [bold]care bench scaling --simulate 512[/bold],
-    [bold]care bench photos[/bold] (ResNet-50 and ViT-S/16 at 224 pixels, from JPEGs to the step),
+    Examples:
+    [bold]care bench[/bold]
+    [bold]care bench train augment --model resnet50[/bold]
+    [bold]care bench methods --only augself --only equimod[/bold]
+    [bold]care bench scaling --simulate 512[/bold]
+    [bold]care bench photos[/bold] (ResNet-50 and ViT-S/16 at 224 pixels, from JPEGs to the step)
     [bold]care bench photos --data photos/[/bold] (does the GPU wait for yours?)
     """
     with users_input():

@@ -39,7 +39,9 @@ def explore(
     neighbors of the prediction R(θ) f(x). The address contains a token: nobody can open the page without it. Ctrl-C
     ends it.
 
-    Examples: [bold]care explore[/bold], [bold]care explore runs/simclr runs/mine[/bold]
+    Examples:
+    [bold]care explore[/bold]
+    [bold]care explore runs/simclr runs/mine[/bold]
     """
     from care.cli.explore_setup import explored_gallery
     from care.explore import ExploreServer

@@ -19,8 +19,9 @@ def export(
 ) -> None:
     """Export the backbone of a run for timm, Hugging Face, ONNX or TorchScript, and check that its features agree.
 
-    Examples: [bold]care export runs/mine --to onnx[/bold], or
-    [bold]care export runs/mine --to huggingface --out mine[/bold]: a folder to upload, with a model card
+    Examples:
+    [bold]care export runs/mine --to onnx[/bold]
+    [bold]care export runs/mine --to huggingface --out mine[/bold] (a folder to upload, with a model card)
     """
     with users_input():
         if to not in FILES:

@@ -53,7 +53,9 @@ def measure(
     With fewer than four images per dimension, rotations are fitted only in as many leading directions as that allows.
     R² says how well the pair (f(x), f(a(x))) determines a: 1 exactly, 0 not at all.
 
-    Examples: [bold]care measure timm/resnet50.a1_in1k --data flowers102[/bold], [bold]care measure runs/mine[/bold]
+    Examples:
+    [bold]care measure timm/resnet50.a1_in1k --data flowers102[/bold]
+    [bold]care measure runs/mine[/bold]
     """
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)

@@ -40,7 +40,9 @@ def reproduce(
     Finished trials are read from --out, stopped ones go on from their checkpoint, and several processes share the work
     if they run the same command in the same folders.
 
-    Examples: [bold]care reproduce[/bold], [bold]care reproduce lambda-sweep --scale smoke[/bold]
+    Examples:
+    [bold]care reproduce[/bold]
+    [bold]care reproduce lambda-sweep --scale smoke[/bold]
     """
     begun = time.perf_counter()  # before torch is imported: how long a trial takes from a cold start is measured, too
     from care.cli.trial_filter import Only, list_studies, list_trials

@@ -54,11 +54,11 @@ def train(
     that keep the hue, colors or the crop. With --method or --equivariance, it uses the paper's values for the data set
     instead. Options given here override --recipe and --config.
 
-    Examples: [bold]care train --data shapes --keep hue[/bold],
-    [bold]care train --data shapes --equivariance care[/bold], or
+    Examples:
+    [bold]care train --data shapes --keep hue[/bold]
+    [bold]care train --data shapes --equivariance care[/bold]
     [bold]care train --recipe cifar10-care-simclr --model resnet18 --epochs 100[/bold]
-
-    A method of your own: [bold]care train --data shapes --method mine.py:Mine[/bold]
+    [bold]care train --data shapes --method mine.py:Mine[/bold] (a method of your own)
     """
     chosen = {name: value for name, value in chosen.items() if value is not None}
     with users_input():
