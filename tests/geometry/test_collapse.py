@@ -93,3 +93,13 @@ def test_only_the_first_rows_are_taken(generator, monkeypatch):
 def test_what_is_not_finite_is_refused(measure):
     with pytest.raises(ValueError, match="points must be finite"):
         measure(torch.full((4, 3), torch.nan))
+
+
+def test_outputs_of_zero_are_one_point():
+    dead = torch.zeros(50, 8)
+    assert gaussian_uniformity(dead) == 0
+    assert alignment(dead, dead) == 0
+
+
+def test_rounding_makes_no_embedding_less_uniform_than_one_point(generator):
+    assert gaussian_uniformity((torch.randn(1, 7, generator=generator) * 0.3).expand(200, 7)) <= 0

@@ -55,11 +55,17 @@ def unexplained_variance(F, F_a):
 
 def test_unexplained_variance_is_that_of_the_fitted_rotation_where_there_are_many_points(generator):
     F = sphere(20_000, 5, generator)
-    F_a = displaced(F @ Euclidean().random_element(5, generator).mT, 0.5, generator)
+    R = torch.linalg.matrix_exp(skew(torch.randn(5, 5, generator=generator, dtype=F.dtype)))
+    F_a = displaced(F @ R.mT, 0.5, generator)
     predicted = F @ solve_wahba(F, F_a).mT
     expected = 1 - r2_score(F_a.numpy(), predicted.numpy(), multioutput="variance_weighted")
     assert unexplained_variance(F, F_a).item() == pytest.approx(expected, abs=1e-3)
-    assert unexplained_variance(F, F[:1].expand_as(F)).isnan()
+
+
+def test_where_all_images_get_one_embedding_nothing_is_explained_unless_they_had_one_before(generator):
+    F = sphere(50, 5, generator)
+    assert unexplained_variance(F, F[:1].expand_as(F)) > 1e3
+    assert unexplained_variance(F[:1].expand_as(F), F[1:2].expand_as(F)).isnan()
 
 
 def test_an_encoder_of_the_augmentation_alone_is_told_from_a_rotation(generator):

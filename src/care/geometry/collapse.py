@@ -65,9 +65,11 @@ def gaussian_uniformity(F: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     n, rows = len(z), torch.arange(len(z), device=z.device)
     sums = []
     for i in rows.split(max(1, PAIRS_AT_ONCE // n)):
-        potential = 4 * (z[i] @ z.mT - 1)  # −2 ‖x − y‖² on the sphere
+        # −2 ‖x − y‖², which rounding must not make positive; outputs of 0 stay 0, and are one point.
+        lengths = z.square().sum(1)
+        potential = (4 * (z[i] @ z.mT) - 2 * (lengths[i, None] + lengths)).clamp_max(0)
         sums.append(potential.masked_fill(i[:, None] == rows, -torch.inf).logsumexp(1))
-    return torch.cat(sums).logsumexp(0) - math.log(n * (n - 1))
+    return (torch.cat(sums).logsumexp(0) - math.log(n * (n - 1))).clamp_max(0)
 
 
 def _singular_values(X: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:

@@ -144,11 +144,13 @@ def unexplained(source: Source, F_a: Float[Tensor, "n d"], inner_product: Float[
 
     0 = exactly one rotation, 1 = no better than predicting the mean for every image. Read it beside `heldout_ratio`,
     which is 0 for an encoder that encodes only the augmentation and nothing of the image: one rotation carries its
-    single point to the other.
+    single point to the other. If all images have the same f(a(x)), the variance is that of rounding: far above 1, or
+    NaN if a rotation carries them there.
     """
-    spread = _squared(F_a - F_a.mean(-2, keepdim=True))
-    varies = spread > torch.finfo(F_a.dtype).eps * _squared(F_a)
-    return torch.where(varies, squared_error(source, F_a, inner_product) / spread, torch.nan)
+    spread, error = _squared(F_a - F_a.mean(-2, keepdim=True)), squared_error(source, F_a, inner_product)
+    eps, size = torch.finfo(F_a.dtype).eps, _squared(source.F) + _squared(F_a)
+    known = (spread > eps * size) | (error > eps**0.5 * size)
+    return torch.where(known, error / torch.maximum(spread, eps * size), torch.nan)
 
 
 def composition_error(

@@ -11,13 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.geometry.crossfit import scrambled
+from care.geometry.crossfit import halves, scrambled
 from care.geometry.forms import Group
 from care.geometry.kabsch import LARGE, kabsch
 from care.geometry.source import Source
 
-# N^p is assumed to grow in proportion to the noise: see `best_inner_products`.
-POWER = 1.5
 # Coordinates with added noise, over all draws: one draw is enough for a large d, which averages by itself.
 NOISY_COORDINATES = 1024
 NUMBERS_AT_ONCE = 1 << 16  # for several draws in one product, as long as they stay in the cache
@@ -38,22 +36,27 @@ class InnerProducts(NamedTuple):
 def best_inner_products(source: Source, F_a: Float[Tensor, "n d"], group: Group = "SO") -> InnerProducts:
     """Estimate the inner products in the population from the rows of `source` and F_a, in the span of `source`.
 
-    The inner product of the best rotation is the nuclear norm ‖E C‖_*. With N₁ = ‖C‖_* and N₂ the norm of C with the
-    same amount of noise added again, the estimate is (2 N₁^p − N₂^p)^(1/p), as if N^p grew in proportion to the noise.
-    This holds with p = 1 for weak noise, and approximately with p = 2 for similar singular values below the noise;
-    p = 3/2 lies between. The estimate is capped at the inner product of the best linear map M, √(E‖f(x)‖² E‖M f(x)‖²),
-    which least squares gives without bias: E‖M f(x)‖² = E‖f(a(x))‖² − RSS/(n − r), r the rank of F.
+    The inner product of the best orthogonal map is the nuclear norm ‖E C‖_* = Σ_k σ_k. Noise W adds about the same to
+    every σ_k², so that as much noise again shows what to subtract: σ̂_k² = 2 σ_k(C)² − E_W σ_k(C + W)². This is exact
+    for a σ_k far above the noise, and 0 on average where there is only noise: there, σ̂_k keeps the sign of σ̂_k², so
+    that chance cancels in the sum. In SO(d), `_reflection` is subtracted. The result is capped at the inner product of
+    the best linear map M, √(E‖f(x)‖² E‖M f(x)‖²), which least squares gives without bias: E‖M f(x)‖² = E‖f(a(x))‖² −
+    RSS/(n − r), r the rank of F.
     """
     Y, Y_a = source.coordinates(source.F).double(), source.coordinates(F_a).double()
     n = len(Y)
     noise = (Y_a - Y @ source.least_squares(Y_a)) * (n / max(1, n - source.rank)) ** 0.5
     C, W = Y_a.mT @ Y / n, _noises(noise, Y)
-    once = nuclear_norm(C, group == "SO")
-    again = torch.stack([nuclear_norm(C + sign * W, group == "SO").mean() for sign in (1, -1)]).mean()
-    rotation = (2 * once**POWER - again**POWER).clamp_min(0) ** (1 / POWER)
+    once = _singular_values(C)
+    again = torch.stack([_singular_values(C + sign * W).square().mean(0) for sign in (1, -1)]).mean(0)
+    squares = 2 * once.square() - again
+    rotation = (squares.sign() * squares.abs().sqrt()).sum()
+    reflected = group == "SO" and bool(torch.linalg.slogdet(C).sign < 0)
+    if reflected:
+        rotation = rotation - _reflection(Y, Y_a)
     explained = (Y_a.square().sum() - noise.square().sum()).clamp_min(0)
     linear = (Y.square().sum() * explained).sqrt() / n
-    return InnerProducts(torch.minimum(rotation, linear), linear, once)
+    return InnerProducts(rotation.clamp(min=0, max=linear), linear, once.sum() - 2 * reflected * once[-1])
 
 
 def squared_wahba(F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
@@ -76,10 +79,28 @@ def nuclear_norm(C: Float[Tensor, "*batch d d"], special: bool) -> Float[Tensor,
     """max_R tr(Rᵀ C) = Σ σ_k over O(d); over SO(d), if `special`, the last σ is subtracted where det C < 0."""
     if C.is_cuda and C.shape[-1] >= LARGE:  # where products are faster than singular values
         return (kabsch(C, special) * C).sum((-2, -1))
-    # A GPU computes singular values one matrix at a time, but eigenvalues for the whole batch at once.
-    values = torch.linalg.eigvalsh(C.mT @ C).clamp_min(0).sqrt() if C.is_cuda else torch.linalg.svdvals(C)
+    values = _singular_values(C)
     reflected = special & (torch.linalg.slogdet(C).sign < 0)
     return values.sum(-1) - 2 * reflected * values.amin(-1)
+
+
+def _singular_values(C: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d"]:
+    """In descending order. A GPU computes them one matrix at a time, but eigenvalues for the whole batch at once."""
+    if C.is_cuda:
+        return torch.linalg.eigvalsh(C.mT @ C).clamp_min(0).sqrt().flip(-1)
+    return torch.linalg.svdvals(C)
+
+
+def _reflection(Y: Float[Tensor, "n d"], Y_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """What the best map of O(d), a reflection, has more than the best of SO(d): 2 σ_d of E C.
+
+    The smallest σ of a sample is smaller than that of the population. So the direction in which the two maps differ is
+    chosen on one half of the rows, and its inner product measured on the other.
+    """
+    parts = [Y_a[rows].mT @ Y[rows] / len(rows) for rows in halves(Y)]
+    differences = [kabsch(C, special=False) - kabsch(C, special=True) for C in parts]
+    gains = [(D * C).sum() for D, C in zip(differences, reversed(parts), strict=True)]
+    return torch.stack(gains).mean().clamp_min(0)
 
 
 def _noises(noise: Float[Tensor, "n d"], Y: Float[Tensor, "n d"]) -> Float[Tensor, "draws d d"]:

@@ -51,6 +51,30 @@ def test_an_encoder_that_sees_the_augmentation_and_not_the_image_is_called_that(
     assert gray.in_words() == "the same for all images"
 
 
+def test_an_augmentation_that_sends_all_images_to_one_point_is_no_rotation_of_them():
+    """It encodes the colors alone, so that all gray pictures are one point, which a rotation misses."""
+
+    def colors(x):
+        means = x.mean((2, 3))
+        return torch.stack([means[:, 0] - means[:, 1], means[:, 1] - means[:, 2], 0.1 + 0 * means[:, 0]], dim=1)
+
+    policy = ImagePolicy(size=12, kernel_size=1).only("gray").certain()
+    tints = torch.rand(400, 3, 1, 1, generator=torch.Generator().manual_seed(0))
+    gray = care.measure(colors, tints.expand(-1, -1, 12, 12), policy, augmentations=2).families["gray"]
+    assert gray.displacement.mean > 0.5
+    assert gray.unexplained.mean > 100
+    assert gray.in_words() in ("the same for all images", "no rotation")
+
+
+def test_a_dead_network_has_collapsed():
+    m = care.measure(lambda x: 0 * x.flatten(1), pictures(60), FLIPS, augmentations=2)
+    assert m.collapse["alignment"] == 0
+    assert -1e-6 < m.collapse["gaussian_uniformity"] <= 0
+    constant = care.measure(lambda x: 0 * x.flatten(1) + 0.3, pictures(60), FLIPS, augmentations=2).collapse
+    assert constant["alignment"] >= 0
+    assert -1e-6 < constant["gaussian_uniformity"] <= 0
+
+
 def test_an_invariant_encoder_is_called_invariant():
     m = care.measure(lengths, clouds(), PointPolicy(), augmentations=3)
     assert math.isnan(m.heldout_ratio.mean)
@@ -96,7 +120,7 @@ def test_too_few_images_are_no_verdict():
     assert few.rank == 5
     assert few.images_needed == 432
     assert "too few images to tell, 432 are needed" in str(few)
-    assert "20 images can tell rotations of 5 directions" in str(few)
+    assert "20 images suffice to fit rotations of 5 directions" in str(few)
     assert few.to_json()["families"]["all"]["in_words"].startswith("too few")
     many = care.measure(flatten, pictures(800), FLIPS, augmentations=1, families=False)
     assert many.images_needed is None

@@ -30,3 +30,19 @@ def test_the_temperature_is_that_of_the_field(generator):
     bank, queries = torch.randn(300, 8, generator=generator), torch.randn(100, 8, generator=generator)
     assert torch.equal(knn_predict(bank, labels, queries, 200), knn_predict(bank, labels, queries, 200, 0.07))
     assert not torch.equal(knn_predict(bank, labels, queries, 200), knn_predict(bank, labels, queries, 200, 0.5))
+
+
+def test_features_of_integers_are_features(generator):
+    bank, labels = torch.randint(-9, 9, (40, 6), generator=generator), torch.arange(40) % 4
+    assert (knn_predict(bank, labels, bank, k=1) == knn_predict(bank.float(), labels, bank.float(), k=1)).all()
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_cannot_vote_is_refused():
+    bank, labels = torch.eye(4), torch.tensor([0, 1, 0, 1])
+    with pytest.raises(ValueError, match="bank rows must all have a class: leave out those labeled -1"):
+        knn_predict(bank, torch.tensor([0, 1, -1, 1]), bank)
+    with pytest.raises(ValueError, match="bank features must be finite"):
+        knn_predict(bank * torch.nan, labels, bank)
+    with pytest.raises(ValueError, match="must be finite"):
+        knn_predict(bank, labels, bank * torch.nan)

@@ -110,7 +110,7 @@ def _measurement(
     collapse = {
         "rankme": geometry.rankme(z).item(),
         "effective_rank": geometry.effective_rank(sigma).item(),
-        "alignment": 2 - 2 * families[ALL].cosine.mean,
+        "alignment": max(0.0, 2 - 2 * families[ALL].cosine.mean) if bool(F.any()) else 0.0,
         "gaussian_uniformity": geometry.gaussian_uniformity(F).item(),
     }
     length = None if isinstance(form, Euclidean) else F.norm(dim=1).mean().item()

@@ -146,8 +146,8 @@ class Measurement:
         if self.images_needed is None:
             return ""
         told = (
-            f"{self.images:,} images can tell rotations of {self.rank} directions, which hold "
-            f"{100 * (self.share or 0):.0f} % of their variance: {self.images_needed:,} images are enough for all."
+            f"{self.images:,} images suffice to fit rotations of {self.rank} directions, which hold "
+            f"{100 * (self.share or 0):.0f} % of the variance; all directions need {self.images_needed:,} images."
         )
         return "\n" + paragraphs([told])
 

@@ -4,7 +4,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from care.evaluate.features.logistic import checked_rows
 from care.geometry import Euclidean
+from care.geometry.wahba import checked_points
 
 QUERIES_AT_ONCE = 2048
 
@@ -19,7 +21,12 @@ def knn_predict(
     k: int = NEIGHBORS[0],
     temperature: float = TEMPERATURE,
 ) -> Int[Tensor, " m"]:
-    """The class with the most votes among the k nearest of `bank` by cosine, each vote weighing exp(cos/τ)."""
+    """The class with the most votes among the k nearest of `bank` by cosine, each vote weighing exp(cos/τ).
+
+    ValueError for features that are not finite, and for images of the bank without a label (−1).
+    """
+    bank, labels = checked_rows(bank, labels, "bank")
+    queries, _ = checked_points(queries, queries, at_least=0)
     bank, classes = Euclidean().embed(bank), int(labels.max()) + 1
     k = min(k, len(bank))
     predictions = []
