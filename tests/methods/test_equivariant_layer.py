@@ -92,7 +92,7 @@ def test_views_of_one_pass_are_those_of_separate_passes():
 
 
 def test_activations_cannot_be_checkpointed_around_it(tmp_path):
-    with pytest.raises(ValueError, match="activation_checkpointing keeps the activations of an equivariant_layer"):
+    with pytest.raises(ValueError, match="activation_checkpointing does not work with an equivariant_layer"):
         small_config("shapes", **LAYER, activation_checkpointing=True)
     config = small_config(small_data(tmp_path / "data"), **APART, activation_checkpointing=True, epochs=1)
     train(prepare(config, tmp_path / "checkpointed"))
@@ -103,7 +103,7 @@ def test_activations_cannot_be_checkpointed_around_it(tmp_path):
 
 def test_a_name_that_is_none_is_refused_before_anything_is_made(tmp_path):
     config = small_config(small_data(tmp_path / "data"), **LAYER | {"equivariant_layer": "layer22"})
-    with pytest.raises(ValueError, match=r"no layer 'layer22'; there are act1, .*; did you mean layer2\?"):
+    with pytest.raises(ValueError, match=r"no layer 'layer22'; its layers are act1, .*; did you mean layer2\?"):
         prepare(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -163,5 +163,5 @@ def test_commands_measure_a_layer(run):
         arguments = ["timm/test_resnet@random", "--data", data, "--layer", "layer9", "--out", str(run.parent / "none")]
         result = CliRunner().invoke(app, [command, *arguments])
         assert result.exit_code == 2
-        assert "ResNet has no layer 'layer9'; there are act1, layer1" in result.output
+        assert "ResNet has no layer 'layer9'; its layers are act1, layer1" in result.output
         assert not (run.parent / "none").exists()

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy, normalize
 
-from objective.small import BATCH, build, drawn, noise
+from care.objective import build_encoder, build_objective
+from objective.small import BATCH, build, drawn, noise, small
 
 MOMENTUM, TEMPERATURE, QUEUE = 0.9, 0.1, 24
 
@@ -77,3 +78,28 @@ def test_a_key_does_not_depend_on_images_outside_its_group(symmetric):
     torch.testing.assert_close(keys[0][:, ::2], keys[1][:, ::2])
     assert keys[0].shape == (1 + symmetric, BATCH, 8)
     assert (keys[0] - keys[1])[:, 1::2].abs().amin(dim=(0, 2)).min() > 0
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"symmetric": True},
+        {"accumulate": 2},
+        {"symmetric": True, "accumulate": 2},
+        {"symmetric": True, "equivariance": "care", "contrast": "all", "chunks": 2},
+        {"equivariance": "care", "contrast": "all", "chunks": 2, "accumulate": 2},
+    ],
+    ids=str,
+)
+def test_a_queue_holds_at_least_the_keys_that_enter_it_after_a_step(chosen):
+    """They are counted in a step with a queue that is large enough for any: a smaller one would drop some of them."""
+    config = small(method="mocov2", queue=100, **chosen)
+    micro = BATCH // config.accumulate
+    objective = build_objective(config, build_encoder(config, (32, 32)).double(), micro).double()
+    for seed in range(config.accumulate):
+        objective(drawn(objective, noise(micro, seed), micro))
+    keys = sum(map(len, objective.method.keys))
+    assert small(method="mocov2", queue=keys, **chosen).method.settings.queue == keys
+    with pytest.raises(ValueError, match=f"^the queue of {keys - 1} is smaller than the {keys} keys of a step: choose"):
+        small(method="mocov2", queue=keys - 1, **chosen)

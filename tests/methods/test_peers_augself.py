@@ -114,6 +114,8 @@ def test_what_leads_from_a_rotation_to_another(generator):
         ({"predicted": "crop,solarize"}, "and not solarize"),
         ({"policy": "hue_only", "predicted": "crop"}, "the policy draws color, and not crop"),
         ({**CLOUDS, "predicted": "color"}, "draws rotation, and not color"),
+        ({"predicted": ""}, "predicted has an empty name, got '': write names separated by commas, such as crop,color"),
+        ({**CLOUDS, "predicted": "rotation,"}, "empty name, got 'rotation,': .* such as rotation,scale"),
     ],
     ids=str,
 )

@@ -59,7 +59,7 @@ def test_features_that_show_the_turn_have_no_loss():
     ("chosen", "message"),
     [
         (CLOUDS, "essl turns images by quarters: for point clouds choose augself"),
-        ({"activation_checkpointing": True}, "is for one pass through the network, and essl takes two: leave it out"),
+        ({"activation_checkpointing": True}, "works with one forward pass per step, and essl needs two: leave it out"),
         ({"turned_size": 4}, "turned_size must be at least 8, got 4"),
     ],
     ids=str,
@@ -70,7 +70,7 @@ def test_what_cannot_be_turned_is_refused(chosen, message):
 
 
 def test_a_network_for_one_size_says_which():
-    with pytest.raises(ValueError, match="pictures of 32 pixels and none of 16: choose --turned-size 32"):
+    with pytest.raises(ValueError, match="pictures of 32 pixels, but not of 16: choose --turned-size 32"):
         peer_of(equivariance="essl", model="vit_tiny_patch16_224")
     peer_of(equivariance="essl", model="test_vit")
 

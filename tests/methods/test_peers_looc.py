@@ -37,6 +37,14 @@ def test_each_key_shares_one_augmentation_with_the_query():
         assert same.sum() <= 1  # two colors that are both left as they are
 
 
+def test_an_augmentation_that_is_named_twice_has_one_space():
+    twice, once = (build(equivariance="looc", left_out=names) for names in ("color, crop,color", "color,crop"))
+    assert twice.plan == once.plan
+    assert len(twice.equivariance.heads) == 2
+    views = drawn(once, noise())
+    assert twice(views)["looc"].value.item() == pytest.approx(once(views)["looc"].value.item())
+
+
 def test_the_views_of_the_method_are_those_it_draws_alone():
     with_looc, alone = (drawn(build(**chosen), noise()) for chosen in ({"equivariance": "looc"}, {}))
     for ours, theirs in zip(with_looc, alone, strict=False):
@@ -59,6 +67,7 @@ def test_features_that_hold_image_and_color_have_no_loss(generator):
         (CLOUDS, "looc needs several augmentations, and point clouds have one"),
         ({"left_out": "solarize"}, "left_out: the policy draws crop, flip, color, gray, blur, and not solarize"),
         ({"left_out": "colour"}, "left_out takes crop, flip, .*, not colour"),
+        ({"left_out": "color,"}, "left_out has an empty name, got 'color,': write names separated by commas"),
     ],
     ids=str,
 )

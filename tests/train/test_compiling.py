@@ -27,7 +27,7 @@ def test_torchs_pool_is_where_it_is_looked_for(monkeypatch):
 def test_compilers_start_before_the_network_is_made(monkeypatch, tmp_path, compiled):
     said = []
     monkeypatch.setattr(job, "start_compilers", lambda: said.append("compilers"))
-    monkeypatch.setattr(job, "check_network", lambda *_, **__: said.append("network"))
+    monkeypatch.setattr(job, "check_objective", lambda *_, **__: said.append("network"))
     config = default_config("shapes", model="test_resnet", limit=64, batch_size=64, compile=compiled)
     prepared = job.prepare(config, tmp_path / "run")
     if prepared.lock is not None:

@@ -15,6 +15,12 @@ def test_toml_and_back():
     assert Config.from_toml(Config.of(data="shapes").to_toml()).limit is None
 
 
+def test_a_byte_order_mark_is_not_part_of_a_configuration(tmp_path):
+    """Some editors write U+FEFF first."""
+    (tmp_path / "config.toml").write_bytes(b"\xef\xbb\xbf" + 'data = "café"\n'.encode())
+    assert Config.read(tmp_path / "config.toml").data == "café"
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_a_method_is_a_table_or_just_a_name():
     text = 'data = "shapes"\nmethod = "mocov2"\n[equivariance]\nname = "care"\ncare_weight = 3\n'
@@ -32,14 +38,14 @@ def test_a_method_is_a_table_or_just_a_name():
         ('data = "shapes"\nmethod = "simclear"', "method must be one of simclr"),
         ('data = "shapes"\nmethod = 3', "method must be a name or a table, got 3"),
         ('data = "shapes"\n[method]\nname = 3', "the name of the method must be text, got 3"),
-        ('data = "shapes"\ntemperature = 0.2', r"temperature belongs below \[method\]"),
+        ('data = "shapes"\ntemperature = 0.2', r"temperature belongs in the table \[method\]"),
         ('data = "shapes"\n[method]\nqueue = 3', r"\[method\]: queue is a setting of method mocov2, not of simclr"),
         ('data = "shapes"\n[method]\ntau = 3', r"\[method\]: there is no setting 'tau'"),
         ('data = "shapes"\nepochs = 0', "epochs must be at least 1"),
         ('data = "shapes"\nbatch_size = 1', "batch_size must be at least 2"),
         ('data = "shapes"\nlearning_rate = -1.0', "learning_rate must be greater than 0"),
         ('data = "shapes"\nlearning_rate = 1e38', r"learning_rate must be .*at most 1e\+37"),
-        ('data = "shapes"\nsgd_momentum = 0.5', "sgd_momentum is of use to sgd, lars and muon only, not to adam"),
+        ('data = "shapes"\nsgd_momentum = 0.5', "sgd_momentum applies to sgd, lars and muon only, not to adam"),
         ('data = "shapes"\n[equivariance]\nname = "care"\nchunks = 3', "chunks must divide a batch of 256"),
         ('data = "shapes"\naccumulate = 3', "accumulate must divide"),
         ('data = "shapes"\ndevice = "bpu"', "config.toml: device must be auto, cpu, cuda, cuda:1 or mps, got 'bpu'"),

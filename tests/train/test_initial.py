@@ -16,7 +16,7 @@ from care.export import export
 from care.objective import build_encoder
 from care.train import Config, default_config, prepare, train
 from care.train.checkpoint import save_weights
-from care.train.state import build_state, check_network
+from care.train.state import build_state, check_objective
 from pretrained.made import publish
 from train.small import same_state, small_data
 
@@ -150,7 +150,7 @@ def test_the_command_says_which_stem_and_which_weights(folder, tmp_path):
     result = CliRunner().invoke(app, [*command, "--init", str(folder / "run")])
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())
-    assert "cifar: a 3×3 convolution of stride 1 and no max-pool leave 4×4 places in the last" in said
+    assert "cifar: a 3×3 convolution of stride 1 and no max-pool give a last feature map of 4×4" in said
     text = (tmp_path / "run" / "config.toml").read_text()
     assert f'init = "{folder / "run"}"' in text
     assert 'model = "test_resnet"\nstem = "cifar"' in text
@@ -171,43 +171,48 @@ def test_a_file_from_before_there_were_stems(tmp_path, generator):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"init": "nowhere"}, "nowhere does not exist: init is timm/NAME"),
+        ({"init": "nowhere"}, "nowhere does not exist: init must be timm/NAME"),
         ({"init": "timm/resnet81"}, "timm has no model 'resnet81'; did you mean"),
-        ({"init": "timm/resnet18.mine"}, "timm has no weights 'resnet18.mine'; there are"),
-        ({"init": "timm/resnet18@random"}, "cannot begin with timm/resnet18@random: init is"),
-        ({"init": "timm/hf-hub:org/name"}, "cannot begin with timm/hf-hub:org/name: init is"),
-        ({"init": "{folder}/data"}, "is no .safetensors file"),
-        ({"init": "{folder}/notes.txt"}, "is no .safetensors file"),
+        ({"init": "timm/resnet18.mine"}, "timm has no weights 'resnet18.mine'; choose one of"),
+        ({"init": "timm/resnet18@random"}, "cannot initialize from timm/resnet18@random: init must be"),
+        ({"init": "timm/hf-hub:org/name"}, "cannot initialize from timm/hf-hub:org/name: init must be"),
+        ({"init": "{folder}/data"}, "data/model.safetensors does not exist: check the path"),
+        ({"init": "timm/resnet18@{folder}/none.safetensors"}, "none.safetensors does not exist: check the path"),
+        ({"init": "{folder}/notes.txt"}, "is not a .safetensors file"),
+        ({"init": "{folder}/w.pth", "model": "test_resnet"}, "w.pth .* pickled checkpoints are not read, because they"),
         ({"init": "{folder}/broken.safetensors"}, "broken.safetensors is damaged"),
-        ({"init": "{folder}/pickled.pt", "model": "test_resnet"}, "a pickled checkpoint is not read"),
-        ({"init": "{folder}/frozen.pt", "model": "test_resnet"}, "frozen.pt has no weights by name"),
-        ({"init": "{folder}/test_vit.safetensors"}, "does not say which model its weights are of: say it"),
+        ({"init": "{folder}/pickled.pt", "model": "test_resnet"}, "pickled checkpoints are not read"),
+        ({"init": "{folder}/frozen.pt", "model": "test_resnet"}, "frozen.pt has no named weights"),
+        ({"init": "{folder}/test_vit.safetensors"}, "does not say which model its weights belong to: add it"),
         ({"init": "{folder}/run", "model": "resnet50"}, "holds the weights of test_resnet, not of resnet50"),
         (
             {"init": "timm/test_vit@{folder}/test_resnet.safetensors"},
-            r"fit test_vit, by \d+ weights: .* more$",
+            r"fit test_vit, \d+ weights differ: .* more$",
         ),
         (
             {"init": "timm/resnet18@{folder}/deeper.safetensors"},
             r"layer1.2.\S+ is not in .* and 93 more$",
         ),
-        ({"init": "timm/test_vit@{folder}/less.safetensors"}, "by 2 weights: pos_embed .*; norm.weight .* is missing$"),
+        (
+            {"init": "timm/test_vit@{folder}/less.safetensors"},
+            "2 weights differ: pos_embed .*; norm.weight .* is missing$",
+        ),
         (
             {"init": "timm/resnet34@{folder}/deeper.safetensors", "stem": "cifar"},
-            r"by 1 weights: conv1.weight should be \[64, 3, 3, 3\] and is \[64, 3, 7, 7\]$",
+            r"1 weight differs: conv1.weight should be \[64, 3, 3, 3\] but is \[64, 3, 7, 7\]$",
         ),
     ],
 )
 def test_mistakes_are_a_sentence_before_any_work(folder, mistakes, settings, message):
     settings = {key: value.format(folder=folder) for key, value in settings.items()}
     with pytest.raises(ValueError, match=message):
-        check_network(Config.of(data=str(folder / "data"), **SMALL, **settings), (12, 12))
+        check_objective(Config.of(data=str(folder / "data"), **SMALL, **settings), (12, 12))
 
 
 @pytest.fixture(scope="module")
 def mistakes(folder):
     """Files beside the good ones that are not what they should be."""
-    for name in ("notes.txt", "broken.safetensors"):
+    for name in ("w.pth", "notes.txt", "broken.safetensors"):
         (folder / name).write_text("nothing of the kind")
     torch.save({"w": torch.zeros(2)}, folder / "pickled.pt")
     with warnings.catch_warnings(action="ignore"):

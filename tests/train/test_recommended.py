@@ -6,7 +6,7 @@ import torch
 from care.cli.train_setup import configuration
 from care.models import Encoder
 from care.models.layers import layer_names
-from care.train import Config, recommended_config
+from care.train import Config, kept_beside, recommended_config
 
 
 def test_pictures_alone_are_trained_with_four_views_and_muon():
@@ -56,11 +56,21 @@ def test_what_is_kept_is_from_the_middle_which_is_left_to_the_method(chosen):
 
 def test_what_is_kept_is_in_a_split_embedding():
     for other in ("augself", "care", "none"):
-        with pytest.raises(
-            ValueError, match=f"a split embedding, with AugSelf's loss: leave out the equivariance {other}"
-        ):
+        with pytest.raises(ValueError, match=f"to a split embedding: leave out the equivariance {other}"):
             kept(equivariance=other)
     assert kept(equivariance="split") == kept()
+
+
+@pytest.mark.parametrize("views", ["shared", "mixed"])
+def test_what_is_kept_has_views_of_its_own(views):
+    message = f"^keep draws views of its own: leave out equivariance_views {views}, or choose own$"
+    with pytest.raises(ValueError, match=message):
+        kept(equivariance_views=views)
+    resumed = Config.of(data="shapes", equivariance="split", equivariance_views=views)
+    with pytest.raises(ValueError, match=message):
+        kept_beside("hue", resumed, {})
+    assert kept_beside("hue", resumed, {"equivariance_views": "own"})["equivariance_policy"] == "hue_only"
+    assert kept(equivariance_views="composed")["equivariance_views"] == "composed"
 
 
 def test_what_is_kept_can_train_the_backbone_and_be_from_elsewhere():

@@ -107,8 +107,24 @@ def test_keep_leaves_it_as_it_is():
 
 def test_a_network_for_one_size_alone_is_refused(tmp_path):
     config = small_config(small_data(tmp_path / "data"), model="vit_tiny_patch16_224", size=224, train_size=160)
-    with pytest.raises(
-        ValueError, match=r"^vit_tiny_patch16_224 takes views of one size only, and none of 160 px: leave"
-    ):
+    with pytest.raises(ValueError, match=r"^vit_tiny_patch16_224 accepts views of one size only, not of 160 px: leave"):
         prepare(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"size": 32, "train_size": 128}, "train_size 128 is larger than the views of 32 pixels: choose at most 32"),
+        ({"policy": "simclr:size=32", "train_size": 33}, "train_size 33 is larger than the views of 32 pixels"),
+        ({"policy": "rotations", "model": "deepset", "train_size": 16}, "train_size is for images: point clouds have"),
+    ],
+    ids=str,
+)
+def test_views_are_not_larger_while_training_than_after_it(chosen, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        small(**chosen)
+
+
+def test_views_of_the_same_size_are_allowed():
+    assert small(size=32, train_size=32).training_pixels == 1

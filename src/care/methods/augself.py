@@ -23,6 +23,7 @@ from care.objective import (
     beside,
     setting,
 )
+from care.objective.settings import names_in
 from care.objective.views import Policy
 
 PARAMETERS_OF_IMAGES = {
@@ -115,7 +116,7 @@ def predicted(settings: Any, context: Context) -> dict[str, tuple[str, ...]]:
     if settings.predicted is None:
         chosen = [name for name in drawn if name in USUALLY_PREDICTED]
     else:
-        chosen = [name.strip() for name in settings.predicted.split(",")]
+        chosen = names_in(settings.predicted, "predicted", ",".join([*known][:2]))
     if missing := [name for name in chosen if name not in drawn]:
         raise ValueError(f"predicted: the policy draws {', '.join(drawn)}, and not {', '.join(missing)}")
     if not chosen:

@@ -122,8 +122,8 @@ def check_views(settings: CARESettings, method: type[Method] | None, theta: bool
         raise ValueError(f"equivariance_views {which} needs a method to share views with")
     if which == "composed" and theta:
         raise ValueError(
-            "equivariance_views composed: steering needs the parameters of the whole augmentation, and here has those "
-            "of the second one only"
+            "equivariance_views composed: steering needs the parameters of the whole augmentation, but only those of "
+            "the second one are known"
         )
     for name in () if which == "composed" else OF_DRAWN_VIEWS:
         default = next(field.default for field in dataclasses.fields(settings) if field.name == name)

@@ -97,5 +97,5 @@ def check_sizes(encoder: Encoder, size: int, turned: int) -> None:
         output_width(encoder.backbone, (turned, turned))
     except MISFITS as error:
         raise ValueError(
-            f"this model takes pictures of {size} pixels and none of {turned}: choose --turned-size {size}"
+            f"this model accepts pictures of {size} pixels, but not of {turned}: choose --turned-size {size}"
         ) from error

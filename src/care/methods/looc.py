@@ -24,6 +24,7 @@ from care.objective import (
     beside,
     setting,
 )
+from care.objective.settings import names_in
 from care.objective.views import Policy
 
 
@@ -80,8 +81,8 @@ class LooC(Equivariance):
 
 
 def left_out(settings: Any) -> list[Family]:
-    """The names of the augmentations that are left out."""
-    names = [name.strip() for name in settings.left_out.split(",")]
+    """The names of the augmentations that are left out, each once: the same space twice would contradict itself."""
+    names: list[Any] = names_in(settings.left_out, "left_out", "crop,color")
     known = get_args(Family)
     if unknown := [name for name in names if name not in known]:
         raise ValueError(f"left_out takes {', '.join(known)}, separated by commas, not {', '.join(unknown)}")

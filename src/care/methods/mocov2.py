@@ -57,11 +57,18 @@ class MoCo(TeacherMethod):
 
     @classmethod
     def check(cls, settings: Any, context: Context) -> None:
-        """The queue holds at least the keys of a batch, and the keys can be split into groups."""
-        keys = context.batch * (2 if settings.symmetric else 1)
-        if settings.queue < keys:
-            raise ValueError(f"the queue of {settings.queue} is smaller than the {keys} keys of a batch")
+        """The keys can be split into groups."""
         key_groups(context)
+
+    @classmethod
+    def check_step(cls, settings: Any, views: int, samples: int) -> None:
+        """The queue holds at least the keys of a step, which enter it together."""
+        keys = samples * len(cls.teacher_views(settings, views))
+        if settings.queue < keys:
+            raise ValueError(
+                f"the queue of {settings.queue} is smaller than the {keys} keys of a step: choose a queue of at least "
+                f"{keys}"
+            )
 
     @classmethod
     def encoder_views(cls, settings: Any, views: int) -> Sequence[int]:

@@ -63,7 +63,10 @@ class STL(Equivariance):
         """Every process holds whole pairs."""
         share = context.batch // context.processes
         if share % 2 or context.batch < 4:
-            raise ValueError(f"stl pairs the images of a batch, of which a process has {share}: choose an even number")
+            raise ValueError(
+                f"stl pairs images: each process needs an even number of them, and a batch at least 4, got {share} per "
+                "process"
+            )
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:

@@ -121,6 +121,11 @@ class ObjectiveSettings(Settings):
         return (training / own) ** 2
 
     @property
+    def micro_batches(self) -> int:
+        """The number of batches whose gradients a step adds up."""
+        return 1
+
+    @property
     def form(self) -> str:
         """The bilinear form that augmentations should preserve."""
         return str(getattr(self.equivariance.settings, "form", "euclidean"))
@@ -148,6 +153,7 @@ class ObjectiveSettings(Settings):
                 policy_named(name)  # its error lists the known policies
         if self.second_policy is not None and (ROTATIONS in (self.policy, self.second_policy)):
             raise ValueError("second_policy is for images: point clouds have one policy")
+        self._check_train_size()
         theirs = getattr(self.equivariance.settings, "equivariance_views", "own")
         if self.second_policy is not None and theirs not in ("own", "composed"):
             raise ValueError("second_policy needs the method's own views: choose equivariance_views own or composed")
@@ -161,7 +167,22 @@ class ObjectiveSettings(Settings):
             method.check(self.method.settings, context)
         if equivariance is not None:
             equivariance.check(self.equivariance.settings, context, method)
-        view_plan(self, batch)
+        plan = view_plan(self, batch)
+        if method is not None:
+            method.check_step(self.method.settings, len(plan.method), batch * self.micro_batches)
+
+    def _check_train_size(self) -> None:
+        """ValueError for training views of point clouds, or for larger ones than those of the finished encoder."""
+        if self.train_size is None:
+            return
+        if self.policy == ROTATIONS:
+            raise ValueError("train_size is for images: point clouds have no pixels, leave it out")
+        side = getattr(policy_for(self.policy, self.size), "size", self.train_size)
+        if self.train_size > side:
+            raise ValueError(
+                f"train_size {self.train_size} is larger than the views of {side} pixels: choose at most {side}, or a "
+                f"size of at least {self.train_size}"
+            )
 
 
 def policy_for(name: str, size: int | None = None) -> Policy:

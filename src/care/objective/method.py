@@ -105,6 +105,13 @@ class Method(nn.Module):
         """Raise ValueError, one sentence, for settings that cannot work here; called before anything is allocated."""
 
     @classmethod
+    def check_step(cls, settings: Any, views: int, samples: int) -> None:
+        """The same for settings that do not suit a step, in which the method receives `views` views of each sample.
+
+        `samples` counts those of all micro-batches and processes, and `views` those that an equivariance adds.
+        """
+
+    @classmethod
     def views(cls, settings: Any, policy: Policy, batch: int) -> tuple[ViewSpec, ...]:
         """The views of the method. By default two, with an augmentation drawn for each sample."""
         return (ViewSpec(policy, batch), ViewSpec(policy, batch))

@@ -48,6 +48,14 @@ def check_settings(settings: Any) -> None:
             _check_range(field.name, value, field.metadata.get("bounds", {}))
 
 
+def names_in(text: str, of: str, such_as: str) -> list[str]:
+    """The names in the setting called `of`, separated by commas, each once; ValueError if one of them is empty."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise ValueError(f"{of} has an empty name, got {text!r}: write names separated by commas, such as {such_as}")
+    return list(dict.fromkeys(names))
+
+
 def settings_as_dict(settings: Any) -> dict[str, Any]:
     """The values by name, not copied."""
     return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}

@@ -160,7 +160,7 @@ def _parse(file: Path, text: bytes) -> dict[str, Any]:
     if form != FORMAT:
         raise ValueError(f"{file} has format {form}; this version of care reads format {FORMAT}")
     if step != _order(file.parent)[0] or not isinstance(state, dict):
-        raise ValueError(f"{file} belongs to step {step}: its folder was renamed or its file exchanged")
+        raise ValueError(f"{file} belongs to step {step}: its folder was renamed or its file replaced")
     return record
 
 

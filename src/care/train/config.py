@@ -134,14 +134,14 @@ class Config(TrainingSettings):
             for key in set(tables[kind]) - set(known):
                 raise ValueError(f"[{kind}]: {_unknown(key, {kind: name}, set())}")
             for key in set(values) & set(known):
-                raise ValueError(f"{key} belongs below [{kind}]")
+                raise ValueError(f"{key} belongs in the table [{kind}]")
         return cls.of(**values, **names, **tables["method"], **tables["equivariance"])
 
     @classmethod
     def read(cls, file: Path) -> "Config":
         """The configuration in a file such as `config.toml`."""
         try:
-            return cls.from_toml(file.read_text(encoding="utf-8"), str(file))
+            return cls.from_toml(file.read_text(encoding="utf-8-sig"), str(file))
         except UnicodeDecodeError as error:
             expected = "a configuration is a TOML file, such as a run's config.toml"
             raise ValueError(f"{file} is not text: {expected}") from error

@@ -10,7 +10,8 @@ import torch
 
 from care.models import Encoder, stem_of_weights
 from care.models.hub import check_published, published_model
-from care.models.weights import Weights, fill, read_safetensors, read_torchscript
+from care.models.local_folder import is_timm_folder, timm_config
+from care.models.weights import TORCHSCRIPT, Weights, fill, read_safetensors, read_torchscript
 from care.objective import ObjectiveSettings, build_encoder
 from care.train.checkpoint import load_weights
 
@@ -44,7 +45,7 @@ def with_model_of_init(values: dict[str, Any]) -> dict[str, Any]:
     found = Initial({}, name) if name is not None else read_initial(init)
     theirs, model = found.model, values.get("model", found.model)
     if model is None:
-        raise ValueError(f"{init} does not say which model its weights are of: say it, such as --model resnet18")
+        raise ValueError(f"{init} does not say which model its weights belong to: add it, such as --model resnet18")
     if theirs is not None and isinstance(model, str) and _bare(theirs) != _bare(model):
         raise ValueError(f"{init} holds the weights of {theirs}, not of {model}: leave out model, or change init")
     return {**values, "model": model, "stem": found.stem if stem == "auto" else stem}
@@ -69,11 +70,13 @@ def read_initial(init: str) -> Initial:
         model, _, given = init.removeprefix("timm/").partition("@")
         path = Path(given)
         if ":" in model or given in ("", "random"):
-            raise ValueError(f"a run cannot begin with {init}: init is {FORMS}")
+            raise ValueError(f"cannot initialize from {init}: init must be {FORMS}")
     elif not path.exists():
-        raise ValueError(f"{init} does not exist: init is {FORMS}")
-    if path.suffix in (".pt", ".ts", ".torchscript") and model is None:
+        raise ValueError(f"{init} does not exist: init must be {FORMS}")
+    if path.suffix in TORCHSCRIPT and model is None:
         return _of_torchscript(path)
+    if is_timm_folder(path):
+        return _of_timm_folder(path)
     path = path / "model.safetensors" if path.is_dir() else path
     weights, about = read_safetensors(path)
     return _of_run(path, model) if "config" in about else _of_file(weights, about, model)
@@ -109,11 +112,19 @@ def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Init
     return Initial(weights, model, stem_of_weights(weights, about), channels)
 
 
+def _of_timm_folder(folder: Path) -> Initial:
+    """The weights that `care export --to huggingface` wrote, or another program for timm."""
+    config, (weights, about) = timm_config(folder), read_safetensors(folder / "model.safetensors")
+    usual = config.get("pretrained_cfg", {})
+    channels: dict[str, tuple[float, ...]] = {name: tuple(usual[name]) for name in ("mean", "std") if name in usual}
+    return Initial(weights, config["architecture"], stem_of_weights(weights, about), channels)
+
+
 def _of_torchscript(file: Path) -> Initial:
     """The weights of a traced or scripted model; files of `care export` also hold the normalization of images."""
     tensors = dict(read_torchscript(file).state_dict())
     if not tensors:
-        raise ValueError(f"{file} has no weights by name, for it was frozen: save it without torch.jit.freeze")
+        raise ValueError(f"{file} has no named weights, because it was frozen: save it without torch.jit.freeze")
     ours = {name.removeprefix(FEATURES): x for name, x in tensors.items() if name.startswith(FEATURES)}
     backbone = {name.removeprefix(BACKBONE): x for name, x in ours.items() if name.startswith(BACKBONE)}
     weights = backbone or tensors

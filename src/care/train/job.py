@@ -17,9 +17,10 @@ from care.train.compiling import compiles, start_compilers
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.runs import Run, view_source
-from care.train.state import check_network, check_unchanged
+from care.train.state import check_objective, check_unchanged
 
 PIXELS_PER_PIXEL = 8 / 7  # decoded pixels per pixel of a view, along a side
+FEWEST_MEASURED = 2  # held-out samples: the measures compare angles between them
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Saving:
 
     def __post_init__(self) -> None:
         if self.keep_every is not None and self.keep_every % self.every:
-            raise ValueError(f"of every {self.every} epochs saved, every {self.keep_every} cannot be kept: a multiple")
+            raise ValueError(f"keep_every must be a multiple of save_every, {self.every}, got {self.keep_every}")
 
 
 @dataclass(frozen=True)
@@ -105,17 +106,26 @@ def prepare(
         nvjpeg(processes.device)
     samples, heldout = loaded or load_samples(config)
     if len(samples) < config.batch_size:
-        raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller one")
+        raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller batch")
+    _check_heldout(config, heldout)
     if compiles(config, processes, config.epochs * len(samples)):
         start_compilers()
     if resume:
         distributed.on_rank_0(processes, check_unchanged, run, samples)
-    check_network(config, samples.source, begins=not (resume and run.has_checkpoint))
+    check_objective(config, samples.source, not (resume and run.has_checkpoint), processes.world_size)
     digest = samples.digest()
     if distributed.differs(digest):  # the processes would draw shares of different batches
         raise ValueError(f"the processes find different samples in {config.data}: every machine needs the same files")
     lock = distributed.on_rank_0(processes, run.begin, config, resume)
     return Job(config, run, resume, processes, samples, heldout, digest, lock, saving or Saving())
+
+
+def _check_heldout(config: Config, heldout: Samples) -> None:
+    """ValueError if too few samples are held out to be measured after an epoch."""
+    if len(heldout) < FEWEST_MEASURED:
+        more = "choose a larger --validation" if config.validation else "add some, or hold some out by --validation"
+        count = f"{len(heldout)} sample{'s' * (len(heldout) != 1)}"
+        raise ValueError(f"{count} of {config.data} held out, at least {FEWEST_MEASURED} are measured: {more}")
 
 
 def decoded_pixels(config: Config) -> int | None:
@@ -131,9 +141,9 @@ def load_samples(config: Config) -> tuple[Samples, Samples]:
     cache = Path(config.cache) if config.cache else None
     samples = data.load(config.data, config.split, pixels=pixels, decoder=config.decoder, first=first, cache=cache)
     if config.decoder == "gpu" and not samples.streamed:
-        raise ValueError(f"{config.data} is prepared, there is nothing for a GPU to decode: leave out --decoder gpu")
+        raise ValueError(f"{config.data} is prepared, so a GPU has nothing to decode: leave out --decoder gpu")
     if config.cache and not samples.streamed:
-        raise ValueError(f"{config.data} is prepared, there is nothing to decode and to keep: leave out --cache")
+        raise ValueError(f"{config.data} is prepared, so there is nothing to cache: leave out --cache")
     if config.validation:
         samples, heldout = samples.split(config.validation)
     else:

@@ -182,7 +182,7 @@ def check_loggers(names: Sequence[str]) -> None:
     """ValueError, before any work, for an unknown logger or one whose package is not installed."""
     for name in names:
         if name not in LOGGERS:
-            raise ValueError(f"a logger is one of {', '.join(LOGGERS)}, not {name!r}")
+            raise ValueError(f"unknown logger {name!r}: choose one of {', '.join(LOGGERS)}")
         if importlib.util.find_spec(name) is None:
             raise ValueError(f"the logger {name} needs the package {name}: install care-ssl[{name}]")
 

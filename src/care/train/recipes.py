@@ -6,6 +6,7 @@ from typing import Any
 
 from care.losses import mean_weight
 from care.objective.registry import NONE, setting_names
+from care.objective.settings import names_in
 from care.train.config import DEFAULT_CHOICE, Config
 from care.train.default_values import OF_OPTIMIZER, usual_head
 from care.train.initial import with_model_of_init
@@ -152,16 +153,16 @@ def keeping(what: str, embedding_dim: int) -> dict[str, Any]:
     The invariant part has `embedding_dim` numbers. Several words, such as "hue,crop", share the equivariant part: each
     chunk draws an augmentation of one of them.
     """
-    words = [word.strip() for word in what.split(",")]
+    words = names_in(what, "keep", "hue,crop")
     for word in words:
         if word not in KEPT:
             close = difflib.get_close_matches(word, KEPT, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             *first, last = KEPT
             raise ValueError(
-                f"what can be kept is {', '.join(first)} or {last}, or several as hue,crop, not {word}{hint}"
+                f"cannot keep {word}: choose {', '.join(first)} or {last}, or several, such as hue,crop{hint}"
             )
-    policies = ",".join(KEPT[word] for word in dict.fromkeys(words))
+    policies = ",".join(KEPT[word] for word in words)
     return {**split_embedding(embedding_dim), "equivariance_policy": policies}
 
 
@@ -176,5 +177,5 @@ def recipe(name: str) -> Config:
     if name not in found:
         close = difflib.get_close_matches(name, found, 1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise ValueError(f"no recipe is called {name!r}; {hint}`care recipes` lists them")
+        raise ValueError(f"unknown recipe {name!r}; {hint}`care recipes` lists them")
     return found[name]

@@ -75,10 +75,19 @@ def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str
     The equivariant part is added to the dimensions of the method's embedding, unless the resumed run has it already.
     """
     if (named := chosen.get("equivariance", "split")) != "split":
-        raise ValueError(f"keep makes a split embedding, with AugSelf's loss: leave out the equivariance {named}")
+        raise ValueError(f"keep sets the equivariance to a split embedding: leave out the equivariance {named}")
+    _check_own_views(there, chosen)
     kept = keeping(what, chosen.get("embedding_dim", there.embedding_dim - there.equivariant_dim))
     beside = {} if there.equivariant_dim else _beside(there, chosen)
     return {**beside, **kept, **chosen, "embedding_dim": kept["embedding_dim"]}
+
+
+def _check_own_views(there: Config, chosen: Mapping[str, Any]) -> None:
+    """ValueError if the equivariant part is to share views with the method: it has augmentations of its own."""
+    resumed = getattr(there.equivariance.settings, "equivariance_views", "own") if there.equivariant_dim else "own"
+    views = chosen.get("equivariance_views", resumed)
+    if views in ("shared", "mixed"):
+        raise ValueError(f"keep draws views of its own: leave out equivariance_views {views}, or choose own")
 
 
 def _beside(there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -105,6 +105,11 @@ class TrainingSettings(ObjectiveSettings):
         "without an equivariance, the method's.",
     )
 
+    @property
+    def micro_batches(self) -> int:
+        """The number of batches whose gradients a step adds up."""
+        return self.accumulate
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_device(self.device)
@@ -120,7 +125,7 @@ class TrainingSettings(ObjectiveSettings):
         )
         require(
             self.optimizer in ("sgd", "lars", "muon") or self.sgd_momentum == 0.9,
-            f"sgd_momentum is of use to sgd, lars and muon only, not to {self.optimizer}: leave it at 0.9",
+            f"sgd_momentum applies to sgd, lars and muon only, not to {self.optimizer}: leave it at 0.9",
         )
         require(
             not (self.activation_checkpointing and self.compile),
@@ -128,8 +133,8 @@ class TrainingSettings(ObjectiveSettings):
         )
         require(
             not (self.activation_checkpointing and self.equivariant_layer) or self.stop_gradient,
-            "activation_checkpointing keeps the activations of an equivariant_layer: leave one out, or add "
-            "stop_gradient",
+            "activation_checkpointing does not work with an equivariant_layer, whose activations are kept: leave one "
+            "of them out, or add stop_gradient",
         )
         if self.measure_policy is not None:
             policy_for(self.measure_policy)  # ValueError for an unknown policy
@@ -138,8 +143,8 @@ class TrainingSettings(ObjectiveSettings):
             turned = any(view.turned for view in view_plan(self, self.batch_size // self.accumulate).views)
             require(
                 not (self.activation_checkpointing and turned),
-                "activation_checkpointing is for one pass through the network, "
-                f"and {self.equivariance.name} takes two: leave it out",
+                "activation_checkpointing works with one forward pass per step, "
+                f"and {self.equivariance.name} needs two: leave it out",
             )
 
 

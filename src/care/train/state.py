@@ -164,24 +164,44 @@ def check_unchanged(run: Run, samples: Samples) -> None:
         raise ValueError(f"{samples.name} is not what {run.folder} was trained on: begin a new run with another --out")
 
 
-def check_network(config: Config, source: tuple[int, ...], begins: bool = True) -> None:
-    """ValueError for an unknown network, or one that does not fit the data. Its weights are not allocated.
+def check_objective(config: Config, source: tuple[int, ...], begins: bool = True, processes: int = 1) -> None:
+    """ValueError for an unknown network or one that does not fit the data, or if the objective cannot be built for it.
 
     If the run begins with `init`, ValueError also if these weights do not fit the network.
     """
-    clouds = len(source) == 1
+    _check_policies(config, clouds=len(source) == 1)
+    view = view_source(config, source)
+    with torch.device("meta"):
+        encoder = build_encoder(config, view)
+        if config.train_size is not None:
+            _check_takes(encoder, config.model, config.train_size)
+    if config.activation_checkpointing:
+        checkpoint_activations(encoder.backbone)
+    _check_builds(config, encoder, view, processes)
+    if config.init is not None and begins:
+        initial_encoder(config, config.init, view)
+
+
+def _check_policies(config: Config, clouds: bool) -> None:
+    """ValueError for augmentations of pictures if the samples are point clouds, and vice versa."""
     for name in ("policy", "equivariance_policy", "measured_policy"):
         if (getattr(config, name) == ROTATIONS) != clouds:
             wanted = "rotations, since it holds point clouds" if clouds else "one for images"
             raise ValueError(f"{name} {getattr(config, name)} cannot augment {config.data}: choose {wanted}")
-    with torch.device("meta"):
-        encoder = build_encoder(config, view_source(config, source))
-        if config.train_size is not None and not clouds:
-            _check_takes(encoder, config.model, config.train_size)
-    if config.activation_checkpointing:
-        checkpoint_activations(encoder.backbone)
-    if config.init is not None and begins:
-        initial_encoder(config, config.init, view_source(config, source))
+
+
+def _check_builds(config: Config, encoder: Encoder, view: tuple[int, ...], processes: int) -> None:
+    """Build the objective as for training, around `encoder`, whose weights are not allocated; its error, if it fails.
+
+    A method of the user's own may need the weights: only if it also fails with an encoder that has them is this an
+    error. The random state stays as it is.
+    """
+    batch = config.batch_size // config.accumulate
+    with torch.random.fork_rng(devices=[]):
+        try:
+            build_objective(config, encoder, batch, processes)
+        except Exception:
+            build_objective(config, build_encoder(config, view), batch, processes)
 
 
 def _check_takes(encoder: Encoder, model: str, side: int) -> None:
@@ -189,9 +209,7 @@ def _check_takes(encoder: Encoder, model: str, side: int) -> None:
     try:
         output_width(encoder.backbone, (side, side))
     except MISFITS as error:
-        raise ValueError(
-            f"{model} takes views of one size only, and none of {side} px: leave out train_size"
-        ) from error
+        raise ValueError(f"{model} accepts views of one size only, not of {side} px: leave out train_size") from error
 
 
 def stem_sentence(config: Config, source: tuple[int, ...]) -> str | None:

@@ -40,7 +40,7 @@ def unflatten_state(tensors: Mapping[str, Tensor], rest: Any) -> Any:
             return [unflatten_state(tensors, value) for value in items]
         case [("tuple", list(items))]:
             return tuple(unflatten_state(tensors, value) for value in items)
-    raise ValueError(f"not what flatten_state makes: a dict with the keys {', '.join(map(repr, rest))}")
+    raise ValueError(f"expected the output of flatten_state, got a dict with the keys {', '.join(map(repr, rest))}")
 
 
 def _flatten(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
