@@ -14,13 +14,15 @@ from typer.testing import CliRunner
 import care
 from care import export as exporting
 from care.cli import app
+from care.cli.evaluation_setup import is_run
 from care.evaluate import Evaluation
 from care.export import formats
 from care.export.model_card import EQUIVARIANCES, METHODS, model_card
 from care.models import Encoder
 from care.objective.registry import names
 from care.pretrained import load_pretrained
-from care.train import Run, prepare, train
+from care.train import Config, Run, prepare, train
+from care.train.initial import initial_encoder, read_initial
 from care.train.runs import load_trained
 from train.small import small_config, small_data
 
@@ -196,3 +198,51 @@ def test_mistakes_are_told_in_a_line(run, tmp_path, args, message):
 def test_every_method_has_its_name_on_a_card():
     assert set(METHODS) == set(names("method"))
     assert set(EQUIVARIANCES) | {"none"} == set(names("equivariance"))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("to", "out", "ending"),
+    [
+        *(("timm", out, ".safetensors") for out in ("w.pth", "w.pt", "w")),
+        *(("torchscript", out, ".pt or .ts or .torchscript") for out in ("torchscript", "m.bin", "m.PT")),
+        *(("onnx", out, ".onnx") for out in ("onnx", "m.pt")),
+    ],
+)
+def test_a_file_that_would_not_be_read_is_not_written(run, tmp_path, monkeypatch, to, out, ending):
+    monkeypatch.setattr(formats, "load_trained", lambda _: pytest.fail("the export began"))
+    with pytest.raises(ValueError, match=rf"{out} would not be read as {to}: choose an --out that ends in {ending}$"):
+        exporting.export(run, to, tmp_path / out)
+    result = CliRunner().invoke(app, ["export", str(run), "--to", to, "--out", str(tmp_path / out)])
+    assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
+
+
+@pytest.mark.usefixtures("coarse_pictures")
+def test_care_reads_the_folder_by_its_path(run, folder, tmp_path):
+    subject, images = load_pretrained(str(folder)), torch.rand(4, 3, 32, 32)
+    torch.testing.assert_close(subject.embed(images)["features"], care.load(run).features(images))
+    assert (subject.name, subject.size) == ("mine", 32)
+    data = str(run.parent / "data")
+    arguments = [str(folder), "--data", data, "--images", "20", "--augmentations", "1", "--out", str(tmp_path / "m")]
+    result = CliRunner().invoke(app, ["measure", *arguments])
+    assert result.exit_code == 0, result.output
+    assert not is_run(str(folder))
+    assert is_run(str(run))
+
+
+def test_a_run_begins_with_the_folder(run, folder):
+    config = Config.of(data=str(run.parent / "data"), init=str(folder), size=32, embedding_dim=8, head_width=16)
+    assert (config.model, config.stem) == ("test_resnet", "imagenet")
+    images, begun = torch.rand(4, 3, 32, 32), initial_encoder(config, str(folder), (32, 32)).eval()
+    torch.testing.assert_close(begun.features(images), care.load(run).features(images))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("text", "message"), [("{", "is damaged"), ('{"model_type": "vit"}', "names no model of timm")]
+)
+def test_a_folder_of_another_program_is_told(tmp_path, text, message):
+    (tmp_path / "config.json").write_text(text)
+    for read in (load_pretrained, read_initial):
+        with pytest.raises(ValueError, match=rf"config\.json {message}"):
+            read(str(tmp_path))

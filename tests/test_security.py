@@ -200,7 +200,7 @@ def test_names_of_data_sets_cannot_escape(monkeypatch, tmp_path):
     for name in ("..", "../x", "/etc/x", ".hidden", "a/b", "a\nb", ""):
         result = CliRunner().invoke(app, ["data", "prepare", name, "--from", str(tmp_path / "photos")])
         assert result.exit_code == 2
-        assert "cannot be a name" in result.output.replace("\n", " ")
+        assert "is not a valid name" in result.output.replace("\n", " ")
     assert not (tmp_path / "root").exists()
 
 

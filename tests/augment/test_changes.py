@@ -89,7 +89,7 @@ def test_a_wide_blur_fits_a_small_picture():
         ("hue", "cannot read the change 'hue': write it like"),
         ("", "cannot read the change"),
         ("hue=0.1,", "cannot read the change"),
-        ("color=1", "no change is called 'color'; there are brightness, contrast, .* gray, blur"),
+        ("color=1", "unknown change 'color': choose one of brightness, contrast, .* gray, blur"),
         ("hue=red", "hue must be a number, got 'red'"),
         ("hue=nan", "hue must be a finite number"),
         ("brightness=inf", "brightness must be a finite number"),

@@ -62,7 +62,7 @@ def test_a_family_alone_is_that_of_the_part_that_has_it():
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match=r"no policy is called 'crop_onlyy'.*did you mean crop_only\?"):
+    with pytest.raises(ValueError, match=r"unknown policy 'crop_onlyy'.*did you mean crop_only\?"):
         policy_named("hue_only,crop_onlyy")
     with pytest.raises(ValueError, match="the policy rotations is for point clouds"):
         policy_named("hue_only,rotations")
@@ -86,7 +86,7 @@ def test_a_chunk_draws_from_one_of_what_is_kept(generator):
 
 
 def test_what_can_be_kept_is_said():
-    message = r"what can be kept is hue, photometric or crop, or several as hue,crop, not crops; did you mean crop\?"
+    message = r"cannot keep crops: choose hue, photometric or crop, or several, such as hue,crop; did you mean crop\?"
     with pytest.raises(ValueError, match=message):
         keeping("hue,crops", 8)
     assert keeping("crop,crop", 8)["equivariance_policy"] == "crop_only"

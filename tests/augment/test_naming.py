@@ -33,8 +33,8 @@ def test_policies_in_a_mixture_have_fields_of_their_own():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("simclr:grey=0.1", "a policy has no 'grey'; did you mean gray?"),
-        ("simclr:zoom=2", "a policy has no 'zoom'; there are size, crop, scale, ratio, "),
+        ("simclr:grey=0.1", "a policy has no field 'grey'; did you mean gray?"),
+        ("simclr:zoom=2", "a policy has no field 'zoom'; its fields are size, crop, scale, ratio, "),
         ("simclr:gray=some", "gray of a policy is a number, got 'some'"),
         ("simclr:gray=nan", "gray of a policy is a number, got 'nan'"),
         ("simclr:gray=0.1-0.2", "gray of a policy is a number, got '0.1-0.2'"),
@@ -44,9 +44,9 @@ def test_policies_in_a_mixture_have_fields_of_their_own():
         ("simclr:size=100000", "views have at most 4096 pixels a side, got 100000"),
         ("simclr:gray=2", "gray is a probability, got 2.0"),
         ("simclr:scale=1-0.2", "scale must be 0 < low ≤ high ≤ 1"),
-        ("simclr:", "a policy has no ''"),
-        ("gray=0.1", "gray=0.1 names no policy to change: write it like simclr:gray=0.1"),
-        ("simcl:gray=0.1", "no policy is called 'simcl'; .*did you mean simclr?"),
+        ("simclr:", "a policy has no field ''"),
+        ("gray=0.1", "gray=0.1 does not say which policy to change: write it like simclr:gray=0.1"),
+        ("simcl:gray=0.1", "unknown policy 'simcl': .*did you mean simclr?"),
         ("rotations:scale=1-2", "the policy rotations is for point clouds"),
     ],
 )

@@ -84,7 +84,10 @@ def test_what_costs_more_than_its_views_is_named():
     ("words", "message"),
     [
         (["--only", "augsefl"], "no method or equivariance is called 'augsefl'; did you mean augself?"),
-        (["--only", "stl", "--batch-size", "9", "--images", "20"], "stl pairs the images of a batch"),
+        (
+            ["--only", "stl", "--batch-size", "9", "--images", "20"],
+            "stl pairs images: each process needs an even number",
+        ),
     ],
 )
 def test_mistakes_are_told_before_anything_is_measured(words, message, tmp_path):

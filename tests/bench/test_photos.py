@@ -83,14 +83,14 @@ def test_sizes_are_those_of_photos_unless_they_are_chosen():
 
 def test_a_gpu_that_decodes_no_jpegs_is_said_and_left_out(monkeypatch):
     def refuse(device):
-        raise ValueError("cuda decodes no JPEGs")
+        raise ValueError("cuda cannot decode JPEGs")
 
     monkeypatch.setattr(streaming, "nvjpeg", refuse)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     said = []
     settings = dataclasses.replace(default_settings("cpu", **SMALL), device="cuda", processes=(1,))
     assert streaming._decoders(settings, said.append) == (("cpu", ""),)
-    assert said == ["cuda decodes no JPEGs"]
+    assert said == ["cuda cannot decode JPEGs"]
 
 
 def test_a_step_that_is_fed_is_compared_with_those_before_and_after(monkeypatch):

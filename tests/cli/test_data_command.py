@@ -82,7 +82,7 @@ def test_a_store_is_overwritten_only_on_request(cifar, root):
 
 def test_a_folder_of_photos_under_a_name_of_its_own(photos):
     output = run("prepare", "pets", "--from", photos, "--size", "16")
-    assert "pets is none of chains, shapes, cifar10" in output
+    assert "no data set is called pets (chains, shapes, cifar10" in output
     assert "reading it as a folder of pictures" in output
     assert "3 images of 16 × 16 pixels, 2 classes" in output
     samples = load("pets")
@@ -124,7 +124,7 @@ def test_too_many_bad_files_stop_it_and_more_can_be_left_out(photos, root, monke
     assert output.count("cannot be read as a picture") == 20
     assert "  … 2 more\n" in output
     assert f"care: {root}/pets/train: 22 of the first " in output
-    assert "and 2 may be left out; --skip 22 leaves them out and goes on where this stopped\n" in output
+    assert "and at most 2 may be left out; --skip 22 leaves them out and goes on where this stopped\n" in output
     assert len((root / "pets" / ".partial-train" / "store" / "skipped.txt").read_text().splitlines()) == 22
     output = run("prepare", "pets", "--from", photos, "--skip", "30")
     assert "pets train: goes on after " in output
@@ -190,9 +190,9 @@ def test_workers(photos, root):
         (("prepare", "cifar10", "--from", "missing"), "missing does not exist"),
         (("prepare", "pets", "--from", "missing"), "missing is not a folder"),
         (("prepare", "chains", "--from", "."), "chains is generated when it is used"),
-        (("prepare", "cifar10", "--from", ".", "--size", "64"), "all have one size already"),
-        (("prepare", "cifar10", "--from", ".", "--split", "val"), "cifar10 has no split 'val', there are train, test"),
-        (("prepare", "..", "--from", "."), "'..' cannot be a name"),
+        (("prepare", "cifar10", "--from", ".", "--size", "64"), "all have the same size"),
+        (("prepare", "cifar10", "--from", ".", "--split", "val"), "cifar10 has no split 'val', only train, test"),
+        (("prepare", "..", "--from", "."), "'..' is not a valid name"),
         (
             ("prepare", "pets", "--from", ".", "--skip", "few"),
             "--skip takes a number of files, or a percentage such as 5%",

@@ -74,7 +74,7 @@ def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
     run("train", "--resume", "--out", out, "--keep", "hue", "--equivariant-weight", 0.3, "--epochs", 2)
     assert Config.read(out / "config.toml").embedding_dim == 8 + 16
     error = run(*train[:-6], "--keep", "pose", code=2)
-    assert "what can be kept is hue, photometric or crop, or several as hue,crop, not pose" in error
+    assert "cannot keep pose: choose hue, photometric or crop, or several, such as hue,crop" in error
 
 
 def test_keep_goes_with_recipes():

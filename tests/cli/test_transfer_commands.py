@@ -71,7 +71,7 @@ def test_compare_says_what_was_not_made_alike(world):
         world / "other" / "seed"
     )
     result = invoke("compare", world / "out" / "mine", world / "other" / "seed", "--out", world / "no", code=2)
-    assert "not made alike: seed: 0 for mine, 1 for mine" in result.stderr
+    assert "made with different settings: seed: 0 for mine, 1 for mine" in result.stderr
 
 
 def test_a_run_keeps_its_transfer(world, monkeypatch):

@@ -42,7 +42,7 @@ def test_fractions(tmp_path, white):
 def test_numbers_of_which_white_is_unknown_are_refused(tmp_path, mode, value):
     save(tmp_path / "1.tif", Image.new(mode, (9, 9), value))
     (bad,) = Pictures([(tmp_path / "1.tif", 0)], 8)
-    assert f"what is white is unknown for numbers from {value}" in bad.reason
+    assert f"its numbers go from {value}" in bad.reason
 
 
 def png_of_16_bit_colors(path, pixels):

@@ -86,8 +86,8 @@ def test_a_disk_is_not_filled(tmp_path, decoded, monkeypatch):
         return Usage(100_000, kept * ROW, 10_000 + 5 * ROW + 20 - kept * ROW)
 
     monkeypatch.setattr(caching, "disk_usage", usage)
-    sizes = r"[5-6] of 22 are kept, all would take 0\.0 GB, and 0\.0 are free"
-    said = f"cache takes no more pictures, a tenth of its disk stays free: {sizes}"
+    sizes = r"[5-6] of 22 pictures are kept, all would take 0\.0 GB, and 0\.0 are free"
+    said = rf"cache stopped \(a tenth of its disk stays free\): {sizes}"
     for expected in (N, N - 5):
         with pytest.warns(UserWarning, match=said) as told:
             assert torch.equal(epoch(folder, cache), right)
@@ -112,7 +112,7 @@ def test_a_disk_that_is_full_ends_keeping_and_not_the_training(how, tmp_path, de
 
     monkeypatch.setattr(os, "pwrite", full)
     reason = os.strerror(errno.EDQUOT if how == "raises" else errno.ENOSPC)
-    with pytest.warns(UserWarning, match=f"cache takes no more pictures, {reason}: ") as told:
+    with pytest.warns(UserWarning, match=rf"cache stopped \({reason}\): ") as told:
         assert torch.equal(epoch(folder, cache), right)
     assert len(told) == 1
     monkeypatch.undo()
@@ -137,7 +137,7 @@ def test_a_cache_that_is_removed_while_it_is_used_takes_no_more(tmp_path, decode
     order = torch.arange(N).split(10)
     first = torch.cat(list(batches(samples, order[:1], "cpu")))
     shutil.rmtree(cache)
-    with pytest.warns(UserWarning, match="cache takes no more pictures, No such file or directory: 10 of 22") as told:
+    with pytest.warns(UserWarning, match=r"cache stopped \(No such file or directory\): 10 of 22") as told:
         found = torch.cat(list(batches(samples, order, "cpu")))
     assert len(told) == 1
     assert torch.equal(found[:10], first)
@@ -158,7 +158,7 @@ def test_a_cache_of_another_user_is_read(photos_there, decoded, monkeypatch):
     epoch(folder, cache)
     assert decoded() == []
     (folder / "train" / "cat" / "000.png").touch()
-    with pytest.warns(UserWarning, match="cache takes no more pictures, its files are another user's: 22 of 22"):
+    with pytest.warns(UserWarning, match=r"cache stopped \(its files are another user's\): 22 of 22"):
         epoch(folder, cache)
     assert decoded() == [0]
 
@@ -168,7 +168,7 @@ def test_a_picture_that_cannot_be_read_is_told_of_at_every_run(tmp_path, decoded
     broken = folder / "train" / "cat" / "006.png"
     broken.write_bytes(b"\xff\xd8\xff broken")
     for expected in (N, 1, 1):
-        with pytest.warns(UserWarning, match=r"006.png cannot be read .*: another picture stands in") as told:
+        with pytest.warns(UserWarning, match=r"006.png cannot be read .*: another picture takes its place") as told:
             found = epoch(folder, cache)
         assert len(told) == 1
         assert len(decoded()) == expected

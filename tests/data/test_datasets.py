@@ -79,6 +79,32 @@ def test_labels_count_where_classes_are_named(levels):
     assert [part[i].label for i in range(2)] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("label", "number"),
+    [
+        *((kind, 1) for kind in (np.array(1), np.array([1]), torch.tensor([[1]]), np.uint8(1), 1.0, torch.tensor(1.0))),
+        ("b", 1),
+        (np.str_("a"), 0),
+        (None, -1),
+        (torch.tensor(-1), -1),
+    ],
+)
+def test_a_class_is_given_by_its_number_or_name(levels, label, number):
+    assert Examples(Photos([(levels, label)], classes=["a", "b"]))[0].label == number
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [("c", "c"), (2, "2"), (-2, "-2"), (0.5, "0.5"), (float("nan"), "nan"), (np.array([0, 1]), r"\[0 1\]")],
+)
+def test_a_label_that_is_no_class_is_told_in_a_sentence(levels, label, shown):
+    wanted = "return the name of a class, its number from 0 to 1, or None"
+    with pytest.raises(ValueError, match=f"^item 1 .*: its label {shown} is none of the 2 classes: {wanted}$"):
+        Examples(Photos([(levels, 0), (levels, label)], classes=["a", "b"]))
+    assert Examples(Photos([(levels, label)]))[0].label == -1  # without classes, labels are not used
+
+
 class Rows(Photos):
     """As the library `datasets` has them: rows are dictionaries, and the features know the names of the classes."""
 
@@ -117,14 +143,26 @@ def test_all_are_read_once_in_a_fixed_order(levels):
     [
         ([torch.full((3, 4, 4), 2.0)], "from 2 to 2: divide by 255, or take Normalize out"),
         ([torch.full((3, 4, 4), torch.nan)], r"in \[0, 1\]"),
-        ([torch.zeros(3, 4, 4, dtype=torch.int64)], "item 0 cannot be trained on: torch.int64 is neither uint8"),
-        ([torch.zeros(4, 4, 4)], r"a tensor \[4, 4, 4\] is no picture \[3, height, width\]"),
-        ([{"image": 1}], "item 0 cannot be trained on: a int is no picture"),
-        ([{"text": 1, "x": 2}], "item 0 cannot be trained on: of text and x none is a picture: expected image or img"),
-        ({"train": [1], "test": [2]}, "a dict of train and test cannot be trained on: give one of them"),
-        ([], "not a single picture"),
+        (
+            [torch.zeros(3, 4, 4, dtype=torch.int64)],
+            "item 0 cannot be trained on: pictures must be uint8 or floating point",
+        ),
+        ([torch.zeros(4, 4, 4)], r"expected a picture \[3, height, width\], got \[4, 4, 4\]"),
+        ([{"image": 1}], "item 0 cannot be trained on: expected a PIL image, a tensor or a NumPy array, got int"),
+        (
+            [{"text": 1, "x": 2}],
+            "item 0 cannot be trained on: no picture among its keys text, x: expected image or img",
+        ),
+        (
+            {"train": [1], "test": [2]},
+            "a dict of train and test cannot be trained on: pass one of them as data, and another as heldout",
+        ),
+        ([], "this list holds no pictures"),
         (Endless(), "Endless cannot be trained on: give a folder, a tensor"),
-        (Samples(torch.zeros(2, 5, 3), torch.zeros(2, dtype=torch.int64), ("a",)), "point clouds are no pictures"),
+        (
+            Samples(torch.zeros(2, 5, 3), torch.zeros(2, dtype=torch.int64), ("a",)),
+            "point clouds cannot be passed as Samples",
+        ),
     ],
 )
 def test_what_is_no_picture_is_told_in_a_sentence(pictures, message):
@@ -154,7 +192,7 @@ def test_what_is_given_again_is_recognized(tmp_path):
 
 def test_held_out_pictures_have_the_same_classes(tmp_path):
     cats, dogs = (Photos([(np.zeros((4, 4, 3), np.uint8), 0)] * 3, [name]) for name in ("cat", "dog"))
-    with pytest.raises(ValueError, match="same classes, or none, and here is train: cat and test: dog"):
+    with pytest.raises(ValueError, match="the classes of the training pictures, or none: train: cat and test: dog"):
         store(tmp_path, cats, dogs)
     store(tmp_path, cats, [np.zeros((4, 4, 3), np.uint8)])
 

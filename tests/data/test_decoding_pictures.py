@@ -182,7 +182,7 @@ def test_the_largest_pictures(tmp_path, monkeypatch):
     plain, progressive, png = Pictures([(tmp_path / name, 0) for name in ("a.jpg", "p.jpg", "a.png")], 64)
     assert plain.image.shape == (3, 64, 64)
     for bad in (progressive, png):
-        assert "it has 1 megapixels and 0 are decoded at most: make it smaller" in bad.reason
+        assert "it has 1 megapixels, and at most 0 are decoded: make it smaller" in bad.reason
 
 
 @pytest.mark.parametrize(("brand", "advice"), [(b"heic", "pillow-heif"), (b"mif1", "pillow-heif")])

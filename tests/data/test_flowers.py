@@ -96,7 +96,7 @@ def test_flowers(tmp_path, random):
 @pytest.mark.parametrize("wrong", [{"labels": (0, 1, 1)}, {"labels": (103, 1, 1)}, {"trnid": [4]}, {"trnid": [0]}])
 def test_flowers_with_numbers_out_of_range(tmp_path, random, wrong):
     flowers(tmp_path / "f", random, **wrong)
-    with pytest.raises(ValueError, match="not from 1 to"):
+    with pytest.raises(ValueError, match="outside 1 to"):
         read_flowers(tmp_path / "f", "train", 20)
 
 

@@ -69,7 +69,7 @@ def test_it_starts_anew_and_says_so_if_the_files_or_settings_have_changed(tmp_pa
     if change == "another":
         save(own / "a" / "99.png", Image.new("RGB", (9, 9)))
     header, said = prepare(tmp_path / "train", own, side=SIDE + (change == "side"))
-    assert said == ["starts anew, since the files or the settings have changed"]
+    assert said == ["starts over, because the files or the settings have changed"]
     assert header.count == FILES - 3 + (change == "another")
     assert len(open_store(tmp_path / "train", verify=True)) == header.count
 

@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_read_has_the_stand_in_of_the_cpu(tmp_path):
     whole = (folder / "a.jpg").read_bytes()
     (folder / "a.jpg").write_bytes(whole[: len(whole) // 2])
     samples = open_pictures(folder, "train", 20, workers=2)
-    with pytest.warns(UserWarning, match=r"a\.jpg cannot be read as a picture .*: another picture stands in"):
+    with pytest.warns(UserWarning, match=r"a\.jpg cannot be read as a picture .*: another picture takes its place"):
         found = decoded_by_the_gpu(samples, False, StandIn())
     place = {samples.stored.encoded.name(row)[-5:]: i for i, row in enumerate(samples.rows.tolist())}
     assert (found[place["a.jpg"]].int() - found[place["b.jpg"]].int()).abs().float().mean() < 1
@@ -156,7 +156,7 @@ def test_a_gpu_that_decodes_nothing_is_told_once(tmp_path):
     right = decoded_by_the_gpu(samples, False, StandIn())
     with pytest.warns(UserWarning, match="none of 3") as warned:
         found = decoded_by_the_gpu(samples, False, StandIn(bad=b""))
-    assert [str(one.message) for one in warned] == ["cpu decoded none of 3 JPEGs: the CPU does it, slowly"]
+    assert [str(one.message) for one in warned] == ["cpu could decode none of 3 JPEGs: the CPU does, slowly"]
     assert (found.int() - right.int()).abs().float().mean((1, 2, 3)).max() < 1
 
 
@@ -189,6 +189,8 @@ def test_giant_pictures_and_memory_that_is_full(tmp_path, monkeypatch):
 
 def test_what_a_gpu_cannot_do_is_told_before_training(tmp_path):
     config = small_config(small_data(tmp_path / "store"), decoder="gpu")
-    with pytest.raises(ValueError, match="--decoder gpu needs an NVIDIA GPU, and this run is on cpu: --decoder cpu"):
+    with pytest.raises(
+        ValueError, match="--decoder gpu needs an NVIDIA GPU, but this run is on cpu: use --decoder cpu"
+    ):
         prepare(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

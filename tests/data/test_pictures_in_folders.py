@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
+import care
 from care.data.readers import Example, Unreadable, folder_splits, read_folder
+from data.on_disk import WRITERS
 from data.reading import collected, save
 
 
@@ -263,3 +265,14 @@ def test_a_folder_that_may_not_be_read_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", denied)
     with pytest.raises(PermissionError, match="a/x"):
         read_folder(tmp_path, "train", 4)
+
+
+@pytest.mark.parametrize("kind", ["tars", "parquet", "arrow"])
+def test_shards_need_not_be_prepared(kind, tmp_path):
+    """Those of the Hugging Face hub are in folders, which are not classes."""
+    folder = WRITERS[kind](tmp_path / "pq", 6)
+    said = r"holds shards, which need not be prepared: care train --data \S+/ reads them"
+    with pytest.raises(ValueError, match=said):
+        read_folder(folder, "train", 4)
+    with pytest.raises(ValueError, match=said):
+        care.pretrain(folder, out=tmp_path / "run")

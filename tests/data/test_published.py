@@ -166,9 +166,9 @@ def test_broken_pickles_are_refused(tmp_path, random):
 def test_binary_files_that_are_cut_off_or_mislabeled_are_refused(tmp_path):
     file = tmp_path / "test_batch.bin"
     for data, message in {
-        bytes(3073 + 3072): "cut off",
+        bytes(3073 + 3072): "truncated",
         b"": None,
-        b"\x0a" + bytes(3072): "labels beyond 9",
+        b"\x0a" + bytes(3072): "labels outside 0 to 9",
     }.items():
         file.write_bytes(data)
         if message is None:
@@ -233,11 +233,11 @@ def test_stl10(tmp_path, random, archive):
 @pytest.mark.parametrize(
     ("pixels", "labels", "message"),
     [
-        (bytes(27648 + 5), bytes([1]), "train_X.bin is cut off"),
+        (bytes(27648 + 5), bytes([1]), "train_X.bin is truncated"),
         (bytes(2 * 27648), bytes([1]), "longer than its labels"),
         (bytes(27648), bytes([1, 1]), "has 1 images, but there are 2 labels"),
-        (bytes(27648), bytes([0]), "not from 1 to 10"),
-        (bytes(27648), bytes([11]), "not from 1 to 10"),
+        (bytes(27648), bytes([0]), "labels outside 1 to 10"),
+        (bytes(27648), bytes([11]), "labels outside 1 to 10"),
         (bytes(27648), b"", "no labels"),
         (bytes(27648), None, r"train_y\.bin is missing"),
     ],

@@ -129,12 +129,12 @@ def test_the_root(monkeypatch, tmp_path):
         ("flowers102", "val", "run care data prepare flowers102 --from FOLDER --root ROOT$"),
         ("imagenet100", "val", "run care data prepare imagenet100 --from FOLDER --root ROOT$"),
         ("mine", "val", "mine has no split 'val' in ROOT: run care data prepare mine --from FOLDER"),
-        ("cifar10", "val", "cifar10 has no split 'val', there are train, test$"),
-        ("chains", "val", "chains has no split 'val', there are train, test$"),
-        ("cifar-10", "train", "no data set is called 'cifar-10', there are chains, cifar10, .*, mine, shapes"),
-        ("..", "train", "'..' cannot be a name"),
-        ("mine", "../mine/train", "cannot be a name"),
-        ("", "train", "'' cannot be a name"),
+        ("cifar10", "val", "cifar10 has no split 'val', only train, test$"),
+        ("chains", "val", "chains has no split 'val', only train, test$"),
+        ("cifar-10", "train", "no data set is called 'cifar-10': choose one of chains, cifar10, .*, mine, shapes"),
+        ("..", "train", "'..' is not a valid name"),
+        ("mine", "../mine/train", "is not a valid name"),
+        ("", "train", "'' is not a valid name"),
     ],
 )
 def test_what_is_not_there_is_told_in_a_sentence(tmp_path, name, split, message):
@@ -144,7 +144,9 @@ def test_what_is_not_there_is_told_in_a_sentence(tmp_path, name, split, message)
 
 
 def test_a_path_that_is_no_store(tmp_path):
-    with pytest.raises(ValueError, match="nowhere is not a folder: expected that of a store, of pictures or of shards"):
+    with pytest.raises(
+        ValueError, match="nowhere is not a folder: expected the folder of a store, of pictures or of shards"
+    ):
         load(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="has no folders of classes and no pictures"):
         load(tmp_path)
@@ -155,7 +157,7 @@ def test_a_path_that_is_no_store(tmp_path):
     [
         ("chains", "train", None, "chains is generated"),
         ("cifar10", "val", None, "cifar10 has no split 'val'"),
-        ("cifar10", "train", 64, "all have one size already"),
+        ("cifar10", "train", 64, "all have the same size"),
         ("cifar10", "train", None, "there does not exist"),
         ("imagenet100", "train", None, "there is not a folder"),
     ],
@@ -190,7 +192,7 @@ def test_downloads_are_checked(server, tmp_path):
     url, done = f"{server}/archive.tar.gz", []
     file = fetch(Download(url, hashlib.md5(b"content").hexdigest()), tmp_path, done.append)
     assert (file.name, file.read_bytes(), done[-1]) == ("archive.tar.gz", b"content", 7)
-    with pytest.raises(ValueError, match=r"archive\.tar\.gz is not the file it should be, its MD5 is 9a0364b9e99bb480"):
+    with pytest.raises(ValueError, match=r"archive\.tar\.gz is not the expected file: its MD5 is 9a0364b9e99bb480"):
         fetch(Download(url, "0" * 32), tmp_path)
     with pytest.raises(ValueError, match=r"other\.gz cannot be downloaded \(HTTP Error 404"):
         fetch(Download(f"{server}/other.gz", "0" * 32), tmp_path)
@@ -198,7 +200,7 @@ def test_downloads_are_checked(server, tmp_path):
 
 
 def test_without_a_network(tmp_path):
-    with pytest.raises(ValueError, match=r"cannot be downloaded \(.*\); without a network, bring the file here"):
+    with pytest.raises(ValueError, match=r"cannot be downloaded \(.*\); without a network, copy the file here"):
         fetch(Download("http://127.0.0.1:9/archive.tar.gz", "0" * 32), tmp_path)
     assert list(tmp_path.iterdir()) == []
 

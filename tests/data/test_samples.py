@@ -5,6 +5,7 @@ import torch
 
 import care.data.samples
 from care.data import Samples, open_store, place
+from care.data.heldout import usual_validation
 from care.data.samples import _copied, shortage
 from data.by_hand import CLASSES
 
@@ -14,7 +15,7 @@ def test_limit_takes_the_first_without_copying(store):
     assert torch.equal(samples.limit(2).inputs, samples.inputs[:2])
     assert samples.limit(2).inputs.data_ptr() == samples.inputs.data_ptr()
     for n in (0, -1, 7):
-        with pytest.raises(ValueError, match=f"pets has 6 samples, {n} cannot be taken"):
+        with pytest.raises(ValueError, match=f"pets has only 6 samples: {n} cannot be taken"):
             samples.limit(n)
 
 
@@ -28,7 +29,7 @@ def test_split_takes_the_last_of_each_class():
     assert validation.labels.tolist() == [0, 1]
     assert (train.source, train.classes) == ((5,), CLASSES)
     for per_class in (0, -1):
-        with pytest.raises(ValueError, match=f"{per_class} samples per class of samples cannot be validation"):
+        with pytest.raises(ValueError, match=f"samples has too few samples to hold out {per_class} per class"):
             samples.split(per_class)
 
 
@@ -38,8 +39,8 @@ def test_split_takes_the_last_of_all_where_there_are_no_classes():
     assert (train, validation) == ([0, 1, 2], [3, 4])
     assert shortage(samples.split(2)[1], 2) is None
     assert len(samples.split(5)[1]) == 2
-    assert shortage(samples.split(5)[1], 5) == "half of the samples are for validation, 2 instead of 5"
-    with pytest.raises(ValueError, match="0 samples per class of clouds cannot be validation: there are too few"):
+    assert shortage(samples.split(5)[1], 5) == "half of the samples are held out for validation, 2 instead of 5"
+    with pytest.raises(ValueError, match="clouds has too few samples to hold out 0 per class for validation"):
         samples.split(0)
 
 
@@ -54,9 +55,9 @@ def test_small_classes_give_half_of_their_samples():
         members = [i for i in range(len(labels)) if labels[i] == label]
         assert [i for i in validation.tolist() if labels[i] == label] == members[-count:]
     assert sorted([*train.tolist(), *validation.tolist()]) == list(range(len(labels)))
-    said = "2 of 3 classes have fewer than 8 samples and give half of them: 6 samples are for validation in all"
+    said = "2 of 3 classes have fewer than 8 samples, so half of each is held out: 6 samples in all"
     assert shortage(samples.split(4)[1], 4) == said
-    with pytest.raises(ValueError, match="cannot be validation: there are too few"):
+    with pytest.raises(ValueError, match="too few samples to hold out"):
         Samples(torch.zeros(2, 4, 3), torch.tensor([0, 1]), CLASSES).split(1)
 
 
@@ -83,7 +84,7 @@ def test_samples_of_a_subset_are_those_of_a_copy(images):
         assert torch.equal(a.factors["hue"], b.factors["hue"])
         assert (len(a), a.source, a.rows is None or len(a.rows) == len(a)) == (len(b), b.source, True)
     assert copied.rows is None
-    with pytest.raises(ValueError, match="has 4 samples, 5 cannot be taken"):
+    with pytest.raises(ValueError, match="has only 4 samples: 5 cannot be taken"):
         subset.limit(5)
 
 
@@ -107,3 +108,24 @@ def test_samples_that_do_not_fit_together_are_refused():
         Samples(images, labels, CLASSES, {"hue": torch.zeros(3)})
     with pytest.raises(ValueError, match="there are 0 classes"):
         Samples(images, labels, ())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "unlabeled", "held"),
+    [
+        ((59, 59, 2), 0, [10, 10, 1]),  # 20 in all, but the last class cannot give its seventh
+        ((60, 1, 1), 0, [20, 0, 0]),
+        ((0, 60), 0, [0, 20]),
+        ((0, 40), 40, [0, 20]),
+        ((500, 500), 0, [50, 50]),
+        ((30_000, 20), 0, [990, 10]),
+        ((6, 6), 0, [3, 3]),  # no more than half of a class
+        ((), 120, [20]),
+        ((), 500, [50]),
+    ],
+)
+def test_a_tenth_is_held_out_whatever_the_smallest_class(sizes, unlabeled, held):
+    labels = torch.tensor([label for label, n in enumerate(sizes) for _ in range(n)] + unlabeled * [-1])
+    samples = Samples(torch.zeros(len(labels), 1, 3), labels, tuple(map(str, range(len(sizes)))))
+    found = samples.split(usual_validation(samples))[1].labels
+    assert [(found == label).sum().item() for label in (range(len(sizes)) if sizes else [-1])] == held

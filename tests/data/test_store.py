@@ -160,7 +160,7 @@ def test_a_header_of_another_version_says_so(store):
 
 def test_labels_out_of_range_are_refused_without_checksums_too(store):
     (store / "labels.bin").write_bytes(np.array([0, 1, 0, -1, 2, 0], "<i8").tobytes())
-    with pytest.raises(ValueError, match=r"labels\.bin is not usable: labels go from -1 to 2, there are 2 classes"):
+    with pytest.raises(ValueError, match=r"labels\.bin is not usable: labels go from -1 to 2, but there are 2 classes"):
         open_store(store)
 
 

@@ -90,7 +90,7 @@ def test_a_picture_of_another_size_is_another_data_set(kind, tmp_path, monkeypat
 def test_the_first_batch_is_the_largest(samples):
     with pytest.raises(ValueError, match="a batch of 3 pictures follows one of 2"):
         list(batches(samples, [torch.arange(2), torch.arange(3)], "cpu"))
-    with pytest.raises(ValueError, match="indices go from 0 to 22, there are 22 samples"):
+    with pytest.raises(ValueError, match="indices go from 0 to 22, but there are 22 samples"):
         list(batches(samples, [torch.tensor([0, N])], "cpu"))
     assert list(batches(samples, [], "cpu")) == []
 
@@ -152,7 +152,7 @@ def test_a_picture_that_cannot_be_read_has_a_stand_in(kind, tmp_path, monkeypatc
     monkeypatch.setattr(on_disk, "encoded", lambda number: b"\xff\xd8\xff broken" if number == 6 else right(number))
     samples = open_pictures(WRITERS[kind](tmp_path / "photos", N), "train", SIDE, workers=2)
     order = torch.arange(N).split(11)
-    with pytest.warns(UserWarning, match=r"6.*cannot be read as a picture .*: another picture stands in") as told:
+    with pytest.warns(UserWarning, match=r"6.*cannot be read as a picture .*: another picture takes its place") as told:
         first, again = (torch.cat(list(batches(samples, order, "cpu"))) for _ in range(2))
     assert len(told) == 1
     assert torch.equal(first, again)

@@ -54,7 +54,7 @@ def test_two_at_once_do_not_mix(store, images):
 
     def examples():
         yield Example(images[0].numpy(), 0)
-        with pytest.raises(ValueError, match="train is being prepared by another process: wait until that has ended"):
+        with pytest.raises(ValueError, match="train is being prepared by another process: wait until it ends"):
             write_store(store, "pets", "train", source_of(images[:3], [0, 1, 0]), overwrite=True)
         yield Example(images[1].numpy(), 1)
 
@@ -65,7 +65,7 @@ def test_two_at_once_do_not_mix(store, images):
 
 def test_a_store_that_does_not_fit_is_refused_before_it_is_begun(tmp_path):
     source = Source("", (), 300, 300, 10**9, iter([]))
-    with pytest.raises(OSError, match=r"train does not fit on its disk: it takes 270,008,000,000,000 bytes more, and "):
+    with pytest.raises(OSError, match=r"train does not fit on its disk: it needs 270,008,000,000,000 more bytes, but "):
         write_store(tmp_path / "pets" / "train", "pets", "train", source)
     assert list((tmp_path / "pets").iterdir()) == []
 
@@ -93,7 +93,7 @@ def test_skipped_files_are_counted_and_recorded(tmp_path, images):
     for skip in (0, 1):
         with pytest.raises(
             TooManyUnreadable,
-            match=rf"2 of 4 files cannot be read, and {skip} may be left out; --skip 2 leaves them out",
+            match=rf"2 of 4 files cannot be read, and at most {skip} may be left out; --skip 2 leaves them out",
         ) as caught:
             write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=skip)
         assert caught.value.skipped == ["bad0.jpg: is empty", "bad1.jpg: is empty"]
@@ -134,7 +134,7 @@ def test_what_does_not_belong_is_not_written(tmp_path, images):
         "label 2, but there are 2 classes": source_of(images[:1], [2]),
         "label -2": source_of(images[:1], [-2]),
         r"uint8 \(3, 4, 4\) instead of uint8 \(3, 4, 5\)": source_of(images[:1, :, :, :4], [0]),
-        "not a single image": source_of(images[:0], []),
+        "there are no images": source_of(images[:0], []),
     }
     for message, source in wrong.items():
         with pytest.raises(ValueError, match=message):

@@ -134,7 +134,7 @@ def test_without_training_samples_all_else_is_measured(by_color):
     assert evaluation.record["retrieval"] == by_color.record["retrieval"]
     assert "no split train" in summary(evaluation)
     for settings in (QUICK, dataclasses.replace(QUICK, probe="none", logistic=True)):
-        with pytest.raises(ValueError, match="fitted to training samples, and there are none"):
+        with pytest.raises(ValueError, match="a probe needs training samples, and there are none"):
             evaluate_model(bare, settings)
 
 
@@ -208,8 +208,8 @@ def test_arrays_agree_with_the_record(by_pixel):
         ({"probe": "best"}, "probe must be one of paper, imagenet100, none"),
         ({"probe_on": "x"}, "probe_on must be one of clean, crops, augmented, bn-train"),
         ({"neighbors": (20, 20)}, "neighbors must be different numbers"),
-        ({"neighbors": ()}, "neighbors must be different numbers of at least 1"),
-        ({"neighbors": (0,)}, "neighbors must be different numbers of at least 1"),
+        ({"neighbors": ()}, "neighbors must be different numbers, each at least 1"),
+        ({"neighbors": (0,)}, "neighbors must be different numbers, each at least 1"),
         ({"temperature": 0.0}, "temperature must be greater than 0"),
     ],
 )

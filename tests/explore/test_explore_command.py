@@ -196,3 +196,16 @@ def test_the_browser_is_started_without_the_token(world, monkeypatch):
     assert result.exit_code == 0, result.output
     assert "token" not in opened[0]
     assert not opened[1].exists()
+
+
+def test_runs_that_held_out_different_pictures(tmp_path):
+    data = small_data(tmp_path / "data")
+    shutil.rmtree(tmp_path / "data" / "test")
+    for n in (10, 12):
+        make_run(tmp_path / f"run{n}", data, validation=n)
+    runs = [str(tmp_path / "run10"), str(tmp_path / "run12")]
+    said = r"different samples of \S+data, --validation 10 of train and --validation 12 of train: .*, --split train$"
+    with pytest.raises(ValueError, match=said):
+        explored_gallery(runs, None, None, images=20, k=3, device="cpu")
+    assert len(explored_gallery(runs, None, "train", images=20, k=3, device="cpu").models) == 2
+    assert len(explored_gallery(runs[:1], None, None, images=20, k=3, device="cpu").models) == 1

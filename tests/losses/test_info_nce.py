@@ -74,7 +74,7 @@ def test_small_temperatures_do_not_overflow(generator):
 @pytest.mark.usefixtures("unchecked")
 def test_settings_without_a_name_and_single_views_are_refused(generator):
     z = torch.randn(4, 4, generator=generator)
-    with pytest.raises(ValueError, match="settings be given by name"):
+    with pytest.raises(ValueError, match="settings must be passed by name"):
         info_nce(z, z, 0.5)
     with pytest.raises(ValueError, match="at least 2 views, got 1"):
         info_nce(z)

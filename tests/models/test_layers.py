@@ -45,9 +45,9 @@ def test_a_layer_is_what_its_module_gives(model, name, generator):
 @pytest.mark.parametrize(
     ("model", "source", "name", "message"),
     [
-        ("resnet18", (32, 32), "layer33", r"^ResNet has no layer 'layer33'; there are act1, layer1, layer2, layer3, "
-         r"layer4; did you mean layer3\?$"),
-        ("test_vit", (32, 32), "layer3", r"^VisionTransformer has no layer 'layer3'; there are blocks.0, .*5$"),
+        ("resnet18", (32, 32), "layer33", r"^ResNet has no layer 'layer33'; its layers are act1, layer1, layer2, "
+         r"layer3, layer4; did you mean layer3\?$"),
+        ("test_vit", (32, 32), "layer3", r"^VisionTransformer has no layer 'layer3'; its layers are blocks.0, .*5$"),
         ("deepset", (10,), "point", "^DeepSet has no layers that can be read: leave out point, or choose a model such"),
     ],
 )  # fmt: skip

@@ -21,7 +21,7 @@ def test_the_cheapest_that_leaves_three_places(side, stem, places):
         assert model.forward_features(torch.empty(1, 3, side, side)).shape[2:] == (places, places)
     assert stem_of(model) == stem
     assert describe_stem(model, side).startswith(f"{stem}: ")
-    assert f" leave {places}×{places} places in the last map of {side} px" in describe_stem(model, side)
+    assert f" give a last feature map of {places}×{places} for {side} px" in describe_stem(model, side)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet10t", "seresnext26d_32x4d"])
@@ -62,7 +62,7 @@ def _size(name):
 
 @pytest.mark.parametrize("name", ["test_vit", "small_resnet"])
 def test_only_resnets_have_a_choice(name):
-    with pytest.raises(ValueError, match="has no stem of a ResNet that could become cifar: leave out stem"):
+    with pytest.raises(ValueError, match="has no ResNet stem to turn into cifar: leave out stem"):
         build_backbone(name, (32, 32), "cifar")
     assert describe_stem(build_backbone(name, (32, 32))[0], 32) is None
 

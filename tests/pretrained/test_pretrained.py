@@ -210,10 +210,10 @@ def test_without_a_hub_it_is_reported_at_once(no_hub):
 
     started = time.monotonic()
     with pytest.raises(
-        ValueError, match=r"weights of timm/test_resnet cannot be had: .*this test has no network.*set HF_HOME"
+        ValueError, match=r"weights of timm/test_resnet cannot be loaded: .*this test has no network.*set HF_HOME"
     ):
         load_pretrained("timm/test_resnet")
-    with pytest.raises(ValueError, match=r"weights of timm/hf-hub:org/name@v1 cannot be had"):
+    with pytest.raises(ValueError, match=r"weights of timm/hf-hub:org/name@v1 cannot be loaded"):
         load_pretrained("timm/hf-hub:org/name@v1")
     assert time.monotonic() - started < 10  # the hub's own client would try for a minute and a half
     assert len(no_hub[1]) == 2  # one question each

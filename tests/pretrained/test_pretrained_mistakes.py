@@ -53,8 +53,11 @@ def test_outputs_that_are_no_vectors(tmp_path, images, function, message):
         ("nowhere", {}, "nowhere does not exist; a model is a run folder, timm/NAME"),
         ("{tmp}", {}, "is not the folder of a run"),
         ("{tmp}/notes.txt", {}, "notes.txt cannot be read; a model is"),
-        ("{tmp}/pickled.pt", {}, "a pickled checkpoint is not read"),
-        ("{tmp}/old.pt", {}, "a pickled checkpoint is not read"),
+        ("{tmp}/pickled.pt", {}, "pickled checkpoints are not read"),
+        ("{tmp}/w.pth", {}, "w.pth is not a .safetensors file; pickled checkpoints are not read, because they can run"),
+        ("timm/test_resnet@{tmp}/w.bin", {}, "w.bin .* pickled checkpoints are not read, because they can run code: "),
+        ("timm/test_resnet@{tmp}/w.ckpt", {}, "w.ckpt .* pickled checkpoints are not read"),
+        ("{tmp}/old.pt", {}, "pickled checkpoints are not read"),
         ("{tmp}/broken.onnx", {}, "cannot be run by onnxruntime: "),
         ("{tmp}/two.onnx", {}, "one output"),
         ("{tmp}/tall.onnx", {}, "square images"),
@@ -64,18 +67,22 @@ def test_outputs_that_are_no_vectors(tmp_path, images, function, message):
         ("timm/resnot18", {}, "no model 'resnot18'; did you mean resnet18"),
         ("timm/dinov2", {}, "did you mean .*dinov2"),
         ("timm/resnot18@random", {}, "did you mean resnet18"),
-        ("timm/test_resnet.nope", {}, "no weights 'test_resnet.nope'; there are test_resnet.r160_in1k"),
+        ("timm/test_resnet.nope", {}, "no weights 'test_resnet.nope'; choose one of test_resnet.r160_in1k"),
         ("timm/coatnet_0_224", {}, "timm/coatnet_0_224@random has random ones"),
-        ("timm/test_resnet@nowhere.safetensors", {}, "is no .safetensors file"),
-        ("timm/test_resnet@{tmp}/pickled.pt", {}, "is no .safetensors file"),
+        ("timm/test_resnet@nowhere.safetensors", {}, "nowhere.safetensors does not exist: check the path"),
+        ("timm/test_resnet@{tmp}/pickled.pt", {}, "is not a .safetensors file"),
         ("timm/test_resnet@{tmp}/broken.safetensors", {}, "is damaged"),
         (
             "timm/test_resnet@{tmp}/theirs.safetensors",
             {},
-            "does not fit test_resnet, by 91 weights: conv1.0.weight .* is missing; .* and 88 more",
+            "does not fit test_resnet, 91 weights differ: conv1.0.weight .* is missing; .* and 88 more",
         ),
-        ("timm/test_resnet@{tmp}/more.safetensors", {}, "by 1 weights: mystery is not in the model"),
-        ("timm/test_resnet@{tmp}/shape.safetensors", {}, r"by 1 weights: bn1.weight should be \[\d+\] and is \[1\]"),
+        ("timm/test_resnet@{tmp}/more.safetensors", {}, "1 weight differs: mystery is not in the model"),
+        (
+            "timm/test_resnet@{tmp}/shape.safetensors",
+            {},
+            r"1 weight differs: bn1.weight should be \[\d+\] but is \[1\]",
+        ),
         ("timm/test_resnet@random", {"mean": (0, 0, 0)}, "three numbers each"),
         ("timm/test_resnet@random", {"mean": (0, 0, 0), "std": (1, 1)}, "three numbers each"),
         ("timm/test_resnet@random", {"mean": (0, 0, 0), "std": (1, 1, 0)}, "positive"),
@@ -92,6 +99,8 @@ def mistakes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mistakes")
     torch.save({"w": torch.zeros(2)}, folder / "pickled.pt")
     torch.save({"w": torch.zeros(2)}, folder / "old.pt", _use_new_zipfile_serialization=False)
+    for name in ("w.pth", "w.bin", "w.ckpt"):
+        (folder / name).write_bytes((folder / "pickled.pt").read_bytes())
     for name in ("notes.txt", "broken.onnx", "broken.safetensors"):
         (folder / name).write_text("nothing of the kind")
     onnx_means(folder / "two.onnx", (1, 3, 8, 8), outputs=2)

@@ -116,7 +116,7 @@ def test_of_few_queries_nothing_is_claimed(run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--make", "color=1"], "no change is called 'color'; there are brightness"),
+        (["--make", "color=1"], "unknown change 'color': choose one of brightness"),
         (["--make", "brightness=1"], "these changes have no effect"),
         (["--query", "20"], "there is no image 20: the 20 of the split are counted from 0"),
         (["--query", "nowhere.png"], "nowhere.png is not there: --query is a picture file, or the number of an image"),

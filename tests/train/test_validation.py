@@ -71,13 +71,13 @@ def few_held_out(folder, pictures=1):
 )
 def test_one_sample_cannot_be_measured_and_is_refused_at_the_start(validation, how, tmp_path, capsys):
     config = small_config(few_held_out(tmp_path / "data"), validation=validation, epochs=1)
-    with pytest.raises(ValueError, match=rf"^1 sample of \S+data held out, at least 2 are measured: {how}.*$"):
+    with pytest.raises(ValueError, match=rf"^\S+data has 1 held-out sample, but measuring needs at least 2: {how}.*$"):
         prepare(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     Run(tmp_path / "run").begin(config, resume=False).release()  # as an earlier version began it
     result = CliRunner().invoke(app, ["train", "--resume", "--out", str(tmp_path / "run")])
     assert (result.exit_code, type(result.exception)) == (2, SystemExit)
-    assert "at least 2 are measured" in " ".join(result.output.replace("│", " ").split())
+    assert "measuring needs at least 2: " in " ".join(result.output.replace("│", " ").split())
 
 
 def test_two_samples_can_be_measured(tmp_path):

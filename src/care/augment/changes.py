@@ -114,6 +114,6 @@ def _number(name: str, text: str) -> float:
 def _check(values: Mapping[str, float]) -> None:
     for name, value in values.items():
         if name not in CHANGES:
-            raise ValueError(f"no change is called {name!r}; there are {', '.join(CHANGES)}")
+            raise ValueError(f"unknown change {name!r}: choose one of {', '.join(CHANGES)}")
         if not CHANGES[name].holds(value):
             raise ValueError(f"{name} must be {CHANGES[name].words}, got {value:g}")

@@ -43,7 +43,7 @@ def _parts(text: str) -> list[tuple[str, list[str]]]:
     for word in text.split(","):
         name, colon, change = (part.strip() for part in word.partition(":"))
         if "=" in name and not found:
-            raise ValueError(f"{name} names no policy to change: write it like simclr:{name}")
+            raise ValueError(f"{name} does not say which policy to change: write it like simclr:{name}")
         if "=" in name:
             found[-1][1].append(name)
         else:
@@ -53,13 +53,13 @@ def _parts(text: str) -> list[tuple[str, list[str]]]:
 
 def _preset(name: str) -> ImagePolicy:
     if name == POINT_POLICY:
-        raise ValueError(f"the policy {name} is for point clouds; for images there are {', '.join(PRESETS)}")
+        raise ValueError(f"the policy {name} is for point clouds: for images choose one of {', '.join(PRESETS)}")
     if name not in PRESETS:
         known = (*PRESETS, POINT_POLICY)
         close = [preset for preset in known if name and preset.startswith(name)]
         close = close or difflib.get_close_matches(name, known, 1)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(f"no policy is called {name!r}; there are {', '.join(PRESETS)}{hint}")
+        raise ValueError(f"unknown policy {name!r}: choose one of {', '.join(PRESETS)}{hint}")
     return PRESETS[name]()
 
 
@@ -70,8 +70,8 @@ def _changed(policy: ImagePolicy, changes: list[str]) -> ImagePolicy:
         name, _, value = (part.strip() for part in change.partition("="))
         if name not in FIELDS:
             close = difflib.get_close_matches(name, FIELDS, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(FIELDS)}"
-            raise ValueError(f"a policy has no {name!r}; {hint}")
+            hint = f"did you mean {close[0]}?" if close else f"its fields are {', '.join(FIELDS)}"
+            raise ValueError(f"a policy has no field {name!r}; {hint}")
         values[name] = _value(name, value)
     if values.get("size", 0) > LARGEST:
         raise ValueError(f"views have at most {LARGEST} pixels a side, got {values['size']}")

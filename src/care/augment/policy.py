@@ -83,7 +83,7 @@ class ImagePolicy:
     def only(self, *families: Family) -> "ImagePolicy":
         """This policy with every other family of augmentations switched off."""
         if unknown := set(families) - set(OF_FAMILY):
-            raise ValueError(f"no augmentation is called {', '.join(sorted(unknown))}; there are {tuple(OF_FAMILY)}")
+            raise ValueError(f"unknown augmentation {', '.join(sorted(unknown))}: choose from {', '.join(OF_FAMILY)}")
         off: dict[str, Any] = {name: 0.0 for name in OF_FAMILY if name not in families}
         return dataclasses.replace(self, **off)
 

@@ -138,7 +138,7 @@ def _files(name: str, files: Path | None, download: bool, root: Path | None, con
 
     known = registry.published(name)
     if name not in DATA_SETS:
-        say(console, f"{name} is none of {', '.join(DATA_SETS)}: reading it as a folder of pictures")
+        say(console, f"no data set is called {name} ({', '.join(DATA_SETS)}): reading it as a folder of pictures")
     if download == (files is not None):
         page = f"; the files are at {known.page}" if known.page else ""
         raise ValueError(f"give either --from FOLDER or --download{page}")

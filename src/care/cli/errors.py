@@ -25,7 +25,7 @@ IN_WORDS = {
     errno.EISDIR: "it is a folder, but a file is needed: give a file",
     errno.EACCES: "permission denied: choose another path, or change its permissions",
     errno.EPERM: "permission denied: choose another path, or change its permissions",
-    errno.EROFS: "nothing can be written there: choose another path",
+    errno.EROFS: "the file system is read-only: choose another path",
     errno.ENOSPC: "the disk is full: make room, or choose another disk",
     errno.ELOOP: "it is a link that leads back to itself: remove it",
     errno.ENAMETOOLONG: "its name is too long: choose a shorter one",

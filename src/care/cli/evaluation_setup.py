@@ -16,7 +16,7 @@ from care.evaluate import Embedder, EvaluationSetup
 from care.evaluate.embedder import EMBEDDING, Policy
 from care.geometry import form_named
 from care.objective import policy_for
-from care.pretrained import PretrainedModel, load_pretrained
+from care.pretrained import PretrainedModel, is_timm_folder, load_pretrained
 from care.train import Config
 from care.train.distributed import resolve_device
 from care.train.runs import load_trained
@@ -64,9 +64,14 @@ class Asked:
 def config_of(model: str) -> Config | None:
     """The configuration of a run, which names its data; None for other models."""
     path = Path(model)
-    if model.startswith("timm/"):
+    if model.startswith("timm/") or is_timm_folder(path):
         return None
     return load_trained(path).config if path.is_dir() or path.suffix == ".safetensors" else None
+
+
+def is_run(model: str) -> bool:
+    """Whether `model` is the folder of a run, and not one that was exported for Hugging Face."""
+    return Path(model).is_dir() and not is_timm_folder(Path(model))
 
 
 def observed(asked: Asked, images: int) -> tuple[Embedder, str]:

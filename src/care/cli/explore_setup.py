@@ -1,7 +1,7 @@
 """The models that `care explore` shows side by side, checked before any picture is embedded."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +10,11 @@ import torch
 from care import steer
 from care.augment import ImagePolicy
 from care.cli.errors import print_error
-from care.cli.evaluation_setup import check_setup, heldout_samples
+from care.cli.evaluation_setup import check_setup, heldout_samples, is_run
 from care.cli.found_runs import FoundRun, find_runs, runs_on
 from care.cli.progress import Watch, progress_bars
 from care.data import Samples, place
+from care.data.registry import NoHeldoutSplit
 from care.evaluate import Embedder
 from care.explore import Bank, Gallery, Offer, check_k, check_rotation, fill_bank
 from care.objective import policy_for
@@ -85,7 +86,7 @@ def _bank(one: _Explored, embedder: Embedder, watch: Watch | None) -> Bank:
 
 def _explored(run: str, device: torch.device) -> _Explored:
     model, path = load_pretrained(run).to(device), Path(run)
-    if not path.is_dir():
+    if not is_run(run):
         return _Explored(model.name, run, model, None, None, "Only runs have a learned rotation R(θ).")
     file = path / "steering" / "rotation.safetensors"
     if not file.exists():
@@ -116,10 +117,19 @@ def _samples(configs: Sequence[Config | None], data: str, split: str | None) -> 
     """The images of `split`, by default those that the runs held out, if these are the same for all runs."""
     known = [config for config in configs if config is not None]
     cuts = {(config.split, config.validation): config for config in known if config.data == data}
-    samples = heldout_samples(next(iter(cuts.values())) if len(cuts) == 1 else None, data, split)[0]
+    try:
+        samples = heldout_samples(next(iter(cuts.values())) if len(cuts) == 1 else None, data, split)[0]
+    except NoHeldoutSplit as error:
+        raise (ValueError(_different(cuts, data)) if len(cuts) > 1 else error) from None
     if len(samples.source) == 1:
         raise ValueError(f"care explore shows images, and {samples.name} holds point clouds: care steer measures these")
     return samples
+
+
+def _different(cuts: Collection[tuple[str, int]], data: str) -> str:
+    """The message for runs that held out different parts of the data."""
+    ways = " and ".join(f"--validation {n} of {split}" for split, n in sorted(cuts))
+    return f"the runs held out different samples of {data}, {ways}: say which split to show, --split train"
 
 
 def _embedder(one: _Explored, samples: Samples, device: torch.device) -> Embedder:

@@ -15,7 +15,13 @@ FILES: dict[str, str] = constant("care.export.formats", "FILES")
 def export(
     run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
     to: Annotated[str, typer.Option(help=f"One of {', '.join(FILES)}.")],
-    out: Annotated[Path | None, typer.Option(help="The file or folder to write. Default: in the run folder.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The file (timm: .safetensors, onnx: .onnx, torchscript: .pt) or folder to write. "
+            "Default: in the run folder."
+        ),
+    ] = None,
 ) -> None:
     """Export the backbone of a run for timm, Hugging Face, ONNX or TorchScript, and check that its features agree.
 

@@ -57,7 +57,7 @@ def _found(path: Path, say: Callable[[str], None]) -> FoundRun | None:
     """Read a run's configuration without importing a method of the user's own: its encoder does not need that code."""
     file = path / "config.toml"
     try:
-        return FoundRun(path, Config.from_toml(file.read_text(encoding="utf-8"), str(file), unchecked=True))
+        return FoundRun(path, Config.from_toml(file.read_text(encoding="utf-8-sig"), str(file), unchecked=True))
     except (ValueError, OSError) as error:
         say(f"{path} is left out: {sentence_of(error)}")
         return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def claim_folder(folder: Path) -> None:
-    """Make the folder; OSError, before hours of work, if nothing can be written there."""
+    """Make the folder; OSError, before hours of work, if it is not writable."""
     make_folder(folder)
     with tempfile.TemporaryFile(dir=folder):
         pass

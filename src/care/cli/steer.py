@@ -56,7 +56,7 @@ def steer(
     with users_input():
         from care import steer as steering
         from care.atomic_files import write_atomically
-        from care.cli.evaluation_setup import Asked, setup_of
+        from care.cli.evaluation_setup import Asked, is_run, setup_of
         from care.cli.steer_setup import (
             check_steered,
             chosen_output,
@@ -67,7 +67,7 @@ def steer(
         from care.steer.families import measured_families
         from care.train.runs import load_trained
 
-        trained = load_trained(Path(model)) if Path(model).is_dir() else None
+        trained = load_trained(Path(model)) if is_run(model) else None
         views = policy or (trained.config.equivariance_policy if trained else None)
         setup = setup_of(Asked(model, name, split, views, device=device, batch_size=batch_size))
         check_steered(setup, second_order)

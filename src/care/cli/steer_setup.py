@@ -6,6 +6,7 @@ import torch
 
 from care.augment import PointPolicy, apply
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
+from care.cli.evaluation_setup import is_run
 from care.data import Samples
 from care.evaluate import Embedder, EvaluationSetup
 from care.geometry import Euclidean
@@ -34,7 +35,7 @@ def trained_rotation(trained: Trained) -> LearnedRotation | None:
 
 def steering_folder(model: str, setup: EvaluationSetup) -> Path:
     """The default folder for the results: in the folder of a run, in the working directory for other models."""
-    return Path(model) / "steering" if Path(model).is_dir() else Path(f"steering-{setup.model}")
+    return Path(model) / "steering" if is_run(model) else Path(f"steering-{setup.model}")
 
 
 def chosen_output(setup: EvaluationSetup, output: str | None) -> str:

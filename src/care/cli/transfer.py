@@ -48,7 +48,7 @@ def transfer(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.atomic_files import write_atomically
-        from care.cli.evaluation_setup import Asked
+        from care.cli.evaluation_setup import Asked, is_run
         from care.cli.frozen_models import frozen_models, wanted_models
         from care.evaluate import Transfer, measure_transfer
         from care.evaluate.transfer.downstream import check_names, load_downstream
@@ -61,7 +61,7 @@ def transfer(
         check_names(downstreams)
         loaded = frozen_models(wanted, downstreams)
         folder = out or Path("transfer")
-        inside = [Path(model) / "transfer" if out is None and Path(model).is_dir() else None for model in models]
+        inside = [Path(model) / "transfer" if out is None and is_run(model) else None for model in models]
         folders = [own or folder / one.word for own, one in zip(inside, loaded, strict=True)]
         for each in (folder, *folders):
             claim_folder(each)

@@ -170,4 +170,4 @@ def _received(batch: Tensor, copied: torch.cuda.Event | None) -> Tensor:
 
 def _check(indices: Int64[Tensor, " batch"], n: int) -> None:
     if len(indices) and not (indices.min() >= 0 and indices.max() < n):
-        raise ValueError(f"indices go from {indices.min()} to {indices.max()}, there are {n} samples")
+        raise ValueError(f"indices go from {indices.min()} to {indices.max()}, but there are {n} samples")

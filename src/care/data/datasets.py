@@ -1,5 +1,7 @@
 """Pictures given in Python as a source: a tensor, `Samples`, or any map-style data set of pictures."""
 
+import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +28,8 @@ class Examples(Dataset[Example]):
     An item is a picture, (picture, label), or {"image": picture, "label": label} as in the library `datasets`. A
     picture is a PIL image, or an array of uint8 or of floats in [0, 1], with shape [3, h, w], [1, h, w] or [h, w], in
     NumPy also [h, w, 3]. A picture of another size is center-cropped to the aspect ratio of `size` and resized with
-    antialiasing. Labels are used only if `pictures` names its classes.
+    antialiasing. Labels are used only if `pictures` names its classes: the number of a class, also as a tensor or array
+    of one number, its name, or None or −1 for a picture without a class.
     """
 
     def __init__(self, pictures: Any, pixels: int | None = None) -> None:
@@ -40,17 +43,15 @@ class Examples(Dataset[Example]):
 
     def __getitem__(self, index: int) -> Example:
         picture, label = self._item(index)
-        is_class = isinstance(label, int | np.integer) or (isinstance(label, Tensor) and label.ndim == 0)
-        number = int(label) if is_class and self.classes else -1
-        return Example(_resized(picture, self.size), number)
+        return Example(_resized(picture, self.size), label)
 
-    def _item(self, index: int) -> tuple[UInt8[np.ndarray, "3 h w"], Any]:
+    def _item(self, index: int) -> tuple[UInt8[np.ndarray, "3 h w"], int]:
         if isinstance(self.pictures, Samples):
-            return self.pictures.inputs[index].numpy(), self.pictures.labels[index]
+            return self.pictures.inputs[index].numpy(), int(self.pictures.labels[index])
         item = self.pictures[index]
         try:
             picture, label = _picture_and_label(item)
-            return _uint8(picture), label
+            return _uint8(picture), _class_number(label, self.classes)
         except ValueError as error:
             raise ValueError(f"item {index} cannot be trained on: {error}") from error
 
@@ -86,23 +87,38 @@ def _picture_and_label(item: Any) -> tuple[Any, Any]:
     if isinstance(item, Mapping):
         named = [name for name in IMAGES if name in item]
         if not named:
-            raise ValueError(f"of {' and '.join(map(str, item))} none is a picture: expected image or img")
+            raise ValueError(f"no picture among its keys {', '.join(map(str, item))}: expected image or img")
         return item[named[0]], next((item[name] for name in LABELS if name in item), None)
     return (item[0], item[1]) if isinstance(item, tuple | list) and len(item) > 1 else (item, None)
 
 
+def _class_number(label: Any, classes: tuple[str, ...]) -> int:
+    """The number of the class that a label names, −1 for none; ValueError for anything else."""
+    if not classes or label is None:
+        return -1
+    one = isinstance(label, np.generic | np.ndarray | Tensor) and math.prod(label.shape) == 1
+    value = label.item() if one else label
+    if isinstance(value, str) and value in classes:
+        return classes.index(value)
+    if isinstance(value, int | float) and value in range(-1, len(classes)):
+        return int(value)
+    shown = textwrap.shorten(str(label), 40)
+    wanted = f"return the name of a class, its number from 0 to {len(classes) - 1}, or None"
+    raise ValueError(f"its label {shown} is none of the {len(classes)} classes: {wanted}")
+
+
 def _count(pictures: Any) -> int:
     if isinstance(pictures, Samples) and len(pictures.source) == 1:
-        raise ValueError("point clouds are no pictures: of these, the data set chains can be trained on")
+        raise ValueError("point clouds cannot be passed as Samples: for point clouds, use the data set chains")
     if isinstance(pictures, Mapping):
         names = " and ".join(map(str, pictures))
-        raise ValueError(f"a dict of {names} cannot be trained on: give one of them, and another as heldout")
+        raise ValueError(f"a dict of {names} cannot be trained on: pass one of them as data, and another as heldout")
     in_any_order = isinstance(pictures, Samples) or hasattr(pictures, "__getitem__")
     if isinstance(pictures, IterableDataset) or not (in_any_order and hasattr(pictures, "__len__")):
         kinds = "a tensor, a list of pictures, or a torch.utils.data.Dataset with __len__ and __getitem__"
         raise ValueError(f"{type(pictures).__name__} cannot be trained on: give a folder, {kinds}")
     if len(pictures) == 0:
-        raise ValueError(f"there is not a single picture in this {type(pictures).__name__}")
+        raise ValueError(f"this {type(pictures).__name__} holds no pictures")
     return len(pictures)
 
 
@@ -124,10 +140,10 @@ def _uint8(picture: Any) -> UInt8[np.ndarray, "3 h w"]:
         last = picture.ndim == 3 and picture.shape[2] in (1, 3) and picture.shape[0] not in (1, 3)
         picture = torch.from_numpy(picture.transpose(2, 0, 1) if last else picture)
     if not isinstance(picture, Tensor):
-        raise ValueError(f"a {type(picture).__name__} is no picture, which is PIL, a tensor or a NumPy array")
+        raise ValueError(f"expected a PIL image, a tensor or a NumPy array, got {type(picture).__name__}")
     picture = picture[None] if picture.ndim == 2 else picture
     if picture.ndim != 3 or picture.shape[0] not in (1, 3):
-        raise ValueError(f"a tensor {list(picture.shape)} is no picture [3, height, width]")
+        raise ValueError(f"expected a picture [3, height, width], got {list(picture.shape)}")
     return _levels(picture).expand(3, -1, -1).cpu().numpy()
 
 
@@ -136,12 +152,12 @@ def _levels(picture: Tensor) -> Tensor:
     if picture.dtype == torch.uint8:
         return picture
     if not picture.is_floating_point():
-        raise ValueError(f"{picture.dtype} is neither uint8 nor floating point in [0, 1]")
+        raise ValueError(f"pictures must be uint8 or floating point in [0, 1], got {picture.dtype}")
     low, high = picture.min().item(), picture.max().item()
     if not (low >= 0 and high <= 1):
-        hint = "divide by 255, or take Normalize out of the transform: care normalizes by itself"
+        hint = "divide by 255, or take Normalize out of the transform: care normalizes pictures itself"
         raise ValueError(
-            f"floating-point pictures are in [0, 1], and this one goes from {low:.3g} to {high:.3g}: {hint}"
+            f"floating-point pictures must be in [0, 1], but this one goes from {low:.3g} to {high:.3g}: {hint}"
         )
     return (picture * 255).round().to(torch.uint8)
 

@@ -85,7 +85,7 @@ def store_given(splits: dict[str, Given], folder: Path, keep: bool, say: Callabl
         if keep:
             raise ValueError(
                 f"these are not the pictures that the run in {folder.parent} was started with: "
-                "resume with the same, and without random transforms, or choose another out"
+                "resume with the same pictures and no random transforms, or choose another out"
             )
         source = given.source()
         tick = partial(watch, f"reading {split}", source.expected)
@@ -98,4 +98,4 @@ def store_given(splits: dict[str, Given], folder: Path, keep: bool, say: Callabl
     classes = {split: read_header(folder / split).classes for split in splits}
     if len({tuple(names) for names in classes.values() if names}) > 1:
         named = " and ".join(f"{split}: {', '.join(names[:5])}" for split, names in classes.items())
-        raise ValueError(f"the held-out pictures must have the same classes, or none, and here is {named}")
+        raise ValueError(f"the held-out pictures must have the classes of the training pictures, or none: {named}")

@@ -1,6 +1,8 @@
 """The default number of held-out samples."""
 
-import math
+from bisect import bisect_left
+
+import torch
 
 from care.data.samples import Samples
 
@@ -9,11 +11,13 @@ HELD_OUT, FEWEST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 1000
 
 
 def usual_validation(samples: Samples) -> int:
-    """Held-out samples per class: a tenth of all, from 20 to 1,000 in total, and at most half of a class.
+    """Held-out samples per class, for a tenth of all, from 20 to 1,000 in total; without classes, the total.
 
-    Without classes, the total.
+    It is the least N for which min(N, half of the class), what `Samples.split` holds out, sums to so many over the
+    classes: a class that is small or empty gives fewer, and the others make up for it.
     """
     labels = samples.labels[samples.labels >= 0]
-    classes = labels.bincount(minlength=len(samples.classes)).tolist() if samples.classes else [len(samples)]
-    heldout = min(MOST_HELD_OUT, max(FEWEST_HELD_OUT, int(HELD_OUT * len(samples))))
-    return max(1, min(math.ceil(heldout / len(classes)), min(classes) // 2))
+    sizes = labels.bincount(minlength=1) if samples.classes else torch.tensor([len(samples)])
+    halves, total = sizes // 2, min(MOST_HELD_OUT, max(FEWEST_HELD_OUT, int(HELD_OUT * len(samples))))
+    numbers = range(1, max(1, int(halves.max())))  # beyond them, every class gives its half
+    return 1 + bisect_left(numbers, total, key=lambda n: int(halves.clamp_max(n).sum()))

@@ -102,7 +102,7 @@ class PartialStore:
             else:
                 self._start()
                 if before:
-                    say("starts anew, since the files or the settings have changed")
+                    say("starts over, because the files or the settings have changed")
 
     def _locked(self, end: float) -> Lock:
         """The lock; waits a little, because workers of a killed process hold it until they notice its death."""
@@ -111,7 +111,7 @@ class PartialStore:
                 return Lock(self.folder / "lock")
             except BlockingIOError:
                 if time.monotonic() > end:
-                    by = "is being prepared by another process: wait until that has ended"
+                    by = "is being prepared by another process: wait until it ends"
                     raise ValueError(f"{self.store} {by}") from None
                 time.sleep(0.05)
 

@@ -44,7 +44,7 @@ def load(
             indexes = data_root(root) / INDEXES
             return open_pictures(path, split, pixels, indexes=indexes, decoder=decoder, cache=cache)
         if not path.is_dir():
-            raise ValueError(f"{name} is not a folder: expected that of a store, of pictures or of shards")
+            raise ValueError(f"{name} is not a folder: expected the folder of a store, of pictures or of shards")
         return open_store(path if (path / HEADER).exists() else path / split)
     known = DATA_SETS.get(name)
     if isinstance(known, Generated):
@@ -78,10 +78,10 @@ def heldout_split(name: str | Path, root: Path | None = None) -> str:
             return split
     if isinstance(name, Path) or os.sep in name:
         if not Path(name).exists():
-            raise ValueError(f"{name} is not there: neither a folder nor a file")
+            raise ValueError(f"{name} does not exist: give a folder")
     elif not there:
         raise ValueError(_not_prepared(name, "test", root))
-    wanted = "train with --validation N, which cuts one from train, or put a folder test beside train"
+    wanted = "train with --validation N, which holds samples out of train, or put a folder test beside train"
     raise NoHeldoutSplit(f"{name} has neither a test nor a val split: {wanted}")
 
 
@@ -99,7 +99,9 @@ def store_folder(name: str, split: str, root: Path | None = None) -> Path:
     """The folder for the store of a split, which need not exist."""
     for text in (name, split):
         if not NAME.fullmatch(text):
-            raise ValueError(f"{text!r} cannot be a name: a letter or digit, then letters, digits and . _ + - can")
+            raise ValueError(
+                f"{text!r} is not a valid name: use letters, digits and . _ + -, beginning with a letter or digit"
+            )
     return data_root(root) / name / split
 
 
@@ -133,7 +135,7 @@ def read(name: str, path: Path, split: str, size: int | None = None) -> Source:
     known = published(name)
     _chosen(name, split, splits_of(name, path))
     if size is not None and known.size is None:
-        raise ValueError(f"the pictures of {name} all have one size already, --size cannot change it")
+        raise ValueError(f"the pictures of {name} all have the same size, which --size cannot change")
     if not path.exists():
         raise ValueError(f"{path} does not exist: --from takes the folder or archive that you downloaded")
     return known.read(path, split, size or known.size or 0)
@@ -141,7 +143,7 @@ def read(name: str, path: Path, split: str, size: int | None = None) -> Source:
 
 def _chosen(name: str, split: str, splits: tuple[str, ...]) -> str:
     if split not in splits:
-        raise ValueError(f"{name} has no split {split!r}, there are {', '.join(splits)}")
+        raise ValueError(f"{name} has no split {split!r}, only {', '.join(splits)}")
     return split
 
 
@@ -149,13 +151,13 @@ def _not_prepared(name: str, split: str, root: Path | None) -> str:
     if name not in DATA_SETS and not prepared_splits(name, root):
         if Path(name).is_dir():  # not taken for it: a name stands for a store, wherever a command is run
             return (
-                f"no data set is called {name!r}, but there is a folder {name}: write {name}/ for what is in it, or "
+                f"no data set is called {name!r}, but there is a folder {name}: write {name}/ to read the folder, or "
                 f"prepare it: care data prepare {name} --from {name}"
             )
         there = sorted({*DATA_SETS, *prepared_names(root)})
         close = difflib.get_close_matches(name, there, 1)
         hint = f"; did you mean {close[0]}?" if close else ""
-        return f"no data set is called {name!r}, there are {', '.join(there)}{hint}"
+        return f"no data set is called {name!r}: choose one of {', '.join(there)}{hint}"
     command = f"care data prepare {name} --from FOLDER" + (f" --root {root}" if root else "")
     other = ", or with --download in place of --from FOLDER" if getattr(DATA_SETS.get(name), "download", None) else ""
     return f"{name} has no split {split!r} in {data_root(root)}: run {command}{other}"

@@ -84,7 +84,7 @@ class Samples:
     def limit(self, n: int) -> "Samples":
         """The first n samples, without copying."""
         if not 1 <= n <= len(self):
-            raise ValueError(f"{self.name} has {len(self)} samples, {n} cannot be taken")
+            raise ValueError(f"{self.name} has only {len(self)} samples: {n} cannot be taken")
         if isinstance(self.stored, StreamedPictures):
             return self.subset(torch.arange(n))
         rows = None if self.rows is None else self.rows[:n]
@@ -144,7 +144,7 @@ class Samples:
         followers[order] = sizes.cumsum(0)[group[order]] - torch.arange(1, len(group) + 1, device=group.device)
         validation = (followers < (sizes // 2).clamp_max(per_class)[group]) & (group > 0)
         if per_class < 1 or not validation.any():
-            raise ValueError(f"{per_class} samples per class of {self.name} cannot be validation: there are too few")
+            raise ValueError(f"{self.name} has too few samples to hold out {per_class} per class for validation")
         return (~validation).nonzero()[:, 0], validation.nonzero()[:, 0]
 
     def split(self, per_class: int) -> tuple["Samples", "Samples"]:
@@ -166,9 +166,9 @@ def shortage(validation: Samples, per_class: int) -> str | None:
     if not fewer:
         return None
     if not validation.classes:
-        return f"half of the samples are for validation, {len(labels)} instead of {per_class}"
-    gave = f"{len(labels):,} samples are for validation in all"
-    return f"{fewer} of {classes} classes have fewer than {2 * per_class} samples and give half of them: {gave}"
+        return f"half of the samples are held out for validation, {len(labels)} instead of {per_class}"
+    gave = f"{len(labels):,} samples in all"
+    return f"{fewer} of {classes} classes have fewer than {2 * per_class} samples, so half of each is held out: {gave}"
 
 
 def _copied(stored: Tensor | StreamedPictures, rows: Int64[Tensor, " n"], device: torch.device) -> Tensor:
@@ -181,4 +181,4 @@ def _copied(stored: Tensor | StreamedPictures, rows: Int64[Tensor, " n"], device
 
 def _check_labels(labels: Int64[Tensor, " n"], classes: tuple[str, ...]) -> None:
     if len(labels) and not (labels.min() >= -1 and labels.max() < len(classes)):
-        raise ValueError(f"labels go from {labels.min()} to {labels.max()}, there are {len(classes)} classes")
+        raise ValueError(f"labels go from {labels.min()} to {labels.max()}, but there are {len(classes)} classes")

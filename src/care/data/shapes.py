@@ -74,9 +74,9 @@ def generate_shapes(n: int, seed: int, size: int = 32) -> Shapes:
     those of the last block beyond n are dropped. The factors do not depend on the size either.
     """
     if n < 1:
-        raise ValueError(f"at least one shape must be asked for, got n = {n}")
+        raise ValueError(f"at least one shape must be generated, got n = {n}")
     if size < 8:
-        raise ValueError(f"shapes cannot be distinguished on less than 8 × 8 pixels, got size = {size}")
+        raise ValueError(f"shapes cannot be distinguished on fewer than 8 × 8 pixels, got size = {size}")
     generator = torch.Generator().manual_seed(seed)
     # Noise has its own generator, so that the number of pixels does not change later random numbers.
     noise = torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))

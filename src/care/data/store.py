@@ -151,8 +151,8 @@ def _violated(name: str, value: Any) -> str | None:
             return None
         return f"a whole number from {unit} to {largest}" + (f", a multiple of {unit}" if unit > 1 else "")
     if name in ("classes", "skipped"):
-        return None if isinstance(value, list) and all(isinstance(text, str) for text in value) else "a list of texts"
-    return None if isinstance(value, str) else "a text"
+        return None if isinstance(value, list) and all(isinstance(text, str) for text in value) else "a list of strings"
+    return None if isinstance(value, str) else "a string"
 
 
 def _check_size(file: Path, size: int) -> None:

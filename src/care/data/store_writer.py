@@ -94,8 +94,8 @@ def _check_room(partial: PartialStore) -> None:
     """OSError if the disk reports too little free space for the missing bytes."""
     disk = shutil.disk_usage(partial.folder)
     if disk.total > 0 and disk.free < partial.missing_bytes:
-        room = f"it takes {partial.missing_bytes:,} bytes more, and {disk.free:,} are free"
-        raise OSError(f"{partial.store} does not fit on its disk: {room}; make room, or choose another with --root")
+        room = f"it needs {partial.missing_bytes:,} more bytes, but {disk.free:,} are free"
+        raise OSError(f"{partial.store} does not fit on its disk: {room}; make room, or choose another --root")
 
 
 def _write_blocks(
@@ -113,7 +113,7 @@ def _write_blocks(
     if partial.unreadable > allowed:
         raise _too_many(partial, allowed)
     if partial.read == partial.unreadable:
-        raise ValueError(f"{source.description}: there is not a single image")
+        raise ValueError(f"{source.description}: there are no images")
 
 
 def _by_processes(source: Source, partial: PartialStore, workers: int) -> Generator[tuple[int, Block], None, None]:
@@ -170,5 +170,6 @@ def _too_many(partial: PartialStore, allowed: int) -> TooManyUnreadable:
     of = f"{partial.read:,} files" if partial.read == partial.expected else f"the first {partial.read:,} files"
     skip = f"--skip {found} leaves {'them' if found > 1 else 'it'} out"
     after = " and goes on where this stopped" if partial.fingerprint else ""
-    message = f"{partial.store}: {found:,} of {of} cannot be read, and {allowed:,} may be left out; {skip}{after}"
+    most = f"at most {allowed:,} may be left out"
+    message = f"{partial.store}: {found:,} of {of} cannot be read, and {most}; {skip}{after}"
     return TooManyUnreadable(message, skipped, partial.list_skipped() if partial.fingerprint else None)

@@ -58,11 +58,11 @@ class Settings:
             if getattr(self, name) not in options:
                 raise ValueError(f"{name} must be one of {', '.join(options)}, got {getattr(self, name)}")
         if min(self.neighbors, default=0) < 1 or len(set(self.neighbors)) < len(self.neighbors):
-            raise ValueError(f"neighbors must be different numbers of at least 1, got {list(self.neighbors)}")
+            raise ValueError(f"neighbors must be different numbers, each at least 1, got {list(self.neighbors)}")
         if not 0 < self.temperature < float("inf"):
             raise ValueError(f"temperature must be greater than 0 and finite, got {self.temperature}")
         if min(self.projections, default=1) < 1:
-            raise ValueError(f"projections must be to at least 1 direction, got {list(self.projections)}")
+            raise ValueError(f"each projection must have at least 1 direction, got {list(self.projections)}")
         if self.probe_on != "clean" and len(self.learning_rates or ()) > 1:
             raise ValueError(f"a probe on augmented images takes one learning rate, got {self.learning_rates}")
         self.protocol()  # raises ValueError for an invalid protocol
@@ -114,9 +114,7 @@ class EvaluationSetup:
     def check(self, settings: Settings) -> None:
         """ValueError if these settings need more than this setup has."""
         if settings.fits_classifiers and self.train is None:
-            raise ValueError(
-                "a probe is fitted to training samples, and there are none: choose probe none, no logistic"
-            )
+            raise ValueError("a probe needs training samples, and there are none: choose probe none and no logistic")
         if settings.probe_on == "crops" and settings.probe != "none" and isinstance(self.policy, PointPolicy):
             raise ValueError(f"{self.test.name} holds point clouds, which have no crops: choose probe_on augmented")
 

@@ -41,7 +41,7 @@ def load_record(
         ) from error
     again = f"run {command} again"
     if not is_sealed(text):
-        raise ValueError(f"{folder / record_name} is damaged, or of another version of care: {again}")
+        raise ValueError(f"{folder / record_name} is damaged, or was written by another version of care: {again}")
     record = json.loads(text)
     if record.pop("sha256") and record.pop(SUM) != sha256(data).hexdigest():
         raise ValueError(f"{folder / arrays_name} is damaged: {again}")

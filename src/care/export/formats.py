@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from care.atomic_files import writing_atomically
 from care.export.huggingface import write_huggingface
 from care.models import Encoder, Features, build_backbone, stem_of
+from care.models.weights import TORCHSCRIPT
 from care.train.runs import load_trained
 
 Format = Literal["timm", "huggingface", "onnx", "torchscript"]
@@ -26,6 +27,7 @@ FILES = {
     "onnx": "encoder.onnx",
     "torchscript": "encoder.pt",
 }
+ENDINGS = {"timm": (".safetensors",), "onnx": (".onnx",), "torchscript": TORCHSCRIPT}  # those that are read
 
 # The largest relative difference of the features. Summing in another order, as other programs do, stays below it.
 TOLERANCE = 1e-4
@@ -65,12 +67,17 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
 
 
 def place_for(run: Path, to: str, out: str | Path | None = None) -> Path:
-    """Where to write: `out`, or the run folder; ValueError for an unknown format, or for a folder that exists."""
+    """Where to write: `out`, or the run folder.
+
+    ValueError for an unknown format, an ending with which the file would not be read, or a folder that exists.
+    """
     if to not in FILES:
         raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
     file = Path(out) if out else (run if run.is_dir() else run.parent) / FILES[to]
     if to == "huggingface" and file.exists():
         raise ValueError(f"{file} exists: remove it, or choose another --out")
+    if to in ENDINGS and file.suffix not in ENDINGS[to] and not file.is_dir():
+        raise ValueError(f"{file} would not be read as {to}: choose an --out that ends in {' or '.join(ENDINGS[to])}")
     return file
 
 

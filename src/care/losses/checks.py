@@ -6,7 +6,7 @@ from torch import Tensor
 def check_views(*views: Tensor) -> None:
     """Require at least two views, all of one shape [n, d] with n ≥ 2."""
     if not all(isinstance(view, Tensor) for view in views):
-        raise ValueError("the views must be tensors, and settings be given by name, such as temperature=0.5")
+        raise ValueError("the views must be tensors, and settings must be passed by name, such as temperature=0.5")
     shapes = [tuple(view.shape) for view in views]
     if len(views) < 2:
         raise ValueError(f"the loss needs at least 2 views, got {len(views)}")

@@ -22,7 +22,7 @@ def published_model(name: str, source: tuple[int, ...] | None = None) -> nn.Modu
         return create_timm(name, source, pretrained=True)
     except (OSError, ValueError, RuntimeError, HTTPError, SafetensorError) as error:
         raise ValueError(
-            f"the weights of timm/{name} cannot be had: {in_one_line(error)}. Download them elsewhere "
+            f"the weights of timm/{name} cannot be loaded: {in_one_line(error)}. Download them elsewhere "
             "and pass timm/NAME@FILE.safetensors, or copy the Hugging Face cache of a machine that has them and set "
             "HF_HOME to it."
         ) from error
@@ -46,7 +46,7 @@ def check_tag(name: str) -> None:
     bare, _, tag = name.partition(".")
     tags = timm.list_pretrained(f"{bare}.*")
     if tag and name not in tags:
-        others = f"there are {', '.join(tags)}" if tags else f"timm/{bare}@random has random ones"
+        others = f"choose one of {', '.join(tags)}" if tags else f"timm/{bare}@random has random ones"
         raise ValueError(f"timm has no weights {name!r}; {others}")
 
 

@@ -34,7 +34,7 @@ def layer_index(backbone: nn.Module, name: str) -> int:
         raise ValueError(f"{kind} has no layers that can be read: leave out {name}, or choose a model such as resnet18")
     close = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean {close[0]}?" if close else ""
-    raise ValueError(f"{kind} has no layer {name!r}; there are {', '.join(filter(None, names))}{hint}")
+    raise ValueError(f"{kind} has no layer {name!r}; its layers are {', '.join(filter(None, names))}{hint}")
 
 
 def layer_width(backbone: nn.Module, source: tuple[int, ...], index: int) -> int:

@@ -140,11 +140,11 @@ def checkpoint_activations(network: nn.Module) -> None:
     BatchNorm is recomputed with the same parts, and its running statistics are updated only once.
     """
     if not hasattr(network, "set_grad_checkpointing"):
-        raise ValueError("activation_checkpointing is for models of timm: this one has none")
+        raise ValueError("activation_checkpointing works with timm models only: leave it out")
     try:
         network.set_grad_checkpointing(True)  # type: ignore[operator]
     except AssertionError as error:
-        raise ValueError(f"activation_checkpointing: timm does not offer it for {type(network).__name__}") from error
+        raise ValueError(f"timm does not support activation_checkpointing for {type(network).__name__}") from error
     split_batchnorm(network)
     for module in network.modules():
         if isinstance(module, BatchNormPerView):

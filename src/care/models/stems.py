@@ -41,7 +41,7 @@ def set_stem(model: nn.Module, stem: str, side: int) -> None:
     if stem == "imagenet":
         return
     if first is None:
-        raise ValueError(f"{type(model).__name__} has no stem of a ResNet that could become {stem}: leave out stem")
+        raise ValueError(f"{type(model).__name__} has no ResNet stem to turn into {stem}: leave out stem")
     if first.kernel_size == (7, 7):
         model.conv1 = nn.Conv2d(first.in_channels, first.out_channels, 3, stride=1, padding=1, bias=False)
         nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
@@ -72,7 +72,7 @@ def describe_stem(model: nn.Module, side: int) -> str | None:
     stem = stem_of(model)
     places, usual = last_map(side, stem), REDUCTION["imagenet"] // REDUCTION[stem]
     cost = f", at up to {usual**2} times the cost of the usual stem" if usual > 1 else ""
-    return f"{stem}: {WORDS[stem]} leave {places}×{places} places in the last map of {side} px{cost}"
+    return f"{stem}: {WORDS[stem]} give a last feature map of {places}×{places} for {side} px{cost}"
 
 
 def _first_convolution(model: nn.Module) -> nn.Conv2d | None:

@@ -41,7 +41,7 @@ def build_timm(name: str, source: tuple[int, ...]) -> tuple[nn.Module, int]:
         return model, _widths[name, source]
     except MISFITS as error:
         if "meta tensors" in str(error):
-            raise ValueError(f"{name} is not supported: its shapes depend on numbers; choose another model") from error
+            raise ValueError(f"{name} is not supported: its shapes depend on values; choose another model") from error
         # An assertion is the model's own message about the size; other errors are only its symptoms.
         reason = f" ({in_one_line(error)})" if isinstance(error, AssertionError) and str(error) else ""
         pixels = " × ".join(map(str, source))
@@ -68,7 +68,7 @@ def output_width(model: nn.Module, source: tuple[int, ...]) -> int:
         features: Any = without_numbers(model).eval()(torch.empty(2, 3, *source))
     shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
     if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2:
-        raise AssertionError(f"it gives {shape} for 2 images, not a vector each")
+        raise AssertionError(f"it returns {shape} for 2 images, not one vector per image")
     return shape[1]
 
 

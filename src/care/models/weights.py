@@ -13,19 +13,34 @@ from torch import Tensor, nn
 from care.models.timm_models import create_timm, in_one_line
 
 Weights = dict[str, Tensor]
+TORCHSCRIPT = (".pt", ".ts", ".torchscript")
+PICKLED = (".pth", ".bin", ".ckpt", ".pt")
+NO_PICKLES = "pickled checkpoints are not read, because they can run code"
 SHOWN = 3  # the number of misfitting weights named in an error message
 
 
 def read_safetensors(file: Path) -> tuple[Weights, dict[str, str]]:
-    """(the weights, the metadata) of a file; ValueError if it is damaged, or not a safetensors file."""
+    """(the weights, the metadata) of a file; ValueError if it is missing, damaged, or not a safetensors file."""
+    if not file.exists():
+        raise ValueError(f"{file} does not exist: check the path of the weights")
+    check_unpickled(file)
     if file.suffix != ".safetensors" or not file.is_file():
-        raise ValueError(f"{file} is no .safetensors file with weights")
+        raise ValueError(f"{file} is not a .safetensors file with weights")
     try:
         with safe_open(str(file), "pt") as opened:
             about = dict(opened.metadata() or {})
         return safetensors.torch.load_file(file), about
     except SafetensorError as error:
         raise ValueError(f"{file} is damaged: {in_one_line(error)}") from error
+
+
+def check_unpickled(file: Path) -> None:
+    """ValueError if a file where a .safetensors file is expected has the ending of a pickled checkpoint."""
+    if file.suffix.lower() in PICKLED:
+        raise ValueError(
+            f"{file} is not a .safetensors file; {NO_PICKLES}: if you trust it, load it in your own program and save "
+            "the model's state_dict() by safetensors.torch.save_file"
+        )
 
 
 def read_torchscript(file: Path) -> torch.jit.ScriptModule:
@@ -35,7 +50,7 @@ def read_torchscript(file: Path) -> torch.jit.ScriptModule:
             return torch.jit.load(str(file), map_location="cpu")
         except RuntimeError as error:
             raise ValueError(
-                f"{file} is not TorchScript; a pickled checkpoint is not read, for it can run code: save the model by "
+                f"{file} is not TorchScript; {NO_PICKLES}: save the model by "
                 "torch.jit.trace(model, images).save(FILE), or the weights of a timm model as .safetensors"
             ) from error
 
@@ -55,9 +70,8 @@ def fill(
         adapted = _adapted(name, source, given)
         if adapted is None or _misfits(model, adapted):
             more = f" and {len(misfits) - SHOWN} more" if len(misfits) > SHOWN else ""
-            raise ValueError(
-                f"{where} does not fit {name}, by {len(misfits)} weights: {'; '.join(misfits[:SHOWN])}{more}"
-            )
+            differ = "1 weight differs" if len(misfits) == 1 else f"{len(misfits)} weights differ"
+            raise ValueError(f"{where} does not fit {name}, {differ}: {'; '.join(misfits[:SHOWN])}{more}")
         given = adapted
     model.load_state_dict(given)
 
@@ -67,7 +81,7 @@ def _misfits(model: nn.Module, given: Mapping[str, Tensor]) -> list[str]:
     wanted = model.state_dict()
     shapes = {key: [*tensor.shape] for key, tensor in given.items()}
     wrong = [
-        f"{key} should be {[*tensor.shape]} and is {shapes.get(key, 'missing')}"
+        f"{key} should be {[*tensor.shape]} but is {shapes.get(key, 'missing')}"
         for key, tensor in wanted.items()
         if shapes.get(key) != [*tensor.shape]
     ]

@@ -1,10 +1,12 @@
 """Load a pretrained model by its name."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from care.models.weights import read_torchscript
+from care.models.local_folder import is_timm_folder, timm_config
+from care.models.weights import TORCHSCRIPT, check_unpickled, read_torchscript
 from care.pretrained.model import Channels, PretrainedModel, frozen_model
 from care.pretrained.onnx_model import OnnxModel
 from care.pretrained.timm_model import timm_pretrained
@@ -20,6 +22,7 @@ def load_pretrained(
     """The model that `what` names, frozen, on the CPU.
 
     `runs/mine`               a run of ours, or its `model.safetensors`
+    `mine`                    a folder that `care export --to huggingface` wrote, also `timm/local-dir:mine`
     `timm/resnet50.a1_in1k`   a model of timm with published weights; also `timm/hf-hub:ORG/NAME`
     `timm/resnet18@random`    a model of timm with random weights, always the same
     `timm/resnet18@FILE`      a model of timm with the weights of a `.safetensors`, such as `care export` writes
@@ -39,13 +42,17 @@ def _load(what: str, channels: Channels | None) -> PretrainedModel:
         return timm_pretrained(what.removeprefix("timm/"), channels)
     if not path.exists():
         raise ValueError(f"{what} does not exist; a model is {FORMS}")
+    if is_timm_folder(path):
+        timm_config(path)  # ValueError if it names no model
+        return dataclasses.replace(timm_pretrained(f"local-dir:{path}", channels), name=visible(path.resolve().name))
     if path.is_dir() or path.suffix == ".safetensors":
         return _trained_run(path, channels)
-    if path.suffix in (".pt", ".ts", ".torchscript"):
+    if path.suffix in TORCHSCRIPT:
         return frozen_model(path.stem, read_torchscript(path), None, channels)
     if path.suffix == ".onnx":
         model = OnnxModel(path)
         return frozen_model(path.stem, model, model.size, channels)
+    check_unpickled(path)
     raise ValueError(f"{what} cannot be read; a model is {FORMS}")
 
 

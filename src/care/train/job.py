@@ -124,8 +124,8 @@ def _check_heldout(config: Config, heldout: Samples) -> None:
     """ValueError if too few samples are held out to be measured after an epoch."""
     if len(heldout) < FEWEST_MEASURED:
         more = "choose a larger --validation" if config.validation else "add some, or hold some out by --validation"
-        count = f"{len(heldout)} sample{'s' * (len(heldout) != 1)}"
-        raise ValueError(f"{count} of {config.data} held out, at least {FEWEST_MEASURED} are measured: {more}")
+        count = f"{len(heldout)} held-out sample{'s' * (len(heldout) != 1)}"
+        raise ValueError(f"{config.data} has {count}, but measuring needs at least {FEWEST_MEASURED}: {more}")
 
 
 def decoded_pixels(config: Config) -> int | None:

@@ -8,7 +8,7 @@ import re
 import pytest
 import torch
 
-from care.evaluate import Evaluation, Settings, compare_evaluations, evaluate_model
+from care.evaluate import Evaluation, Settings, compare_evaluations, evaluate_model, summary
 from care.evaluate.comparison.quantities import ACTED_ON, Quantity, quantities
 from care.tables import WIDE
 from evaluate.planted import QUICK, colors, pixels, setup, shapes
@@ -68,15 +68,37 @@ def test_a_verdict_is_corrected_for_the_number_of_differences(by_pixel):
 
 def test_r2_of_two_models_is_compared_image_by_image(by_pixel):
     """Numbers of every scored image whose mean is R²."""
+    by_pixel, compared = of_images(by_pixel, 456), 0
     changed = {k: v + 0.25 if k.startswith("decoding/network/embedding") else v for k, v in by_pixel.arrays.items()}
     comparison = compare_evaluations({"one": by_pixel, "other": Evaluation(by_pixel.record, changed)})
     for (where, name), found in comparison.differences["other"].items():
         if name.startswith("R² of") and name.endswith("network"):
+            compared += 1
             assert found.difference == pytest.approx(0.25 * (where == "embedding"), abs=1e-6)
             assert found.units + found.dropped == 100
+    assert compared > 0
     for q in quantities(by_pixel):
         if q.name.startswith("R² of") and q.units is not None:
             assert q.units.nanmean().item() == pytest.approx(q.value, abs=1e-5)
+
+
+def of_images(evaluation, count):
+    """As if measured on `count` images."""
+    record = {**evaluation.record, "about": {**evaluation.record["about"], "test_images": count}}
+    return Evaluation(record, evaluation.arrays)
+
+
+def test_r2_of_few_images_is_left_out_as_in_an_evaluation(by_pixel):
+    """Also in the rows of what the equivariance acts on, and no correction counts it. The summary prints the table of
+    R² from 456 images on, with as many rows of "backbone" as there are decoders."""
+    for count, printed in ((455, False), (456, True)):
+        one = of_images(by_pixel, count)
+        comparison = compare_evaluations({"one": one, "same": one})
+        told = f"R²: – ({count} images give R² ± 0.1 at best; 456 are needed for ± 0.1)"
+        assert ("backbone, linear" in summary(one)) == printed
+        assert ("R² of " in comparison.table(WIDE)) == printed
+        assert any(name.startswith("R²") for _, (_, name) in comparison.adjusted()) == printed
+        assert (told in comparison.table(WIDE)) == (told in comparison.to_json()["left_out"]) == (not printed)
 
 
 def test_the_same_output_is_compared_and_what_the_equivariance_acts_on_has_rows_of_its_own(by_pixel, split):
@@ -87,7 +109,7 @@ def test_the_same_output_is_compared_and_what_the_equivariance_acts_on_has_rows_
     (heading,) = (line for line in lines if ACTED_ON.upper() in line)
     assert re.findall(r"d = \d+", heading) == ["d = 24", "d = 8"]
     assert "no rows for backbone of whole: no other model has it" in lines
-    assert "no rows for equivariant of split: whole has none" in lines
+    assert "no rows for equivariant of split: whole does not have it" in lines
     ratio = comparison.differences["split"][ACTED_ON, "held-out ratio"].difference
     parts = (e.measurement(e.equivariant_output).heldout_ratio.mean for e in (split, by_pixel))
     assert ratio == pytest.approx(next(parts) - next(parts))
@@ -107,7 +129,9 @@ def test_different_images_are_not_compared(by_color):
 def test_evaluations_that_differ_in_how_they_were_made_are_not_compared(what, by_color):
     about = by_color.record["about"] | {what: "another"}
     other = Evaluation({**by_color.record, "about": about}, by_color.arrays)
-    with pytest.raises(ValueError, match=f"these evaluations were not made alike: {what}: another for planted"):
+    with pytest.raises(
+        ValueError, match=f"these evaluations were made with different settings: {what}: another for planted"
+    ):
         compare_evaluations({"a": by_color, "b": other})
 
 

@@ -153,7 +153,7 @@ def test_gradient_is_that_of_autograd(generator):
 @pytest.mark.parametrize(
     ("features", "labels", "penalty", "message"),
     [
-        (torch.eye(4), torch.tensor([0, 1, 0, -1]), 1.0, "leave out those labelled -1"),
+        (torch.eye(4), torch.tensor([0, 1, 0, -1]), 1.0, "leave out those labeled -1"),
         (torch.full((4, 2), torch.nan), torch.tensor([0, 1, 0, 1]), 1.0, "finite"),
         (torch.eye(4), torch.tensor([0, 1, 0]), 1.0, r"\[4, 4\] and \[3\]"),
         (torch.ones(0, 2), torch.zeros(0, dtype=torch.int64), 1.0, "n ≥ 1"),

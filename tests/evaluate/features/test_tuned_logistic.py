@@ -126,12 +126,12 @@ def test_a_class_of_which_all_rows_are_held_out_is_learned_by_the_refit(generato
 @pytest.mark.parametrize(
     ("labels", "heldout", "penalties", "message"),
     [
-        ([0, 1, 2, 3], None, (1.0,), "no class has two training rows to choose a penalty by"),
+        ([0, 1, 2, 3], None, (1.0,), "to choose a penalty, a class needs two training rows"),
         ([0, 0, 0, 0], None, (1.0,), "at least two classes"),
-        ([0, 0, 1, 1], [True, True, True, True], (1.0,), "must select some of the rows but not all"),
-        ([0, 0, 1, 1], [False, False, False, False], (1.0,), "must select some of the rows but not all"),
-        ([0, 0, 1, 1], None, (), "penalties must be positive and at least one"),
-        ([0, 0, 1, 1], None, (1.0, 0.0), "penalties must be positive and at least one"),
+        ([0, 0, 1, 1], [True, True, True, True], (1.0,), "must select some rows but not all"),
+        ([0, 0, 1, 1], [False, False, False, False], (1.0,), "must select some rows but not all"),
+        ([0, 0, 1, 1], None, (), "penalties must be one or more positive numbers"),
+        ([0, 0, 1, 1], None, (1.0, 0.0), "penalties must be one or more positive numbers"),
     ],
 )
 def test_mistakes_are_named(labels, heldout, penalties, message):

@@ -96,7 +96,7 @@ class Rows:
 def _checked(layout: Layout, read: Iterator[Rows]) -> Iterator[Example]:
     for rows in read:
         if not rows.labels or not 0 <= min(rows.labels) <= max(rows.labels) < len(layout.classes):
-            raise ValueError(f"{rows.file} has no labels or labels beyond {len(layout.classes) - 1}")
+            raise ValueError(f"{rows.file} has no labels, or labels outside 0 to {len(layout.classes) - 1}")
         for image, label in zip(rows.pixels.reshape(-1, 3, SIDE, SIDE), rows.labels, strict=True):
             yield Example(image, label)
 
@@ -105,7 +105,9 @@ def _read_binary(layout: Layout, file: BufferedReader, described: str) -> Iterat
     width = layout.label_bytes + PIXELS
     while data := file.read(ROWS_AT_ONCE * width):
         if len(data) % width:
-            raise ValueError(f"{described} is cut off or something else: its length is no multiple of {width} bytes")
+            raise ValueError(
+                f"{described} is truncated or another kind of file: its length is not a multiple of {width} bytes"
+            )
         rows = np.frombuffer(data, np.uint8).reshape(-1, width)
         yield Rows(rows[:, layout.label_bytes :], rows[:, layout.label_bytes - 1].tolist(), described)
 

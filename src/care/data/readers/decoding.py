@@ -122,7 +122,7 @@ def _pixels(picture: Image.Image, whole: tuple[int, int]) -> int:
     width, height = whole if picture.info.get("progressive") else picture.size
     if width * height > MOST_PIXELS:
         most, found = MOST_PIXELS // 1_000_000, width * height // 1_000_000
-        raise ValueError(f"it has {found:,} megapixels and {most} are decoded at most: make it smaller")
+        raise ValueError(f"it has {found:,} megapixels, and at most {most} are decoded: make it smaller")
     return width * height
 
 
@@ -144,7 +144,7 @@ def _gray(numbers: Shaped[np.ndarray, "h w"]) -> Image.Image:
     low, high = numbers.min(), numbers.max()
     floating = numbers.dtype.kind == "f"
     if not 0 <= low <= high <= (255 if floating else 65_535):
-        raise ValueError(f"what is white is unknown for numbers from {low} to {high}")
+        raise ValueError(f"its numbers go from {low} to {high}, so the value of white is unknown")
     if floating:
         return Image.fromarray((numbers * (255 if high <= 1 else 1) + 0.5).astype(np.uint8))
     return Image.fromarray((numbers >> (_bits(int(high)) - 8)).astype(np.uint8))

@@ -37,11 +37,11 @@ def fetch(download: Download, folder: Path, tick: Callable[[int], object] = lamb
                 digest.update(data)
                 tick(out.tell())
         if digest.hexdigest() != download.md5:
-            raise ValueError(f"{download.url} is not the file it should be, its MD5 is {digest.hexdigest()}")
+            raise ValueError(f"{download.url} is not the expected file: its MD5 is {digest.hexdigest()}")
     except (OSError, http.client.HTTPException) as error:
         file.unlink(missing_ok=True)
         raise ValueError(
-            f"{download.url} cannot be downloaded ({error}); without a network, bring the file here for --from"
+            f"{download.url} cannot be downloaded ({error}); without a network, copy the file here for --from"
         ) from error
     except ValueError:
         file.unlink(missing_ok=True)

@@ -36,7 +36,7 @@ def read_few(
                     raise
                 say(f"left out: {error}")
     if not read:
-        raise ValueError(f"none of the {len(chosen)} pictures that were chosen can be read")
+        raise ValueError(f"none of the {len(chosen)} chosen pictures can be read")
     return torch.from_numpy(np.stack(read)), len(files)
 
 
@@ -45,7 +45,7 @@ def _pictures_of(folder: Path) -> list[Path]:
     found, _ = pictures_in(folder)
     own = [file for file in found if file.parent == folder]
     if not found:
-        raise ValueError(f"there is no picture in {folder}, nor in its folders")
+        raise ValueError(f"there is no picture in {folder} or its subfolders")
     return own or found
 
 

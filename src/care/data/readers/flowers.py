@@ -23,9 +23,9 @@ def read_flowers(path: Path, split: str, side: int) -> Source:
     labels = _array(folder / LABELS, "labels")
     chosen = [number for part in PARTS[split] for number in _array(folder / SPLITS, part)]
     if min(labels) < 1 or max(labels) > len(FLOWER_CLASSES):
-        raise ValueError(f"{folder / LABELS} has labels that are not from 1 to {len(FLOWER_CLASSES)}")
+        raise ValueError(f"{folder / LABELS} has labels outside 1 to {len(FLOWER_CLASSES)}")
     if min(chosen) < 1 or max(chosen) > len(labels):
-        raise ValueError(f"{folder / SPLITS} names pictures that are not from 1 to {len(labels)}")
+        raise ValueError(f"{folder / SPLITS} names pictures outside 1 to {len(labels)}")
     files = [(folder / "jpg" / f"image_{number:05d}.jpg", labels[number - 1] - 1) for number in chosen]
     return Source(
         f"Flowers-102 {split} from {path.name}",
@@ -42,5 +42,5 @@ def _array(file: Path, name: str) -> list[int]:
         raise ValueError(f"{file} is missing: is {file.parent} the folder of Flowers-102?")
     arrays = read_mat5(file)
     if name not in arrays or arrays[name].size == 0 or not np.all(arrays[name] == arrays[name].astype(np.int64)):
-        raise ValueError(f"{file} has no whole numbers called {name}")
+        raise ValueError(f"{file} has no array of integers called {name}")
     return arrays[name].astype(np.int64).ravel().tolist()

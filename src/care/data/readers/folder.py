@@ -102,9 +102,10 @@ def _beside(path: Path, folders: dict[str, Path]) -> list[str]:
 
 def no_pictures(folder: Path, classes: tuple[str, ...]) -> str:
     """The error message for a folder of a split without pictures."""
+    folders = [folder, *(folder / name for name in folders_in(folder))]  # Parquet files of the hub are in data/
+    if any(file.suffix.lower() in SHARDS for one in folders for file in one.iterdir()):
+        return f"{folder} holds shards, which need not be prepared: care train --data {folder}/ reads them"
     if classes:
-        return f"there is no picture in the folders of classes in {folder}"
-    if any(entry.suffix.lower() in SHARDS for entry in folder.iterdir()):
-        return f"{folder} has shards and no pictures: they are not prepared, care train --data {folder}/ reads them"
+        return f"the class folders in {folder} hold no pictures"
     wanted = "pictures are expected in FOLDER/train/CLASS/, or in FOLDER/train/ if they have no classes"
     return f"{folder} has no folders of classes and no pictures: {wanted}"

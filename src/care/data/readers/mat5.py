@@ -46,7 +46,7 @@ def _elements(data: bytes) -> Iterator[tuple[int, bytes]]:
         elif kind == COMPRESSED:
             padded = length
         if length > padded or start + length > len(data):
-            raise ValueError("it is cut off")
+            raise ValueError("it is truncated")
         yield kind, data[start : start + length]
         at = start + padded
 
@@ -56,20 +56,20 @@ def _matrix(kind: int, data: bytes) -> tuple[str, np.ndarray]:
         unpack = zlib.decompressobj()
         inflated = unpack.decompress(data, LARGEST_MATRIX)
         if not unpack.eof:
-            raise ValueError(f"a matrix is cut off or has more than {LARGEST_MATRIX} bytes")
+            raise ValueError(f"a matrix is truncated or has more than {LARGEST_MATRIX} bytes")
         ((kind, data),) = _elements(inflated)
     if kind != MATRIX:
-        raise ValueError(f"it holds an element of type {kind}, which is no matrix")
+        raise ValueError(f"it holds an element of type {kind}, which is not a matrix")
     (flags_kind, flags), (sizes_kind, sizes), (name_kind, name), (stored, numbers) = _elements(data)
     if (flags_kind, len(flags), sizes_kind, name_kind) != (UINT32, 8, INT32, INT8):
-        raise ValueError("a matrix has another structure")
+        raise ValueError("a matrix has an unexpected structure")
     return name.decode("ascii"), _numbers(struct.unpack_from("<I", flags)[0], sizes, stored, numbers)
 
 
 def _numbers(flags: int, sizes: bytes, stored: int, data: bytes) -> np.ndarray:
     shape = np.frombuffer(sizes, "<i4").tolist()
     if flags & COMPLEX or flags & 0xFF not in MEANT or stored not in STORED:
-        raise ValueError("it holds something else than arrays of real numbers")
+        raise ValueError("it holds something other than arrays of real numbers")
     values = np.frombuffer(data, "<" + STORED[stored])
     if len(shape) < 2 or min(shape) < 0 or math.prod(shape) != len(values):
         raise ValueError(f"a matrix of {shape} has {len(values)} numbers")

@@ -40,7 +40,7 @@ def _part(members: Members, part: str) -> Iterator[Example]:
     with members.open(f"{part}_X.bin") as file:
         while data := file.read(3 * SIDE * SIDE):
             if len(data) != 3 * SIDE * SIDE or (labels is not None and count == len(labels)):
-                raise ValueError(f"{described} is cut off, or longer than its labels")
+                raise ValueError(f"{described} is truncated, or longer than its labels")
             columns = np.frombuffer(data, np.uint8).reshape(3, SIDE, SIDE)
             yield Example(columns.transpose(0, 2, 1), -1 if labels is None else labels[count])
             count += 1
@@ -52,7 +52,5 @@ def _labels(members: Members, name: str) -> list[int]:
     with members.open(name) as file:
         labels = [byte - 1 for byte in file.read()]
     if not labels or not 0 <= min(labels) <= max(labels) < len(STL10_CLASSES):
-        raise ValueError(
-            f"{members.describe(name)} has no labels or labels that are not from 1 to {len(STL10_CLASSES)}"
-        )
+        raise ValueError(f"{members.describe(name)} has no labels, or labels outside 1 to {len(STL10_CLASSES)}")
     return labels

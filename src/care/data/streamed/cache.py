@@ -85,9 +85,9 @@ class Cache:
             return
         self.told, n, number = True, len(self.encoded.labels), self.stopped[0]
         why = REASONS.get(number) or os.strerror(number)
-        kept = f"{self.kept():,} of {n:,} are kept, all would take {n * self.row_bytes / 1e9:,.1f} GB"
+        kept = f"{self.kept():,} of {n:,} pictures are kept, all would take {n * self.row_bytes / 1e9:,.1f} GB"
         free = f"{disk_usage(self.rows).free / 1e9:,.1f} are free"
-        warnings.warn(f"{self.folder} takes no more pictures, {why}: {kept}, and {free}", stacklevel=2)
+        warnings.warn(f"caching in {self.folder} stopped ({why}): {kept}, and {free}", stacklevel=2)
 
     def _stamp_of(self, file: Path) -> bytes | None:
         """A hash that changes with the file and with the versions of its decoders; None if the file is gone."""

@@ -66,7 +66,7 @@ class Decoders:
         Call it before the slot is reused, `ahead` requests later.
         """
         if len(indices) > self.rows:
-            raise ValueError(f"a batch of {len(indices)} pictures follows one of {self.rows}: the first is the largest")
+            raise ValueError(f"a batch of {len(indices)} pictures follows one of {self.rows}: make the first largest")
         slot, parts = next(self.free), self._by_shard(indices).split(PICTURES_AT_ONCE)
         begun = [self.pool.submit(slot, rows.tolist(), indices[rows].tolist()) for rows in parts]
         return lambda pin: self._collected(slot, len(indices), begun, pin)

@@ -34,7 +34,7 @@ Decode = Callable[[list[UInt8[Tensor, " _"]]], list[UInt8[Tensor, "3 _ _"]]]
 def nvjpeg(device: torch.device) -> Decode:
     """NVIDIA's decoder, through torchvision; ValueError if it is missing or fails on a small test picture."""
     if device.type != "cuda":
-        raise ValueError(f"--decoder gpu needs an NVIDIA GPU, and this run is on {device}: --decoder cpu")
+        raise ValueError(f"--decoder gpu needs an NVIDIA GPU, but this run is on {device}: use --decoder cpu")
     import torchvision.io  # registers the operation
 
     rgb = torchvision.io.ImageReadMode.RGB.value
@@ -51,7 +51,7 @@ def nvjpeg(device: torch.device) -> Decode:
     try:
         decode([torch.frombuffer(bytearray(small.getvalue()), dtype=torch.uint8)])
     except (AssertionError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"{device} decodes no JPEGs ({str(error).splitlines()[0]}): --decoder cpu") from error
+        raise ValueError(f"{device} cannot decode JPEGs ({str(error).splitlines()[0]}): use --decoder cpu") from error
     return decode
 
 
@@ -126,7 +126,7 @@ class GpuDecoders:
         failed = [place for places in groups(jpegs) for place in self._by_gpu(batch, places, jpegs)]
         if len(failed) == len(jpegs) > 1 and not self.warned:
             self.warned = True
-            warnings.warn(f"{self.device} decoded none of {len(failed)} JPEGs: the CPU does it, slowly", stacklevel=2)
+            warnings.warn(f"{self.device} could decode none of {len(failed)} JPEGs: the CPU does, slowly", stacklevel=2)
         found |= {place: self._by_cpu(numbers[place]) for place in failed}
         for place, one in found.items():
             if isinstance(one, Decoded):

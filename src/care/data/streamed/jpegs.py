@@ -66,7 +66,7 @@ def _segment(data: bytes, place: int) -> tuple[int, int, bytes]:
         return marker, place, b""
     end = place + int.from_bytes(data[place : place + 2], "big")
     if end < place + 2 or end > len(data):
-        raise ValueError("a segment is cut off")
+        raise ValueError("a segment is truncated")
     return marker, end, data[place + 2 : end]
 
 

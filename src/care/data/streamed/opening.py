@@ -64,7 +64,7 @@ def streamed_splits(path: Path) -> tuple[str, ...]:
 
 def _encoded(path: Path, split: str, indexes: Path | None) -> EncodedPictures:
     if (path / "config.toml").is_file() and (path / "log.jsonl").is_file():
-        raise ValueError(f"{path} is a run, and no data: give the folder of the pictures")
+        raise ValueError(f"{path} is the folder of a run, not of data: give the folder of the pictures")
     shards = shard_files(path)
     if not shards:
         return open_files(path, split)
@@ -76,7 +76,7 @@ def _encoded(path: Path, split: str, indexes: Path | None) -> EncodedPictures:
 def _in_shards(files: list[Path], indexes: Path | None) -> EncodedPictures:
     kinds = sorted({file.suffix.lower() for file in files})
     if len(kinds) > 1:
-        raise ValueError(f"{files[0].parent} has shards of several kinds, {', '.join(kinds)}: keep one of them")
+        raise ValueError(f"{files[0].parent} has shards of several kinds, {', '.join(kinds)}: keep one kind")
     return open_tars(files, indexes) if kinds == [".tar"] else open_tables(files)
 
 
@@ -85,7 +85,7 @@ def _check_cache(folder: Path, pictures: Path) -> None:
     if not hasattr(os, "pwrite"):
         raise ValueError("--cache needs Linux or macOS: leave it out")
     if folder.resolve().is_relative_to(pictures.resolve()):
-        raise ValueError(f"--cache {folder} is in the folder of the pictures, where it would be one of them: move it")
+        raise ValueError(f"--cache {folder} is inside the folder of the pictures: choose a folder outside")
     try:
         make_folder(folder.absolute())
         with tempfile.TemporaryFile(dir=folder):

@@ -46,7 +46,7 @@ class StreamedPictures:
         if not 1 <= self.side <= LARGEST_SIDE:
             raise ValueError(f"pictures are decoded to squares of 1 to {LARGEST_SIDE} pixels, got {self.side}")
         if self.cache is not None and self.decoder == "gpu":
-            raise ValueError("--cache keeps what the CPU decodes: leave it out, or --decoder gpu")
+            raise ValueError("--cache keeps pictures decoded by the CPU: leave out --cache or --decoder gpu")
 
     dtype, device, ndim = torch.uint8, torch.device("cpu"), 4
 
@@ -108,7 +108,7 @@ class StreamedPictures:
         """Warn of unreadable files; OSError if there are too many by now."""
         for file in problems.keys() - self.unreadable.keys():
             self.unreadable[file] = problems[file]
-            warnings.warn(f"{file} {problems[file]}: another picture stands in for it", stacklevel=2)
+            warnings.warn(f"{file} {problems[file]}: another picture takes its place", stacklevel=2)
         if len(self.unreadable) > default_skip(len(self)):
             raise OSError(_too_many(self.unreadable, len(self)))
 

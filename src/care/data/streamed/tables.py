@@ -51,7 +51,7 @@ class TablePictures:
         value = (_row_group if file.suffix == PARQUET else _record_batch)(file, part, self.column)[row]
         found = value["bytes"] if hasattr(value, "keys") else value
         if not found.is_valid:
-            raise ValueError("there are no bytes of a picture in this row, only a path")
+            raise ValueError("this row holds only the path of a picture, not its bytes")
         return BytesIO(found.as_buffer())
 
     def file(self, index: int) -> Path:
@@ -91,7 +91,7 @@ def open_tables(files: Sequence[Path]) -> TablePictures:
         labels.append(np.full(sum(sizes), -1) if found is None else found)
     together = torch.from_numpy(np.concatenate(labels))
     if not len(together):
-        raise ValueError(f"there is no row in {files[0]} and {len(files) - 1} other files")
+        raise ValueError(f"{files[0]} and {len(files) - 1} other files hold no rows")
     classes = _class_names(schema, label) or tuple(map(str, range(int(together.max()) + 1)))
     return TablePictures(tuple(parts), np.cumsum(rows, dtype=np.int64), column, together, classes)
 
@@ -104,7 +104,7 @@ def _names_file(file: Path) -> Iterator[None]:
         yield
     except (arrow.ArrowException, OSError, KeyError) as error:
         line = " ".join(str(error).split())
-        raise ValueError(f"{file} cannot be read as a table of pictures as the first one: {line}") from error
+        raise ValueError(f"{file} cannot be read as a table of pictures like the first file: {line}") from error
 
 
 def image_column(schema: Any, file: Path) -> str:
@@ -161,8 +161,8 @@ def _group_rows(file: Path) -> list[int]:
     about = _parquet(file).metadata
     groups = [about.row_group(group) for group in range(about.num_row_groups)]
     if (largest := max((group.total_byte_size for group in groups), default=0)) > LARGEST_GROUP:
-        megabytes = f"{largest // 10**6:,} MB in a row group, and {LARGEST_GROUP // 10**6} can be read in any order"
-        raise ValueError(f"{file} has {megabytes}: write it with fewer rows in each, such as row_group_size=100")
+        megabytes = f"{largest // 10**6:,} MB in a row group, more than the limit of {LARGEST_GROUP // 10**6} MB"
+        raise ValueError(f"{file} has {megabytes}: write it with fewer rows per group, such as row_group_size=100")
     return [group.num_rows for group in groups]
 
 
@@ -202,7 +202,7 @@ def _check_end(file: Path) -> None:
         begin = stream.read(len(CONTINUED))
         stream.seek(-len(STREAM_END), os.SEEK_END)
         if begin == CONTINUED and stream.read() != STREAM_END:
-            raise pyarrow().ArrowInvalid("it is cut off, the end of its stream is missing: copy it again")
+            raise pyarrow().ArrowInvalid("it is truncated, the end of its stream is missing: copy it again")
 
 
 def _arrow(file: Path) -> Any:
@@ -222,4 +222,4 @@ def pyarrow() -> ModuleType:
         return importlib.import_module("pyarrow")
     except ImportError:
         how = "pip install 'care-ssl[arrow]'"
-        raise ValueError(f"Parquet and Arrow files are read by the package pyarrow: {how}") from None
+        raise ValueError(f"reading Parquet and Arrow files needs the package pyarrow: {how}") from None

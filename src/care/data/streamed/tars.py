@@ -71,9 +71,9 @@ def open_tars(files: Sequence[Path], indexes: Path | None = None) -> TarPictures
     found = kept_index(files, indexes, _indexed)
     labels = torch.from_numpy(found["labels"])
     if not len(labels):
-        raise ValueError(f"there is no picture in {files[0]} and {len(files) - 1} other archives")
+        raise ValueError(f"{files[0]} and {len(files) - 1} other archives hold no pictures")
     if labels.max() >= MOST_CLASSES:
-        raise ValueError(f"{files[0].parent} has a label {labels.max()}: at most {MOST_CLASSES:,} classes are read")
+        raise ValueError(f"{files[0].parent} has the label {labels.max()}: at most {MOST_CLASSES:,} classes are read")
     names, shards = Names(found["names"].tobytes(), found["ends"]), torch.from_numpy(found["shards"])
     return TarPictures(tuple(files), names, found["starts"], found["sizes"], shards, labels)
 
@@ -99,7 +99,7 @@ def _indexed(files: Sequence[Path]) -> Columns:
 
 def _members(file: Path) -> list[tuple[str, int, int, int]]:
     """(name, first byte, bytes, label) of every picture in an archive."""
-    pictures, labels = list[tuple[str, int, int]](), dict[str, int]()
+    pictures, texts = list[tuple[str, int, int]](), dict[str, tuple[str, bytes]]()
     try:
         with tarfile.open(file, "r:") as archive:
             for member in archive:
@@ -108,13 +108,23 @@ def _members(file: Path) -> list[tuple[str, int, int, int]]:
                     pictures.append((member.name, member.offset_data, member.size))
                 elif member.isreg() and ending == LABEL:
                     opened = archive.extractfile(member)
-                    labels[_key(member.name)] = int(opened.read(32)) if opened else -1
+                    texts[_key(member.name)] = member.name, opened.read(32) if opened else b"-1"
             _check_end(archive)
     except (tarfile.TarError, EOFError, ValueError) as error:
         raise ValueError(f"{file} cannot be read as a tar archive of pictures: {error}") from error
+    labels = {key: _label(file, name, text) for key, (name, text) in texts.items()}
     main = {_key(name) for name, *_ in pictures if _is_main(name)}
     chosen = (row for row in pictures if _is_main(row[0]) or _key(row[0]) not in main)
     return [(name, start, size, labels.get(_key(name), -1)) for name, start, size in chosen]
+
+
+def _label(file: Path, name: str, text: bytes) -> int:
+    """The label in a member; ValueError if it is no number."""
+    try:
+        return int(text)
+    except ValueError:
+        shown = text.decode("utf-8", "replace").strip()
+        raise ValueError(f"{file}: the label in {name} is {shown!r}: write the number of its class, from 0") from None
 
 
 def _is_main(name: str) -> bool:
@@ -127,7 +137,7 @@ def _check_end(archive: tarfile.TarFile) -> None:
     assert archive.fileobj is not None
     archive.fileobj.seek(archive.offset)
     if archive.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-        raise ValueError("it is cut off, the blocks of zeros at its end are missing: copy it again")
+        raise ValueError("it is truncated, the blocks of zeros at its end are missing: copy it again")
 
 
 def _key(name: str) -> str:

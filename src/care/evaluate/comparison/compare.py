@@ -8,7 +8,8 @@ from typing import Any
 from rich.cells import cell_len
 
 from care.evaluate.comparison.paired import LEVEL, Difference, holm_adjusted, paired_difference
-from care.evaluate.comparison.quantities import Better, Quantity, acted_on, quantities
+from care.evaluate.comparison.quantities import Better, Quantity, acted_on, precise, quantities
+from care.evaluate.decoding.few_images import too_few_images
 from care.evaluate.evaluation import Evaluation
 from care.tables import WIDE, columns, text_table, wrapped
 
@@ -30,9 +31,10 @@ def compare_evaluations(
     check_paired(evaluations)
     more = more or {}
     mixed = len({one.equivariant_output for one in evaluations.values()}) > 1
+    measured = {name: [*quantities(one), *(acted_on(one) if mixed else ())] for name, one in evaluations.items()}
     known = {
-        name: [*quantities(one), *(acted_on(one) if mixed else ()), *more.get(name, ())]
-        for name, one in evaluations.items()
+        name: [*precise(found, evaluations[name].record["about"]["test_images"]), *more.get(name, ())]
+        for name, found in measured.items()
     }
     found = {name: {(q.group, q.name): q for q in by_model} for name, by_model in (known or more).items()}
     base, *others = found
@@ -51,7 +53,7 @@ def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
     """ValueError if the evaluations differ in images, augmentations or the kind of probes."""
     for other in evaluations.values():
         if different := other.unlike(next(iter(evaluations.values()))):
-            raise ValueError(f"these evaluations were not made alike: {'; '.join(different)}")
+            raise ValueError(f"these evaluations were made with different settings: {'; '.join(different)}")
 
 
 def _paired(mine: Mapping[Key, Quantity], theirs: Mapping[Key, Quantity], key: Key) -> bool:
@@ -133,26 +135,27 @@ class Comparison:
         drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
         drawn = drawn if self.images else "test images or few-shot tasks"
         notes = [
-            f"yes: p < 0.05 after Holm's correction for the {len(self.adjusted())} differences of this table; intervals"
-            f" are Student's over the {drawn}, of each difference alone, and for one pretraining seed of each model"
+            f"yes: p < 0.05 after Holm's correction for the {len(self.adjusted())} differences of this table; each "
+            f"interval is Student's over the {drawn}, for that difference alone and one pretraining seed per model"
         ]
         if any(math.isnan(d.low) for d in all_of_them):
             notes.append(
-                f"no interval: fewer than {FEWEST} images or augmentations, or a few that all differ by the same"
+                f"no interval: fewer than {FEWEST} images or augmentations, or a few that all differ by the same amount"
             )
         if any(d.dropped for d in all_of_them):
             notes.append("left out: images or augmentations that have no value for one of the models")
         return [*notes, *self.left_out()]
 
     def left_out(self) -> list[str]:
-        """A sentence for every output that the first model has and no other, or vice versa."""
+        """A sentence for every output that the first model has and no other, or vice versa, and one for missing R²."""
         first = next(iter(self.models))
         groups = {group: None for found in self.models.values() for group, _ in found}
-        sentences = []
+        few = too_few_images("R²", self.images) if self.images else None
+        sentences = [] if few is None else [few]
         for group in groups:
             having = [name for name, found in self.models.items() if any(key[0] == group for key in found)]
             if not self._shared(group):
-                whose = "no other model has it" if first in having else f"{first} has none"
+                whose = "no other model has it" if first in having else f"{first} does not have it"
                 sentences.append(f"no rows for {group} of {', '.join(having)}: {whose}")
         return sentences
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import ItemsView, Iterator
+from collections.abc import ItemsView, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.evaluate.decoding.decode import RECORDED
+from care.evaluate.decoding.few_images import images_for_r2
 from care.evaluate.effects.families import ALL
 from care.evaluate.evaluation import Evaluation, logistic_name, per_image_accuracy, probe_name
 from care.tables import number
@@ -35,6 +36,7 @@ RESPONSES: dict[str, tuple[str, Better | None]] = {
     "gram_error": ("Gram error", "lower"),
     "cosine_variance": ("variance of cos(f(x), f(ax))", "lower"),
 }
+R2 = "R² of"  # how the names of all R² begin
 BY_FAMILY = ("heldout_ratio", "unexplained", "composition_error")  # also compared family by family
 RETRIEVALS: dict[str, tuple[str, Better]] = {
     "hue_distance": ("hue distance of neighbors", "lower"),
@@ -73,6 +75,11 @@ class Quantity:
 def quantities(evaluation: Evaluation) -> list[Quantity]:
     """All quantities of an evaluation, in the order of the table."""
     return [*_classes(evaluation), *(q for output in evaluation.outputs for q in _of_output(evaluation, output))]
+
+
+def precise(found: Iterable[Quantity], images: int) -> list[Quantity]:
+    """The quantities without R² if there are fewer images than `care evaluate` needs to print it."""
+    return [q for q in found if images >= images_for_r2() or not q.name.startswith(R2)]
 
 
 def acted_on(evaluation: Evaluation) -> list[Quantity]:
@@ -162,9 +169,9 @@ def _decoding(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
     for decoder, recorded in RECORDED.items():
         for name, r2 in _r2(evaluation, recorded, output):
             units = evaluation.arrays.get(f"decoding/{decoder}/{output}/{name}")
-            yield Quantity(output, f"R² of {name}, {decoder}", r2, "higher", units)
+            yield Quantity(output, f"{R2} {name}, {decoder}", r2, "higher", units)
     for name, r2 in _r2(evaluation, "factors", output):
-        yield Quantity(output, f"R² of the factor {name}", r2, "higher")
+        yield Quantity(output, f"{R2} the factor {name}", r2, "higher")
 
 
 def _r2(evaluation: Evaluation, recorded: str, output: str) -> ItemsView[str, float | None]:

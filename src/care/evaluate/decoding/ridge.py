@@ -96,7 +96,7 @@ def _check_regression(X: Tensor, Y: Tensor, penalties: Sequence[float], rows_per
     if len(X) != len(Y) or len(X) < 2:
         raise ValueError(f"a regression needs at least 2 rows with a target each, got {len(X)} and {len(Y)} targets")
     if len(X) % rows_per_image or len(X) == rows_per_image:
-        raise ValueError(f"{len(X)} rows do not make two or more images with {rows_per_image} rows each")
+        raise ValueError(f"a regression needs at least two images with {rows_per_image} rows each, got {len(X)} rows")
     if not (torch.isfinite(X).all() and torch.isfinite(Y).all()):
         raise ValueError("features and targets must be finite: they hold NaN or infinity")
     if not penalties or min(penalties) <= 0:

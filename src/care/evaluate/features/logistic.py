@@ -115,5 +115,5 @@ def checked_rows(features: Tensor, labels: Tensor, what: str) -> tuple[Tensor, T
     if not torch.isfinite(features).all():
         raise ValueError(f"{what} features must be finite: they hold NaN or infinity")
     if labels.min() < 0:
-        raise ValueError(f"{what} rows must all have a class: leave out those labelled {int(labels.min())}")
+        raise ValueError(f"{what} rows must all have a class: leave out those labeled {int(labels.min())}")
     return features.to(torch.promote_types(features.dtype, torch.float32)), labels.long()

@@ -51,7 +51,7 @@ class Protocol:
         rates, falls = self.learning_rates, self.milestones
         _require(self.optimizer in ("adam", "sgd"), f'optimizer must be "adam" or "sgd", got {self.optimizer!r}')
         positive = len(rates) > 0 and all(0 < rate < float("inf") for rate in rates)
-        _require(positive, f"learning_rates must be positive and at least one, got {rates}")
+        _require(positive, f"learning_rates must be one or more positive numbers, got {rates}")
         _require(0 <= self.weight_decay < float("inf"), f"weight_decay must not be negative, got {self.weight_decay}")
         _require(0 <= self.momentum < 1, f"momentum must be in [0, 1), got {self.momentum}")
         _require(self.epochs >= 1, f"epochs must be at least 1, got {self.epochs}")
@@ -241,5 +241,5 @@ def every_tenth(labels: Int64[Tensor, " n"], choice: str) -> Bool[Tensor, " n"]:
     ascending, order = labels.sort(stable=True)
     place = torch.arange(len(labels), device=labels.device) - torch.searchsorted(ascending, ascending)
     heldout = (place % 10 == 1)[order.argsort()]
-    _require(bool(heldout.any()), f"no class has two training rows to choose a {choice} by: give only one {choice}")
+    _require(bool(heldout.any()), f"to choose a {choice}, a class needs two training rows: give only one {choice}")
     return heldout

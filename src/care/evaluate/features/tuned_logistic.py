@@ -66,10 +66,10 @@ def tuned_logistic(
     features, labels = checked_rows(features, labels, "training")
     heldout = every_tenth(labels, "penalty") if heldout is None else heldout
     if not heldout.any() or heldout.all():
-        raise ValueError("heldout must select some of the rows but not all: the others are fitted to")
+        raise ValueError("heldout must select some rows but not all: the regression is fitted to the others")
     penalties = PENALTIES if penalties is None else penalties
     if not penalties or not all(0 < penalty < float("inf") for penalty in penalties):
-        raise ValueError(f"penalties must be positive and at least one, got {list(penalties)}")
+        raise ValueError(f"penalties must be one or more positive numbers, got {list(penalties)}")
     path, total = sorted(penalties, reverse=True), len(penalties) + 1
     scores, correct = list[Tensor](), list[Tensor]()
     for classifier in _regularization_path(features[~heldout], labels[~heldout], path):
@@ -113,7 +113,7 @@ def _regularization_path(
     center, unit = _standardization(features)
     present, labels = labels.unique(return_inverse=True)
     if len(present) < 2:
-        raise ValueError(f"labels must hold at least two classes beside the held-out rows, got {present.tolist()}")
+        raise ValueError(f"rows that are not held out must have at least two classes, got {present.tolist()}")
     X = (features.double() - center) * unit
     variance, basis = _principal(X)
     rows, Y, θ = F.pad(X @ basis, (0, 1), value=1.0), F.one_hot(labels).double(), None

@@ -30,7 +30,7 @@ class Downstream:
             if samples.classes != self.train.classes:
                 raise ValueError(f"{self.name} has other classes in {split} than in train: prepare it again")
         if len(self.train.labels.unique()) < 2:
-            raise ValueError(f"{self.name} has a single class in train: give it two, or take more images")
+            raise ValueError(f"{self.name} has a single class in train: give it a second one, or use more images")
 
     def splits(self) -> dict[str, Samples]:
         """The samples of each split."""
@@ -68,7 +68,7 @@ def check_names(downstreams: Sequence[Downstream]) -> None:
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"{twice[0]} is given twice: give each data set once")
     if not names:
-        raise ValueError("say what to transfer to: at least one data set")
+        raise ValueError("name at least one data set to transfer to")
 
 
 def _limited(samples: Samples, images: int | None) -> Samples:

@@ -89,7 +89,7 @@ def load_transfers(folders: Mapping[str, Path]) -> dict[str, Transfer]:
             found[name] = Transfer.load(inside)
     for one in found.values():
         if different := _unlike(next(iter(found.values())), one):
-            raise ValueError(f"these transfers were not made alike: {'; '.join(different)}")
+            raise ValueError(f"these transfers were made with different settings: {'; '.join(different)}")
     return found
 
 
