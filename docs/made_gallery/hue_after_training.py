@@ -2,12 +2,12 @@
 What training does to the hue
 =============================
 
-Can the hue of a picture be read off frozen features? A ridge regression from the features to the point of the hue on
-its circle says so, on pictures that it was not fitted to. The answer of a trained network means something only beside
-that of the same network with random weights, because the hue is in the pixels, and any network passes much of it on.
+Can the hue of a picture be decoded from frozen features? A ridge regression predicts the hue, as a point on a circle,
+and is scored on held-out pictures. Compare a trained network with the same network with random weights: the hue is in
+the pixels, so any network passes much of it on.
 
-Name a network and the file of its weights in the environment, ``CARE_MODEL=timm/resnet50.a1_in1k@FILE``, and it is
-asked as well. Nothing is downloaded. What a network with ImageNet weights knows of hue shifts: :doc:`/evaluation`.
+To test another network, set ``CARE_MODEL=timm/resnet50.a1_in1k@FILE`` in the environment, where ``FILE`` holds its
+weights. Nothing is downloaded. For what a network with ImageNet weights knows of hue shifts, see :doc:`/evaluation`.
 """
 
 import math
@@ -42,8 +42,8 @@ if named := os.environ.get("CARE_MODEL"):
     encoders[named.partition("@")[0]] = load_pretrained(named).encoder
 
 # %%
-# Half of the pictures are fitted, the other half is asked. The target is a point on the circle, so that red is as close
-# to magenta as to orange.
+# The regression is fitted to half of the pictures and tested on the other half. The target is a point on the circle, so
+# that red is as close to magenta as to orange.
 
 pictures = generate_shapes(1000, seed=1)
 hue = 2 * math.pi * pictures.factors["hue"]
@@ -52,7 +52,7 @@ circle = torch.stack([hue.cos(), hue.sin()], dim=1)
 
 @torch.no_grad()
 def decoded(encoder: Encoder, pixels: int) -> tuple[Tensor, float]:
-    """The hues that the features of the second half stand for, and R² of their points on the circle."""
+    """The hues predicted for the second half of the pictures, and R² of the predicted points on the circle."""
     views = interpolate(pictures.images.float() / 255, pixels, mode="bilinear", antialias=True)
     features = torch.cat([encoder.features(part) for part in views.split(100)])
     predicted = fit_ridge(features[:500], circle[:500]).predict(features[500:])
@@ -61,9 +61,10 @@ def decoded(encoder: Encoder, pixels: int) -> tuple[Tensor, float]:
 
 
 # %%
-# On the diagonal, the hue is decoded. SimCLR, whose views differ in color, has less of it than random weights: it is
-# trained to forget it, and has begun to. An equivariant part for hue shifts that is made from these features adds to
-# it; ``--keep hue`` reads that part off an earlier layer, and has color predicted from the features, which costs less.
+# Points on the diagonal are decoded correctly. SimCLR's features contain less of the hue than those of random weights:
+# its views differ in color, so it is trained to discard the hue, and has begun to. An equivariant part for hue shifts,
+# made from these features, makes them keep more. ``--keep hue`` costs less: it makes that part from an earlier layer,
+# and adds a loss that predicts color from the features.
 
 figure = Figure(figsize=(3 * len(encoders), 3.3), layout="constrained")
 for place, (name, encoder) in enumerate(encoders.items(), start=1):

@@ -2,15 +2,15 @@
 What an ImageNet network knows of hue
 =====================================
 
-EfficientNet-Lite0 was trained to name the thousand classes of ImageNet. Does it know which color a thing has? It is
-shown drawn shapes whose class and hue are independent. Ridge regressions read both off its features, at every depth, on
-pictures that they were not fitted to. Beside it stands the same network with random weights: the hue is in the pixels,
-and any network passes some of it on.
+EfficientNet-Lite0 was trained to classify the thousand classes of ImageNet. Does it also know the color of an object?
+Its inputs here are drawn shapes whose class and hue are independent. Ridge regressions decode both from its features
+at every depth, and are scored on held-out pictures. The same network with random weights is the baseline: the hue is
+in the pixels, so any network passes some of it on.
 
-The weights are timm's ``tf_efficientnet_lite0.in1k``, which timm downloads. Without a connection the script ends at
-once, with the sentence ``the weights of timm/tf_efficientnet_lite0.in1k cannot be had``. Then name a file that you
-have: ``CARE_MODEL=timm/tf_efficientnet_lite0@FILE.safetensors``. What is shown here was made from such a file, with
-published ImageNet weights of this network.
+timm downloads the weights, ``tf_efficientnet_lite0.in1k``. Without a network connection the script ends at once with
+``the weights of timm/tf_efficientnet_lite0.in1k cannot be loaded``. In that case, name a file that you have:
+``CARE_MODEL=timm/tf_efficientnet_lite0@FILE.safetensors``. The figure below was made from such a file, with published
+ImageNet weights of this network.
 """
 
 import math
@@ -32,8 +32,8 @@ networks = {
 }
 
 # %%
-# One pass gives the features at every depth: the means over all places of each map, and the last ones, which the
-# classifier of ImageNet sees.
+# One forward pass gives the features at every depth: each feature map averaged over its positions, and the last
+# features, the input of the ImageNet classifier.
 
 pictures = generate_shapes(800, seed=0, size=96)
 
@@ -61,12 +61,12 @@ classes = torch.nn.functional.one_hot(pictures.labels).float()
 
 
 def decoded(z: Tensor, target: Tensor) -> Tensor:
-    """What a ridge regression from the features of the fitted pictures predicts for the others."""
+    """Fit a ridge regression to the first 500 pictures, and predict the target of the others."""
     return fit_ridge(z[fitted], target[fitted]).predict(z[asked])
 
 
 def hue_point(z: Tensor) -> Tensor:
-    """The predicted points, at most 1 from the center: features that are rarely active can throw one far out."""
+    """The predicted points, moved to within 1 of the center: rarely active features can send a point far out."""
     point = decoded(z, circle)
     return point / point.norm(dim=1, keepdim=True).clamp_min(1)
 
@@ -77,7 +77,7 @@ def hue_r2(z: Tensor) -> float:
 
 
 def accuracy(z: Tensor) -> float:
-    """The share of pictures whose class has the largest prediction; 0.1 by guessing."""
+    """The share of pictures whose own class has the largest prediction; 0.1 by chance."""
     return float((decoded(z, classes).argmax(1) == pictures.labels[asked]).float().mean())
 
 
@@ -88,8 +88,9 @@ for name, score in scores.items():
         print(f"{name}, {what}: {', '.join(f'{d} {v:.2f}' for d, v in zip(depths, values, strict=True))}")
 
 # %%
-# Left and middle: what is known at every depth. Training made the class readable, and cost some of the hue: the last
-# features have less of it than random weights pass on. They still have most of it. Right: the hues they stand for.
+# Left and middle: what can be decoded at every depth. Training made the class decodable, at the cost of some of the
+# hue: the last features contain less of it than those of random weights, but still most of it. Right: the hues decoded
+# from the last features.
 
 figure = Figure(figsize=(11, 3.6), layout="constrained")
 for place, what in enumerate(("hue, R²", "class, accuracy"), start=1):

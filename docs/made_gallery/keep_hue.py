@@ -2,9 +2,10 @@
 Keep the hue, and retrieve by it
 ================================
 
-A contrastive loss forgets what its views differ in. ``--keep hue`` has color predicted from the features, which
-therefore hold it, and adds an equivariant part to the embedding on which hue shifts act as rotations. Two encoders,
-with it and without; then pictures are recolored, and each encoder is asked for their neighbors.
+A contrastive loss discards whatever differs between its views. ``--keep hue`` adds a loss that predicts color from the
+features, so that they keep it, and adds an equivariant part to the embedding, on which hue shifts act as rotations.
+This script trains one encoder with ``--keep hue`` and one without, recolors some pictures, and retrieves their
+neighbors with each encoder.
 """
 
 from pathlib import Path
@@ -30,8 +31,8 @@ care.pretrain("shapes", out=work / "SimCLR", **settings)
 care.pretrain("shapes", out=work / "keep hue", keep="hue", **settings)
 
 # %%
-# The queries are pictures with their hue shifted by a third of the circle. The hue distance of the five neighbors to
-# the query is 0 where they follow its color, and 0.25 by chance. Neighbors are those of the whole embedding.
+# The queries are pictures with their hue shifted by a third of the circle. The hue distance between a query and its
+# five neighbors is 0 if they have its color, and 0.25 by chance. Neighbors are searched by the whole embedding.
 
 pictures = generate_shapes(1500, seed=1)
 unchanged = care.augment.simclr(size=24).unchanged(1500, (32, 32))
@@ -48,6 +49,6 @@ for name in ("SimCLR", "keep hue"):
     print(f"{name}: hue distance {retrieved.hue_distance:.3f}, of the query's class {retrieved.class_precision:.0%}")
 
 # %%
-# The first three queries. Where the hue is kept, the neighbors have the color of the query.
+# The first three queries. The encoder that keeps the hue finds neighbors with the color of the query.
 
 figure = neighbors_figure(pictures.images[:3], recolored[:3], found)

@@ -2,9 +2,10 @@
 CARE in a loop of your own
 ==========================
 
-InfoNCE compares two views of each picture, drawn one augmentation per picture. The equivariance loss compares two more,
-drawn one augmentation per chunk: the angles between the pictures of a chunk should not change. Nothing of the training
-of care is needed for that: ``sample`` draws, ``repeat`` shares, ``apply`` makes the views.
+InfoNCE compares two views of each picture, with one augmentation drawn per picture. The equivariance loss compares two
+more views, with one augmentation drawn per chunk: the angles between the embeddings of a chunk should not change. You
+do not need care's training loop for this: ``sample`` draws augmentations, ``repeat`` shares each within a chunk, and
+``apply`` makes the views.
 """
 
 import torch
@@ -29,7 +30,7 @@ def draw(images: Tensor, policy: care.augment.ImagePolicy, generator: torch.Gene
 
 
 # %%
-# The loop. ``weight`` is λ; with 0 this is SimCLR, and the equivariance loss is only watched.
+# The loop. ``weight`` is λ; with λ = 0 this is SimCLR, and the equivariance loss is only recorded.
 
 
 def train(weight: float, epochs: int = 8, pictures: int = 512) -> list[tuple[float, float]]:
@@ -54,8 +55,8 @@ def train(weight: float, epochs: int = 8, pictures: int = 512) -> list[tuple[flo
 
 
 # %%
-# Both encoders, and what became of the two losses. With λ = 3 the angles are kept, and the contrastive loss ends about
-# 0.1 higher: that is the price.
+# Train both encoders and plot both losses. With λ = 3 the angles are preserved, at a price: the contrastive loss ends
+# about 0.1 higher.
 
 if __name__ == "__main__":
     runs = {"SimCLR (λ = 0)": train(0.0), "CARE (λ = 3)": train(3.0)}

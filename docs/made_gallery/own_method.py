@@ -2,10 +2,10 @@
 Write a method
 ==============
 
-A method is one file: its settings, its state, and the terms of its loss. This file is one, TiCo (Zhu, Moraes,
-Karakulak, Sobol, Canziani and LeCun, 2022) without its teacher: two views of a picture attract, and embeddings are kept
-out of the directions that earlier ones used. Views, gathering over processes, CUDA graphs, resume and export are not
-its business.
+A method is one file with its settings, its state, and the terms of its loss. This file implements TiCo (Zhu, Moraes,
+Karakulak, Sobol, Canziani and LeCun, 2022) without its teacher: two views of a picture attract each other, and
+embeddings are pushed out of the directions that earlier embeddings used. care itself handles views, gathering over
+processes, CUDA graphs, resuming and export.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from care.train import Run
 
 @dataclass(frozen=True, kw_only=True)
 class TiCoSettings(Settings):
-    """Settings of TiCo: an option of the command line each."""
+    """The settings of TiCo; each is also an option of the command line."""
 
     tico_weight: float = setting(8.0, "ρ, the weight of the covariance.", at_least=0)
     tico_memory: float = setting(0.9, "β, how much of the covariance stays from step to step.", at_least=0, below=1)
@@ -44,7 +44,7 @@ class TiCo(Method):
         self.newest = self.covariance
 
     def terms(self, *views: EncodedView) -> Terms:
-        """Both parts, over the pictures of all processes."""
+        """Both terms of the loss, over the pictures of all processes."""
         a, b = (normalize(view.z) for view in views)
         beta = self.settings.tico_memory
         covariance = beta * self.covariance + (1 - beta) * a.mT @ a / len(a)
@@ -54,16 +54,16 @@ class TiCo(Method):
 
     @torch.no_grad()
     def after_step(self, encoder: Encoder, progress: Tensor) -> None:
-        """Keep the covariance: a buffer, so that checkpoints have it."""
+        """Keep the covariance in a buffer, which checkpoints include."""
         self.covariance.copy_(self.newest)
 
 
 # %%
-# On the command line it is ``care train --data shapes --method own_method.py:TiCo``, with ``--tico-weight`` among
-# its options and any ``--equivariance`` beside it. In Python it is loaded once, by its module.
+# On the command line, run ``care train --data shapes --method own_method.py:TiCo``; ``--tico-weight`` becomes an
+# option, and you can add any ``--equivariance``. In Python, load the class once by its module.
 
 if __name__ == "__main__":
-    name = "__main__:TiCo"  # what runs: this script, or a notebook of it
+    name = "__main__:TiCo"  # the running module: this script, or its notebook
     registry.load("method", name)
     work, logs = Path(mkdtemp()), {}
     for title, weight in {"ρ = 8": 8.0, "ρ = 0": 0.0}.items():
@@ -75,9 +75,9 @@ if __name__ == "__main__":
         logs[title] = Run(work / title).log()
 
 # %%
-# The log has both terms beside the usual measures. Without the covariance, ρ = 0, the embedding collapses: attraction
-# alone is least where all pictures have one embedding, and RankMe, the number of directions that are used, falls. With
-# it, two views of a picture are further apart, and the directions stay.
+# The log contains both terms beside the usual measures. Without the covariance term (ρ = 0), the embedding collapses:
+# attraction alone is lowest if all pictures have the same embedding, and RankMe, the number of directions in use,
+# falls. With the covariance term, two views of a picture are further apart, and the directions stay in use.
 
 if __name__ == "__main__":
     figure = training_figure(logs, {"attraction": "attraction (↓)", "rankme": "RankMe (↑)"})

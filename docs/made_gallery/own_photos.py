@@ -2,8 +2,8 @@
 From a folder of photos to an encoder
 =====================================
 
-``care.pretrain`` takes a folder of pictures, reads them once, trains, and gives the frozen encoder back. Here the
-photos are drawn first, 60 in each of ten folders; put the path of your own in place of them.
+``care.pretrain`` reads a folder of pictures once, trains, and returns the frozen encoder. This script first draws its
+photos, 60 in each of ten folders; replace their path with that of your own photos.
 """
 
 from pathlib import Path
@@ -26,8 +26,8 @@ for i, (image, label) in enumerate(zip(shapes.images, shapes.labels, strict=True
     Image.fromarray(image.permute(1, 2, 0).numpy()).save(folder / f"{i}.png")
 
 # %%
-# One call. It leaves a run folder, as ``care train`` does: ``care evaluate``, ``care steer`` and ``care explore`` take
-# it. The labels are not used for training.
+# One call trains the encoder. It writes a run folder, as ``care train`` does, for ``care evaluate``, ``care steer`` and
+# ``care explore``. Training does not use the labels.
 
 encoder = care.pretrain(
     photos,
@@ -43,8 +43,9 @@ encoder = care.pretrain(
 )
 
 # %%
-# The features of any picture, and its nearest neighbors by them, green where they are of its class. After eight epochs
-# of so few pictures that is little more often than by chance, 10 %: what neighbors share is still color and background.
+# Compute the features of new pictures, and the nearest neighbors of each; neighbors of the same class are green. After
+# eight epochs of so few pictures, they are little more frequent than by chance, 10 %: what neighbors share is still
+# color and background.
 
 pictures = generate_shapes(1000, seed=1)
 views = care.augment.apply(pictures.images, care.augment.simclr(size=24).unchanged(1000, (32, 32)))

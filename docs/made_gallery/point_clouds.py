@@ -2,8 +2,8 @@
 Point clouds whose rotations rotate embeddings
 ==============================================
 
-The augmentation is a rotation in space. SimCLR is trained to ignore it; the equivariance loss turns it into a rotation
-of the embedding. Both encoders are trained here, on generated chains of points.
+The augmentation is a rotation in space. SimCLR learns to ignore it; the equivariance loss turns it into a rotation of
+the embedding. This script trains both encoders on generated chains of points.
 """
 
 from pathlib import Path
@@ -24,8 +24,8 @@ encoders = {
 }
 
 # %%
-# How do clouds that the encoders have not seen respond? The held-out ratio is the squared error that the best rotation
-# leaves, relative to no rotation: 0 is exact, 1 is no better.
+# How do the embeddings of unseen clouds respond to rotations? The held-out ratio is the squared error of the best
+# rotation, relative to the error without a rotation: 0 is exact, 1 is no better than no rotation.
 
 clouds = load("chains", "test").limit(500)
 for name, encoder in encoders.items():
@@ -33,8 +33,8 @@ for name, encoder in encoders.items():
     print(f"{name}: held-out ratio {measured.heldout_ratio.mean:.3f}")
 
 # %%
-# Six clouds, each rotated through 360° about the vertical axis, in the plane in which their embeddings move most. Where
-# rotating the cloud rotates the embedding, every orbit is a circle.
+# Rotate six clouds through 360° about the vertical axis. The figure shows the plane in which their embeddings move
+# most. If rotating a cloud rotates its embedding, every orbit is a circle.
 
 drawn = {name: orbits(lambda x, f=f: {"embedding": f(x)}, clouds.inputs[:6]) for name, f in encoders.items()}
 figure = orbit_figure(drawn)

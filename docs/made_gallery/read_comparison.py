@@ -2,9 +2,9 @@
 Read a comparison
 =================
 
-Which of two encoders is better, at what, and is it certain? Both are measured on the same pictures under the same
-augmentations, so that differences are paired. "Yes" is said where a difference is certain after Holm's correction for
-all differences of the table.
+Which of two encoders is better, at what, and is the difference certain? Both are measured on the same pictures under
+the same augmentations, so that differences are paired. "Yes" marks a difference that is certain after Holm's correction
+for all differences of the table.
 """
 
 from pathlib import Path
@@ -37,8 +37,8 @@ for name, difference, low, high, _, certain in rows:
         print(f"{name}: {difference:+.3f} [{low:+.3f}, {high:+.3f}], {'yes' if certain else 'undecided'}")
 
 # %%
-# To the right is better. Green or red is certain, gray undecided, which does not mean equal. Intervals are over
-# pictures and augmentations, for one pretraining seed of each: for another seed, train several.
+# Right is better. Green and red differences are certain; gray ones are undecided, which does not mean equal. Intervals
+# are over pictures and augmentations, for one pretraining seed per encoder. To learn about other seeds, train several.
 
 shown = [row for row in rows if row[-1] or "logistic" in row[0]]
 figure = differences_figure(shown[:16], "CARE against SimCLR: what is certain, and the accuracy")

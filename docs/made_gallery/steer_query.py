@@ -2,9 +2,9 @@
 Steer a query
 =============
 
-Find pictures like this one, but in another color, without changing a pixel: rotate the embedding. The rotation of an
-augmentation is a function of its parameters, R(θ) = exp(Σ θ_k A_k), whose generators are fitted once to a frozen
-encoder.
+Find pictures like this one but in another color, without changing a pixel: rotate the embedding of the query. The
+rotation is a function of the augmentation's parameters θ, R(θ) = exp(Σ θ_k A_k). Its generators A_k are fitted once to
+a frozen encoder.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ encoder = care.pretrain(
 
 # %%
 # Fit the generators on 400 pictures under 30 hue shifts, in the 24 directions in which embeddings vary most. A split
-# embedding has two parts, 64 coordinates of the contrastive loss and 16 of the hue, each on a sphere of its own.
+# embedding has two parts, each on its own sphere: 64 coordinates for the contrastive loss and 16 for the hue.
 
 policy = hue_only().resized(24)
 
@@ -49,7 +49,7 @@ def observe(n: int, seed: int) -> Embedder:
 rotation = fit_rotation(gather(observe(400, seed=1), "z", [Family("hue", policy, 30)], rank=24))
 
 # %%
-# Search 2,000 other pictures for the neighbors of f(q), of R(θ) f(q), and of f(a(q)), the picture really recolored.
+# Search 2,000 other pictures for the neighbors of f(q), R(θ) f(q), and f(a(q)), where a(q) is the recolored query.
 
 bank, shift = observe(2000, seed=2), {"hue": 0.3}
 queries = bank.samples.limit(100)
@@ -61,7 +61,7 @@ for way in found.found:
     print(f"{way}: overlap with the neighbors of f(a(q)) {overlap:.2f}, hue distance {hue:.3f}")
 
 # %%
-# One query. The middle row never saw the recolored picture; green are those that it shares with the last row.
+# One query. The middle row is found without the recolored picture; green marks neighbors that the last row also has.
 
 query = 4
 words = {"identity": "f(q)", "learned_rotation": "R(θ) f(q): hue +0.3", "augmented": "f(a(q)): recolored"}
