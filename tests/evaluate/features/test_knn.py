@@ -32,6 +32,7 @@ def test_the_temperature_is_that_of_the_field(generator):
     assert not torch.equal(knn_predict(bank, labels, queries, 200), knn_predict(bank, labels, queries, 200, 0.5))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_features_of_integers_are_features(generator):
     bank, labels = torch.randint(-9, 9, (40, 6), generator=generator), torch.arange(40) % 4
     assert (knn_predict(bank, labels, bank, k=1) == knn_predict(bank.float(), labels, bank.float(), k=1)).all()
