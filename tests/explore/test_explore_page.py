@@ -14,7 +14,10 @@ from care.augment import simclr
 from care.explore import ExploreServer, Gallery, Offer, fill_bank, read_photo
 from care.explore.answers import data_address
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None or BASH is None, reason="chromium is not installed")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None or BASH is None, reason="chromium is not installed"),
+]
 
 SHOWN = """[...document.querySelectorAll('article')].map(model => Object.fromEntries(
   [...model.querySelectorAll('.neighbors')].map(list => [
