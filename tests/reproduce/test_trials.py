@@ -18,8 +18,9 @@ from care.evaluate.comparison.quantities import ACTED_ON
 from care.methods.simclr import SimCLRSettings
 from care.objective import setting
 from care.reproduce import SCALES, STUDIES, Runner, Trial, run_trials
+from care.reproduce.runner import _speed, _training_alone
 from care.reproduce.trial import find_outcome
-from care.train import default_config
+from care.train import Run, default_config
 
 MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1)
 
@@ -152,6 +153,31 @@ def test_a_trial_that_another_process_has_is_waited_for(carried_out, tmp_path):
     assert run_trials(trials[:1], mine, nothing)[0].log
     timer.join()
     assert not (mine.runs / trials[0].slug).exists()
+
+
+def test_one_process_at_a_time_trains_on_a_gpu(tmp_path):
+    """The lock of a GPU is held by another process's open file: only the same GPU is waited for."""
+    taken = Lock(tmp_path / ".training-GPU-a.lock")
+    for other in (None, "GPU-b"):
+        with _training_alone(other, tmp_path) as waited:
+            assert not waited
+    timer, begun = threading.Timer(0.3, taken.release), time.perf_counter()
+    timer.start()
+    with _training_alone("GPU-a", tmp_path) as waited:
+        assert waited
+        assert time.perf_counter() - begun > 0.25
+        with pytest.raises(BlockingIOError):
+            Lock(tmp_path / ".training-GPU-a.lock")
+    timer.join()
+    Lock(tmp_path / ".training-GPU-a.lock").release()
+
+
+def test_the_rate_of_a_training_is_that_of_its_undisturbed_epochs(tmp_path):
+    """The first epoch compiles; beside half of the others another process measures."""
+    rates = [10, *(1000 + i for i in range(10)), *(600 + i for i in range(10))]
+    lines = [json.dumps({"epoch": i, "seconds": 2.0, "samples_per_second": rate}) for i, rate in enumerate(rates)]
+    (tmp_path / "speed.jsonl").write_text("\n".join(lines) + "\n")
+    assert _speed(Run(tmp_path)) == {"training_seconds": 42.0, "samples_per_second": 1008}
 
 
 def test_damage_is_told_with_the_name_of_the_file(carried_out, tmp_path, unchecked):
