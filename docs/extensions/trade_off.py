@@ -8,7 +8,7 @@ from care.report import tradeoff_figure
 from care.reproduce.presentation import HUE, PROBE, TUNED, Quantity, by_label, values
 from care.reproduce.scales import scale_named
 from care.reproduce.studies import STUDIES
-from care.reproduce.studies.peers import HUE_BY_NETWORK
+from care.reproduce.studies.peers import HUE_BY_NETWORK, SIZES, SMALLER
 from care.reproduce.trial import Outcome, find_outcome
 
 # Studies of methods that keep something, the one with more methods first: its accuracy and what is kept, in words too.
@@ -31,7 +31,8 @@ def trade_off(results: Path) -> Figure:
     (up, accuracy), (across, kept) = SHOWN[study]
     groups = by_label(_outcomes(study, results / SCALE / "trials"))
     points = {name: (values(g, kept), [100 * value for value in values(g, accuracy)]) for name, g in groups.items()}
-    return tradeoff_figure(points, f"{across} →", f"{up}, % →", BASE)
+    sizes, smaller = (SIZES, SMALLER) if study == "peers" else ("", None)
+    return tradeoff_figure(points, f"{across} → {sizes}", f"{up}, % →", BASE, smaller)
 
 
 def _outcomes(study: str, trials: Path) -> list[Outcome]:
@@ -51,6 +52,7 @@ def _shown(picture: str, study: str) -> str:
     return (
         f"![Accuracy against the hue that is kept, a point per method]({picture})\n\n"
         f"*What is kept, and what it costs: {across}, and the {up}. Bars are standard deviations over seeds; a point "
-        f"without bars is of one seed. Up and to the right of the dashed lines is better than {BASE} in both. Drawn "
+        f"without bars is of one seed. Up and to the right of the dashed lines is better than {BASE} in both. A line "
+        f"joins two sizes of training views. Drawn "
         f"from the trials of `care reproduce {study} --scale {SCALE}`.*"
     )

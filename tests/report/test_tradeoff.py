@@ -20,6 +20,25 @@ def test_a_point_per_model_at_its_means_and_lines_through_the_base(tmp_path):
     figure.savefig(tmp_path / "trade.png", dpi=50)
 
 
+def test_variants_of_a_model_are_joined_to_it_and_bear_its_name():
+    """Hollow points at what they are without it; a variant alone, and a model without one, are points like others."""
+    points = {
+        "SimCLR": ([0.2], [80.0]), "SimCLR, small": ([0.1], [84.0]), "DCL": ([0.0], [81.0]), "CARE, small": ([0.4], [83.0]),
+    }  # fmt: skip
+    (ax,) = tradeoff_figure(points, "kept", "accuracy", base="SimCLR", variant=", small").axes
+    assert {text.get_text(): tuple(text.xy) for text in ax.texts} == {
+        "SimCLR": (0.1, 84.0), "DCL": (0.0, 81.0), "CARE": (0.4, 83.0)
+    }  # fmt: skip
+    dots = {(*line.get_xdata(), *line.get_ydata()): line for line in ax.lines if line.get_marker() == "o"}
+    hollow = {place for place, line in dots.items() if line.get_markerfacecolor() == "white"}
+    assert hollow == {(0.2, 80.0), (0.0, 81.0)}
+    assert dots[0.2, 80.0].get_color() == dots[0.1, 84.0].get_color() != dots[0.4, 83.0].get_color()
+    joins = [line for line in ax.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 2]
+    assert [(list(line.get_xdata()), list(line.get_ydata())) for line in joins] == [([0.2, 0.1], [80.0, 84.0])]
+    across = next(line for line in ax.lines if line.get_linestyle() == "--" and line.get_ydata() == [84.0, 84.0])
+    assert across.get_xdata() == [0, 1]
+
+
 def test_names_of_points_that_are_close_hide_neither_each_other_nor_a_point():
     """By the boxes that are drawn, which is not how places are chosen: overlaps are counted, areas are not."""
     points = {f"a method with a long name, {i}": ([0.5 + 0.01 * i], [80.0 + 0.05 * i]) for i in range(6)}

@@ -43,7 +43,10 @@ EPOCHS = 0.5  # of SimCLR, as a fraction of the scale's: Muon takes half as many
 SIMCLR_VIEWS, BATCHES = 2, 32  # batches are a multiple of this
 # Smaller views while training, of ¾ of the side: the same compute sees more of them. Methods are compared at one size.
 SMALLER, SMALLER_HERE = ", 24 px", {"train_size": 24}
-AT_BOTH_SIZES = (BASE, CONTROL, "keep hue", "keep photometric", "MoCo-v3", "AugSelf", "EquiMod", "E-SSL", "STL")
+SIZES = "        ○ trained on views of 32 px   ● of 24 px"
+AT_BOTH_SIZES = (
+    BASE, CONTROL, "keep hue", "keep photometric", "MoCo-v3", "AugSelf", "EquiMod", "E-SSL", "STL", "CARE",
+)  # fmt: skip
 # The weight of every method that has one, by the name of its setting, and what `peers-weights` chose for it by its
 # rule. None is chosen yet: a method that is not there has its paper's weight, or our default.
 WEIGHTS = {
@@ -202,7 +205,9 @@ def _figures(groups: dict[str, list[Outcome]], title: str, transferred: Mapping[
         points = {label: (values(g, HUE_BY_NETWORK), _percent(g, accuracy)) for label, g in groups.items()}
         drawn = {label: pair for label, pair in points.items() if all(pair)}
         if drawn:
-            found[file] = tradeoff_figure(drawn, "R² of hue, by a network →", up, BASE)
+            both = any(label.endswith(SMALLER) for label in drawn)
+            across, smaller = (SIZES, SMALLER) if both else ("", None)
+            found[file] = tradeoff_figure(drawn, f"R² of hue, by a network → {across}", up, BASE, smaller)
     return found
 
 
