@@ -3,6 +3,7 @@
 A bug keeps its traceback.
 """
 
+import functools
 import os
 import re
 import subprocess
@@ -12,7 +13,7 @@ import warnings
 import pytest
 from rich.console import Console
 
-from care.cli import errors, main
+from care.cli import errors, load_command, main
 from care.data import registry
 from care.pretrained import load_pretrained
 from cli.mistaken import MISTAKES
@@ -34,6 +35,9 @@ WORK = {
 }
 
 
+made_once = functools.cache(load_command)  # a command of eighty options takes a third of the time of a mistake
+
+
 def fails(args, capsys):
     """(exit code, what is on the error stream) of a command run in this process."""
     sys.argv[1:] = args
@@ -48,6 +52,7 @@ def test_a_mistake_takes_one_line(command, world, monkeypatch, capsys, tmp_path)
     monkeypatch.chdir(world)
     monkeypatch.setenv("CARE_DATA", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["care"])
+    monkeypatch.setattr("care.cli.load_command", made_once)
     for work in WORK.values():
         monkeypatch.setattr(work, lambda *_, **__: pytest.fail("the mistake was not seen"))
     before = sorted(world.rglob("*"))

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -14,11 +15,24 @@ from care.cli import app, train_setup
 from care.cli.train_setup import configuration
 from care.data import load
 from care.train import Config, keeping, recipe
+from cli.few_pictures import only_drawn
 from train.small import small_data
 
-pytestmark = pytest.mark.usefixtures("coarse_pictures")
-
 SMALL = ["--model", "small_resnet", "--size", "16", "--batch-size", "8", "--embedding-dim", "8", "--head-width", "16"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pictures():
+    """Empty ones, of curves and of measurements."""
+
+    def curves(log):
+        figure = Figure(figsize=(1, 1))
+        figure.add_subplot()
+        return figure
+
+    with only_drawn(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("care.report.curves_figure", curves)
+        yield
 
 
 def run(*args, code=0):
@@ -46,6 +60,7 @@ def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
     assert "already finished" not in said
     assert len(said.partition("\nepoch 1 ")[0].splitlines()) <= 15  # what was chosen, and what follows from it
     assert re.search(r"^steps +6, one epoch, 8 samples each$", said, re.MULTILINE)
+    assert (out / "curves.png").exists()
     before = (out / "log.jsonl").read_bytes()
     assert "already finished: 1 epoch\n" in run("train", "--resume", "--out", out)
     assert (out / "log.jsonl").read_bytes() == before
@@ -55,7 +70,8 @@ def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
 
 def test_a_run_at_a_constant_rate_goes_on_for_longer(tmp_path):
     data, out = small_data(tmp_path / "data"), tmp_path / "run"
-    run("train", "--out", out, "--data", data, "--device", "cpu", *SMALL, "--epochs", 1, "--schedule", "constant")
+    train = ["train", "--out", out, "--data", data, "--device", "cpu", *SMALL, "--limit", 16]
+    run(*train, "--epochs", 1, "--schedule", "constant")
     assert "already finished" not in run("train", "--resume", "--out", out, "--epochs", 2)
     assert "already finished: 2 epochs\n" in run("train", "--resume", "--out", out)
 
@@ -63,7 +79,7 @@ def test_a_run_at_a_constant_rate_goes_on_for_longer(tmp_path):
 def test_keep_adds_coordinates_for_the_hue_once(tmp_path):
     data, out = small_data(tmp_path / "data"), tmp_path / "run"
     train = ["train", "--out", out, "--data", data, "--device", "cpu", *SMALL, "--keep", "hue", "--chunks", 2]
-    train += ["--schedule", "constant"]
+    train += ["--schedule", "constant", "--limit", 16]
     run(*train, "--epochs", 1, "--equivariant-weight", 0.3)
     config = Config.read(out / "config.toml")
     part = config.equivariance.settings
@@ -92,7 +108,7 @@ def test_keep_goes_with_recipes():
 
 @pytest.fixture
 def unlabeled(tmp_path, monkeypatch, generator):
-    """The data set `mine`: 60 photos in one folder, without classes."""
+    """The data set `mine`: 60 small photos in one folder, without classes."""
     monkeypatch.setenv("CARE_DATA", str(tmp_path / "root"))
     (tmp_path / "photos").mkdir()
     for i in range(60):

@@ -20,13 +20,12 @@ from train.small import small_config, small_data
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize(("kind", "whole"), [*((kind, True) for kind in WRITERS), ("files", False)])
 def test_every_epoch_is_the_same_and_the_first_one_decodes(kind, whole, tmp_path, decoded):
     folder, cache = WRITERS[kind](tmp_path / "photos", N), tmp_path / "made" / "cache"
     right = epoch(folder, whole=whole)
     assert decoded() == EVERYTHING
-    for seed, expected in ((1, EVERYTHING), (2, []), (3, [])):
+    for seed, expected in ((1, EVERYTHING), (2, [])):
         assert torch.equal(epoch(folder, cache, whole, seed), right)
         assert decoded() == expected
 

@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,48 +16,47 @@ from care.data.registry import prepared_names, prepared_splits
 from data.preparing import FILES, SHARD, SIDE, contents, prepare
 from train.small import mounted
 
-pytestmark = pytest.mark.usefixtures("small_blocks")
+pytestmark = [
+    pytest.mark.usefixtures("small_blocks"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),  # the test process has threads
+]
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from care.data import blocks, partial_store, write_store
-from care.data.readers import read_folder
+def in_a_fork(work):
+    """How a child process that does this ends."""
+    if (child := os.fork()) == 0:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-partial_store.SECONDS_BETWEEN_SAVES, blocks.FEWEST_ROWS = 0.0, 1
 
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-for moment in ("begun", "reading", "journal", "complete"):
-    if (child := os.fork()) == 0:
-        source = read_folder(Path(sys.argv[1]), "train", 8)
-        if moment == "complete":  # the last moment: everything is written, nothing is renamed
-            partial_store.move_durably = kill
-        if moment == "journal":
-            whole, calls = partial_store.write_atomically, []
-            partial_store.write_atomically = lambda *a: kill() if len(calls) == 9 else calls.append(whole(*a))
-        when = {"begun": 0, "reading": 13}.get(moment, 99)
-        tick = lambda read: kill() if read == when else None
-        write_store(Path(sys.argv[2]) / moment / "train", "pets", "train", source, tick=tick, shard_bytes=1 << 16)
-    print(moment, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
+
+def killed_at(moment, folder, photos):
+    """Of `prepare`, in a child process; a journal is written after every block."""
+    partial_store.SECONDS_BETWEEN_SAVES = 0.0
+    if moment == "complete":  # the last moment: everything is written, nothing is renamed
+        partial_store.move_durably = kill
+    if moment == "journal":
+        whole, calls = partial_store.write_atomically, []
+        partial_store.write_atomically = lambda *a: kill() if len(calls) == 9 else calls.append(whole(*a))
+    when = {"begun": 0, "reading": 13}.get(moment, 99)
+    prepare(folder, photos, tick=lambda read: kill() if read == when else None)
 
 
-def test_it_goes_on_after_a_kill(tmp_path, photos, undisturbed):
-    command = [sys.executable, "-c", KILLED, photos, tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert prepared_names(tmp_path) == ()
-    moments = {"begun": None, "reading": 13, "journal": 9, "complete": FILES}
-    assert done.stdout == "".join(f"{moment} {-signal.SIGKILL}\n" for moment in moments)
-    for moment, after in moments.items():
-        assert (prepared_splits(moment, tmp_path), len(list((tmp_path / moment).iterdir()))) == ((), 1)
-        _, said = prepare(tmp_path / moment / "train", photos)
-        assert [line.split(",")[0] for line in said[:1]] == (
-            [f"goes on after {after} of {FILES} files"] if after else []
-        )
-        assert contents(tmp_path / moment / "train") == undisturbed
+@pytest.mark.parametrize(("moment", "after"), {"begun": None, "reading": 13, "journal": 9, "complete": FILES}.items())
+def test_it_goes_on_after_a_kill(moment, after, tmp_path, photos, undisturbed):
+    folder = tmp_path / moment / "train"
+    assert in_a_fork(lambda: killed_at(moment, folder, photos)) == -signal.SIGKILL
+    assert (prepared_names(tmp_path), prepared_splits(moment, tmp_path)) == ((), ())
+    assert len(list((tmp_path / moment).iterdir())) == 1
+    _, said = prepare(folder, photos, workers=1)
+    assert [line.split(",")[0] for line in said[:1]] == ([f"goes on after {after} of {FILES} files"] if after else [])
+    assert contents(folder) == undisturbed
 
 
 def test_a_full_disk_keeps_what_is_written(tmp_path, photos, monkeypatch):

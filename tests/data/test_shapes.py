@@ -7,7 +7,7 @@ from scipy.stats import kstest
 from torchvision.transforms.v2.functional import InterpolationMode, rotate
 
 from care.data import generate_shapes
-from care.data.shapes import CLASSES, FACTORS, NUISANCE_FACTORS, render
+from care.data.shapes import CLASSES, FACTORS, NUISANCE_FACTORS, Shapes, render
 from care.data.silhouettes import SILHOUETTES
 
 MIDDLE = {name: (low + high) / 2 for name, (low, high) in (FACTORS | NUISANCE_FACTORS).items()}
@@ -26,8 +26,17 @@ def picture_of(labels, size=32, **values):
     return render(labels, filled, size)
 
 
-def masks_of(shapes, size):
-    return picture_of(shapes.labels, size, **shapes.factors, **WHITE)[:, 0]
+@pytest.fixture(scope="module")
+def some(shapes):
+    """The first 1,000: to draw all of them again takes longer, and shows no more."""
+    factors = {name: values[:1000] for name, values in shapes.factors.items()}
+    return Shapes(shapes.images[:1000], shapes.labels[:1000], factors)
+
+
+@pytest.fixture(scope="module")
+def masks(some):
+    """How much of each pixel they cover."""
+    return picture_of(some.labels, 32, **some.factors, **WHITE)[:, 0]
 
 
 def moments(mask):
@@ -94,32 +103,32 @@ def test_silhouettes_are_centered_and_fit_the_unit_circle(name):
     assert torch.hypot(u, v)[inside].max() == pytest.approx(1, abs=0.01)
 
 
-def test_the_centroid_is_where_the_factors_say(shapes):
-    _, x, y = moments(masks_of(shapes, 32))
-    torch.testing.assert_close(x, shapes.factors["x"], atol=0.02, rtol=0)
-    torch.testing.assert_close(y, shapes.factors["y"], atol=0.02, rtol=0)
+def test_the_centroid_is_where_the_factors_say(some, masks):
+    _, x, y = moments(masks)
+    torch.testing.assert_close(x, some.factors["x"], atol=0.02, rtol=0)
+    torch.testing.assert_close(y, some.factors["y"], atol=0.02, rtol=0)
 
 
-def test_the_area_grows_with_the_square_of_the_scale(shapes):
+def test_the_area_grows_with_the_square_of_the_scale(some, masks):
     """One constant of proportionality per class; that of the disc is π."""
-    area, _, _ = moments(masks_of(shapes, 32))
-    ratio = area / shapes.factors["scale"].square()
+    area, _, _ = moments(masks)
+    ratio = area / some.factors["scale"].square()
     for label in range(10):
-        mine = ratio[shapes.labels == label]
+        mine = ratio[some.labels == label]
         torch.testing.assert_close(mine, mine.median().expand_as(mine), rtol=0.05, atol=0)
-    assert ratio[shapes.labels == 0].median() == pytest.approx(math.pi, rel=0.01)
+    assert ratio[some.labels == 0].median() == pytest.approx(math.pi, rel=0.01)
 
 
-def test_the_colorful_pixels_of_the_picture_are_the_shape(shapes):
+def test_the_colorful_pixels_of_the_picture_are_the_shape(some, masks):
     """Found in the finished picture, noise and all, by chroma alone: where it is, how large, and of which hue."""
-    images = shapes.images / 255
+    images = some.images / 255
     colorful = (images.amax(1) - images.amin(1) > 0.18).float()
     area, x, y = moments(colorful)
-    truth, _, _ = moments(masks_of(shapes, 32))
-    assert (x - shapes.factors["x"]).abs().quantile(0.95) < 0.04
-    assert (y - shapes.factors["y"]).abs().quantile(0.95) < 0.04
+    truth, _, _ = moments(masks)
+    assert (x - some.factors["x"]).abs().quantile(0.95) < 0.04
+    assert (y - some.factors["y"]).abs().quantile(0.95) < 0.04
     assert torch.corrcoef(torch.stack([area, truth]))[0, 1] > 0.98
-    away = (mean_hue(images, colorful) - shapes.factors["hue"] + 0.5) % 1 - 0.5
+    away = (mean_hue(images, colorful) - some.factors["hue"] + 0.5) % 1 - 0.5
     assert away.abs().quantile(0.95) < 0.02
 
 

@@ -87,6 +87,7 @@ def test_a_picture_of_another_size_is_another_data_set(kind, tmp_path, monkeypat
     assert same[0] == same[1] != digest("c")
 
 
+@pytest.mark.parametrize("samples", ["files"], indirect=True)  # the processes and their batches know no kinds
 def test_the_first_batch_is_the_largest(samples):
     with pytest.raises(ValueError, match="a batch of 3 pictures follows one of 2"):
         list(batches(samples, [torch.arange(2), torch.arange(3)], "cpu"))
@@ -95,6 +96,7 @@ def test_the_first_batch_is_the_largest(samples):
     assert list(batches(samples, [], "cpu")) == []
 
 
+@pytest.mark.parametrize("samples", ["files", "parquet"], indirect=True)
 def test_many_batches_go_through_few_slots(samples, generator):
     """More requests than slots, each with its own pictures."""
     order = [torch.randint(N, (4,), generator=generator) for _ in range(40)]
@@ -124,6 +126,7 @@ def decoders():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads decode elsewhere")
+@pytest.mark.parametrize("samples", ["files"], indirect=True)
 def test_the_processes_come_and_go(samples):
     before = set(decoders())
     stream = batches(samples, [torch.arange(4)] * 100, "cpu")

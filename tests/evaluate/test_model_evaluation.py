@@ -11,7 +11,7 @@ from care.data import Samples, generate_chains
 from care.evaluate import Evaluation, Settings, evaluate_model, figures, summary
 from care.evaluate.comparison.quantities import ACTED_ON, CONTRASTED, find_quantity, quantities
 from care.geometry import Euclidean, Minkowski, Symplectic
-from evaluate.planted import QUICK, colors, setup, shapes
+from evaluate.planted import COLORS, QUICK, colors, setup, shapes
 
 
 def test_an_encoder_of_color_knows_color_and_nothing_else(by_color):
@@ -71,7 +71,9 @@ def test_the_form_is_that_of_the_embedding():
     """On the hyperboloid its displacement is another distance; the backbone has nothing to do with it."""
     few = Settings(augmentations=1, probe="none", logistic=False, images=40)
     embed = lambda x: {"embedding": x.mean((2, 3)), "backbone": x.mean((2, 3))}  # noqa: E731
-    plain, hyperbolic = (evaluate_model(setup(embed, form=form), few) for form in (Euclidean(), Minkowski()))
+    plain, hyperbolic = (
+        evaluate_model(setup(embed, form=form, policy=COLORS), few) for form in (Euclidean(), Minkowski())
+    )
     outputs = ("embedding", "backbone")
     found = [[e.measurement(output).displacement.mean for output in outputs] for e in (plain, hyperbolic)]
     assert found[0][0] == found[0][1] == found[1][1]
@@ -80,7 +82,7 @@ def test_the_form_is_that_of_the_embedding():
 
 def test_the_embedding_is_measured_in_other_forms_if_asked_for():
     """As if it had been trained with them: for that, `form` says so."""
-    few = Settings(augmentations=2, probe="none", logistic=False, images=60)
+    few = Settings(augmentations=1, probe="none", logistic=False, images=60)
     ends = lambda x: {"embedding": x[:, ::7].flatten(1), "backbone": x.flatten(1)}  # noqa: E731
     made = generate_chains(100, seed=0, points=8)
     samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
@@ -119,7 +121,7 @@ def test_the_equivariance_loss_acts_on_the_equivariant_part_or_on_the_whole_embe
 
 def test_without_labels_there_is_no_probe():
     bare = Samples(shapes(60, 1).inputs, torch.full((60,), -1), ())
-    evaluation = evaluate_model(setup(colors, bare, bare), QUICK)
+    evaluation = evaluate_model(setup(colors, bare, bare, policy=COLORS), QUICK)
     assert evaluation.record["probe"] is None
     assert evaluation.record["knn"] is None
     assert evaluation.record["retrieval"]["features"]["class_precision"] is None

@@ -18,7 +18,7 @@ from care.evaluate.features.classification import Classifiers, evaluate_classifi
 from care.evaluate.features.probe import Protocol
 from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.model_evaluation import _training_images
-from evaluate.planted import colors, pixels, setup, shapes
+from evaluate.planted import COLORS, colors, pixels, setup, shapes
 
 
 def flags(n):
@@ -31,7 +31,7 @@ def flags(n):
 def test_labels_in_the_picture_are_found():
     samples = flags(150)
     settings = Settings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,), neighbors=(5, 20))
-    evaluation = evaluate_model(setup(lambda x: {"features": x.flatten(1)}, samples, samples), settings)
+    evaluation = evaluate_model(setup(lambda x: {"features": x.flatten(1)}, samples, samples, policy=COLORS), settings)
     rows = [line for line in summary(evaluation).splitlines() if "100.00" in line]
     titles = (
         "logistic regression (tuned), penalty",
@@ -65,7 +65,7 @@ def test_neighbors_are_those_of_each_output():
         return {"embedding": torch.stack([red + green, blue], 1), "backbone": torch.stack([red, green, blue], 1)}
 
     settings = Settings(augmentations=1, probe="none", neighbors=(5,))
-    evaluation = evaluate_model(setup(embed, flags(150), flags(90)), settings)
+    evaluation = evaluate_model(setup(embed, flags(150), flags(90), policy=COLORS), settings)
     assert evaluation.record["knn"] == {"5": 1.0}
     assert evaluation.record["knn_outputs"] == {"embedding": {"5": pytest.approx(2 / 3)}}
     assert "kNN, k = 5, embedding  66.67 %" in re.sub(" {2,}", "  ", summary(evaluation))
@@ -76,7 +76,7 @@ def test_neighbors_are_those_of_each_output():
 def test_the_logistic_regression_is_that_of_the_features():
     settings = Settings(augmentations=1, probe="none")
     train, test = shapes(100, 0), shapes(60, 1)
-    evaluation = evaluate_model(setup(colors, train, test), settings)
+    evaluation = evaluate_model(setup(colors, train, test, policy=COLORS), settings)
     rows, queries = (colors(s.inputs / 255)["features"] for s in (train, test))
     tuned = tuned_logistic(rows, train.labels)
     hits = tuned.predict(queries) == test.labels
@@ -90,7 +90,7 @@ def test_the_logistic_regression_is_that_of_the_features():
 @pytest.mark.parametrize("labels", [[0] * 30, list(range(30))])
 def test_classes_that_no_penalty_can_be_chosen_by_have_no_logistic_regression(labels):
     few = Samples(shapes(30, 0).inputs, torch.tensor(labels), tuple(map(str, range(30))))
-    evaluation = evaluate_model(setup(colors, few, few), Settings(augmentations=1, probe="none"))
+    evaluation = evaluate_model(setup(colors, few, few, policy=COLORS), Settings(augmentations=1, probe="none"))
     assert evaluation.record["logistic"] is None
     assert evaluation.record["knn"] is not None
 
@@ -194,11 +194,11 @@ def test_images_without_a_label_are_left_out():
     whole = gaps.subset((gaps.labels >= 0).nonzero().flatten())
     settings = Settings(augmentations=1, probe_epochs=5, seeds=1, neighbors=(5,))
     found, alone = (
-        evaluate_model(setup(lambda x: {"features": x.flatten(1)}, some, some), settings).record
+        evaluate_model(setup(lambda x: {"features": x.flatten(1)}, some, some, policy=COLORS), settings).record
         for some in (gaps, whole)
     )
     for kind in ("knn", "logistic", "probe"):
         assert found[kind] == alone[kind]
     none = dataclasses.replace(samples, labels=torch.full((150,), -1))
-    without = evaluate_model(setup(lambda x: {"features": x.flatten(1)}, none, none), settings).record
+    without = evaluate_model(setup(lambda x: {"features": x.flatten(1)}, none, none, policy=COLORS), settings).record
     assert without["knn"] is without["logistic"] is without["probe"] is None

@@ -1,6 +1,7 @@
 """More than two views of a sample: those that SimCLR asks for, and those of CARE in the method's loss."""
 
 import copy
+from functools import partial
 from itertools import combinations, permutations
 
 import pytest
@@ -10,7 +11,10 @@ from care.losses import barlow_twins, byol, equivariance, info_nce, mocov3, queu
 from care.models import forward_views
 from care.objective import Method, teacher_views_count, total
 from care.objective.registry import REGISTERED, find
-from objective.small import build, drawn, noise, small
+from objective.small import SMALLER, drawn, noise, small
+from objective.small import build as build_any
+
+build = partial(build_any, **SMALLER)
 
 
 def encoded(objective, views):

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -26,8 +27,10 @@ from care.losses import (
 from care.methods.mocov2 import key_groups
 from care.models import forward_views
 from care.objective import Context, total
-from objective.small import BATCH, build, drawn, noise, small
+from objective.small import BATCH, SMALLER, drawn, noise, small
+from objective.small import build as build_any
 
+build = partial(build_any, **SMALLER)
 PROGRESS = torch.tensor(0.5, dtype=torch.float64)
 
 

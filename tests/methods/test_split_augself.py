@@ -37,10 +37,12 @@ def test_prediction_trains_the_backbone_and_the_rest_its_head_alone(views):
     assert all(name.startswith("encoder.equivariant_head") for name in reached(objective, terms, OF_PART))
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_a_run_is_bit_for_bit_that_of_augself_alone(optimizer, tmp_path):
-    """Its parameters are scaled by the method's policy, and not by that of the equivariant part."""
-    alone = {"model": "test_resnet", "epochs": 2, "embedding_dim": 8, "optimizer": optimizer, "head_width": 512}
+def test_a_run_is_bit_for_bit_that_of_augself_alone(tmp_path):
+    """Its parameters are scaled by the method's policy, and not by that of the equivariant part.
+
+    Muon rounds a matrix differently beside others of its shape; vectors are stepped by Adam.
+    """
+    alone = {"model": "test_resnet", "epochs": 1, "embedding_dim": 8, "optimizer": "muon", "head_width": 512}
     kept = {**alone, **SPLIT, **PREDICTED, "embedding_dim": 24, "equivariant_dim": 16, "equivariant_layer": "layer2"}
     data = small_data(tmp_path / "data")
     for name, chosen in (("alone", {**alone, "equivariance": "augself", **PREDICTED}), ("kept", kept)):

@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -12,9 +13,11 @@ from care.geometry import exponential, skew
 from care.losses import equivariance, info_nce, steering, uniformity
 from care.methods.steering import generators_for
 from care.objective import total
-from objective.small import BATCH, build, drawn, noise
+from objective.small import BATCH, SMALLER, drawn, noise
+from objective.small import build as build_any
 
-STEPS = 300
+build = partial(build_any, **SMALLER)
+STEPS = 150
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def points(ax):
     return [(float(x), float(y)) for line in ax.lines for x, y in zip(*line.get_data(), strict=True)]
 
 
-@pytest.mark.parametrize("epochs", [2, 7, 200, 1000])
+@pytest.mark.parametrize("epochs", [2, 7, 200])
 def test_a_panel_per_quantity_with_all_its_values(epochs, tmp_path):
     figure = curves_figure(log(epochs))
     shown = panels(figure)
@@ -75,14 +75,14 @@ def test_a_quantity_without_words_keeps_its_name():
     assert list(panels(curves_figure([{"epoch": 1, "my_own_loss": 1.0}]))) == ["my own loss"]
 
 
-@pytest.mark.parametrize("quantities", range(1, 10))
+@pytest.mark.parametrize("quantities", [1, 2, 5, 9])
 def test_no_panel_is_empty(quantities):
     figure = curves_figure([{"epoch": k, **{f"q{i}": float(i) for i in range(quantities)}} for k in (1, 2)])
     assert len(figure.axes) == quantities
     assert all(len(points(ax)) == 2 for ax in figure.axes)
 
 
-@pytest.mark.parametrize(("quantities", "rows"), [(4, [4]), (5, [3, 2]), (9, [3, 3, 3]), (11, [4, 4, 3])])
+@pytest.mark.parametrize(("quantities", "rows"), [(5, [3, 2]), (11, [4, 4, 3])])
 def test_every_row_of_panels_fills_the_width(quantities, rows):
     figure = curves_figure([{"epoch": 1, **{f"q{i}": float(i) for i in range(quantities)}}])
     figure.draw_without_rendering()

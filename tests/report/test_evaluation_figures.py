@@ -48,10 +48,10 @@ def texts(ax):
     return [text.get_text() for text in ax.texts]
 
 
-def save(figure, folder):
-    for ending in ("png", "svg"):
-        drawing.draw(figure, folder / f"figure.{ending}", ending)
-        assert (folder / f"figure.{ending}").stat().st_size > 3000
+def drawn_as_svg(figure, folder):
+    """What is in it, wherever it is."""
+    figure.set_layout_engine("none")
+    drawing.draw(figure, folder / "figure.svg", "svg")
     return (folder / "figure.svg").read_text()
 
 
@@ -211,7 +211,7 @@ def test_odd_names_are_taken_literally(tmp_path):
         named = [text for text in map(Text.get_text, figure.findobj(Text)) if text.startswith(("a$x", r"a\$x"))]
         assert named
         assert not any(is_math_text(text) for text in named)
-        svg = save(figure, tmp_path)
+        svg = drawn_as_svg(figure, tmp_path)
         assert "_under_score" in svg
         assert "&lt;tag&gt; &amp; co" in svg
 

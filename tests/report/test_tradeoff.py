@@ -23,7 +23,8 @@ def test_a_point_per_model_at_its_means_and_lines_through_the_base(tmp_path):
 def test_variants_of_a_model_are_joined_to_it_and_bear_its_name():
     """Hollow points at what they are without it; a variant alone, and a model without one, are points like others."""
     points = {
-        "SimCLR": ([0.2], [80.0]), "SimCLR, small": ([0.1], [84.0]), "DCL": ([0.0], [81.0]), "CARE, small": ([0.4], [83.0]),
+        "SimCLR": ([0.2], [80.0]), "SimCLR, small": ([0.1], [84.0]), "DCL": ([0.0], [81.0]),
+        "CARE, small": ([0.4], [83.0]),
     }  # fmt: skip
     (ax,) = tradeoff_figure(points, "kept", "accuracy", base="SimCLR", variant=", small").axes
     assert {text.get_text(): tuple(text.xy) for text in ax.texts} == {

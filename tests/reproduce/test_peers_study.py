@@ -1,6 +1,7 @@
 """The study of the peers: one recipe, equal compute, and weights that a rule chooses on validation images."""
 
 import copy
+import functools
 import json
 from pathlib import Path
 
@@ -28,8 +29,18 @@ def outcome(trial, probe, hue, flowers=None):
     return Outcome(trial, Evaluation(record, {}), [], {"samples_per_second": 1e4}, transfer=transfer)
 
 
+@functools.cache
+def trials_of(study):
+    return study.trials(SMALL)
+
+
 def first_trials(study):
-    return {trial.label: trial for trial in reversed(study.trials(SMALL))}
+    return {trial.label: trial for trial in reversed(trials_of(study))}
+
+
+def changed_trials():
+    """Of the peers, as the test has changed them."""
+    return {trial.label: trial for trial in reversed(peers.trials(SMALL))}
 
 
 def test_a_teacher_costs_a_third_of_what_it_sees():
@@ -48,17 +59,18 @@ def test_a_teacher_costs_a_third_of_what_it_sees():
 
 
 def test_one_recipe_for_all_and_the_loss_of_each_its_own(monkeypatch):
-    before = {label: trial.slug for label, trial in first_trials(peers).items()}
+    before = {trial.slug for trial in first_trials(peers).values()}
     recipe = {"optimizer": "sgd", "learning_rate": 0.12, "batch_size": 512, "epochs": 50, "temperature": 0.3}
     monkeypatch.setattr(peers, "RECIPE", recipe)
-    found = {label: trial.config.flat() for label, trial in first_trials(peers).items()}
+    changed = changed_trials()
+    found = {label: trial.config.flat() for label, trial in changed.items()}
     assert {(c["optimizer"], c["learning_rate"]) for c in found.values()} == {("sgd", 0.12)}
     assert [found[label]["batch_size"] for label in ("SimCLR", "CARE", "E-SSL")] == [512, 256, 352]
     own = {"MoCo-v3": 0.2, "DCL": 0.1}
     for label, config in found.items():
         assert config["temperature"] == own.get(label.removesuffix(peers.SMALLER), 0.3)
     assert (found["SimCLR"]["epochs"], found["CARE"]["epochs"]) == (50, 25)
-    assert not set(before.values()) & {trial.slug for trial in peers.trials(SMALL)}
+    assert not before & {trial.slug for trial in changed.values()}
     assert {t.config.epochs for t in peers.trials(scale_named("smoke")) if t.label == "CARE"} == {1}
 
 
@@ -69,15 +81,15 @@ def test_weights_that_were_chosen_are_trained_with(monkeypatch):
         "STL": 1, "SIE": 4.5, "CARE": 3, "CARE, all views compared": 3,
     }  # fmt: skip
     monkeypatch.setattr(peers, "CHOSEN", {"AugSelf": 7.0, "CARE": 5.0})
-    found = {label: c.config.flat() for label, c in first_trials(peers).items()}
+    found = {label: c.config.flat() for label, c in changed_trials().items()}
     changed = {label for label in found if found[label] != usual[label]}
-    assert changed == {"AugSelf", "AugSelf, 24 px", "CARE"}
+    assert changed == {"AugSelf", "AugSelf, 24 px", "CARE", "CARE, 24 px"}
     assert (found["AugSelf"]["augself_weight"], found["CARE"]["care_weight"]) == (7, 5)
     assert found["AugSelf, 24 px"]["augself_weight"] == 7
 
 
 def test_every_weight_is_tried_on_validation_images_at_equal_compute():
-    trials = peers_weights.trials(SMALL)
+    trials = trials_of(peers_weights)
     assert {t.config.validation for t in trials} == {500}
     assert [t.label for t in trials if t.label.startswith("E-SSL")] == ["E-SSL, 0.133", "E-SSL, 0.4", "E-SSL, 1.2"]
     assert len(trials) == 1 + 3 * len(peers.WEIGHTS) == len({t.slug for t in trials})
@@ -87,7 +99,7 @@ def test_every_weight_is_tried_on_validation_images_at_equal_compute():
 
 def test_the_rule_takes_what_keeps_most_among_those_as_good_as_the_best():
     """One standard error of 80 % of 5,000 images is 0.57 points: 79.5 % is as good as 80 %, 79.4 % is not."""
-    trials = {t.label: t for t in peers_weights.trials(SMALL)}
+    trials = {t.label: t for t in trials_of(peers_weights)}
     small, usual, large = (trials[f"AugSelf, {weight}"] for weight in ("0.0167", "0.05", "0.15"))
 
     def chosen(*numbers):
@@ -102,7 +114,7 @@ def test_the_rule_takes_what_keeps_most_among_those_as_good_as_the_best():
 
 
 def test_what_is_chosen_can_be_put_into_the_study():
-    trials = {t.label: t for t in peers_weights.trials(SMALL)}
+    trials = {t.label: t for t in trials_of(peers_weights)}
     labels = ("SimCLR", "AugSelf, 0.0167", "AugSelf, 0.05", "AugSelf, 0.15", "CARE, 3", "CARE, all views compared, 3")
     planted = [outcome(trials[label], 0.8, 0.1 * i) for i, label in enumerate(labels)]
     presented = STUDIES["peers-weights"].present(planted)
@@ -147,7 +159,7 @@ def test_on_cifar100_nothing_is_changed_but_the_data():
 def test_differences_are_of_what_has_several_seeds():
     """Every quantity of a method with three of them, paired by seed; one seed decides nothing, and is named once."""
     alone = ("DCL", "CARE, split: hue, from the middle")
-    three = {label: [t for t in peers.trials(SMALL) if t.label == label] for label in ("SimCLR", "AugSelf")}
+    three = {label: [t for t in trials_of(peers) if t.label == label] for label in ("SimCLR", "AugSelf")}
     done = [outcome(t, 0.80 + 0.01 * k, 0.1, 0.5) for k, t in enumerate(three["SimCLR"])]
     done += [outcome(t, 0.82 + 0.015 * k, 0.7, 0.6) for k, t in enumerate(three["AugSelf"])]
     done += [outcome(first_trials(peers)[label], 0.9, 0.1, 0.5) for label in alone]
@@ -161,9 +173,7 @@ def test_differences_are_of_what_has_several_seeds():
 
 def compared_probes(planted):
     """What is said of the tuned probes of labels with these, in three seeds of each."""
-    done = [
-        outcome(t, planted[t.label] + 0.001 * t.config.seed, 0.1) for t in peers.trials(SMALL) if t.label in planted
-    ]
+    done = [outcome(t, planted[t.label] + 0.001 * t.config.seed, 0.1) for t in trials_of(peers) if t.label in planted]
     return [said.split(" (")[0] for said in peers.present(done).remarks if said.startswith("Tuned probe")]
 
 

@@ -18,7 +18,8 @@ def trained(tmp_path_factory):
     opened = time.perf_counter() - 60
     runner = Runner(folder / "runs", folder / "kept", device="cpu", opened=opened)
     [smoke] = STUDIES["speedrun"].trials(SCALES["smoke"])
-    trial = dataclasses.replace(smoke, measures=Settings(images=60, augmentations=1, probe="none"))
+    config = smoke.config.replace(size=12)
+    trial = dataclasses.replace(smoke, config=config, measures=Settings(images=20, augmentations=1, probe="none"))
     [outcome] = run_trials([trial], runner, lambda *words: None)
     return outcome, runner, time.perf_counter() - opened
 

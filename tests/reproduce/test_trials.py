@@ -3,8 +3,7 @@
 import dataclasses
 import json
 import os
-import subprocess
-import sys
+import signal
 import threading
 import time
 
@@ -21,8 +20,17 @@ from care.reproduce import SCALES, STUDIES, Runner, Trial, run_trials
 from care.reproduce.runner import _speed, _training_alone
 from care.reproduce.trial import find_outcome
 from care.train import Run, default_config
+from cli.few_pictures import only_drawn
 
-MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1)
+MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1, logistic=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_decoding():
+    """Networks that decode learn for a few epochs: what they find is not looked at here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("care.evaluate.decoding.network.EPOCHS", 3)
+        yield
 
 
 def trial(label="CARE", **chosen):
@@ -103,10 +111,10 @@ def test_a_trained_run_is_evaluated_without_training_it_again(carried_out):
 
 def test_a_trial_of_a_split_embedding_is_measured_under_the_augmentations_of_the_method(tmp_path):
     """Colors alone act on its equivariant part, and it is measured under crops, too."""
-    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "size": 16}
+    tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "size": 12}
     tiny |= {"model": "small_resnet", "policy": "cifar10", "equivariance_policy": "color_only"}
     own = default_config("shapes", **tiny, equivariance="care")
-    measures = Settings(images=40, augmentations=1, probe="none", logistic=False)
+    measures = Settings(images=20, augmentations=1, probe="none", logistic=False)
     other = Trial("CARE", default_config("shapes", **tiny, equivariance="split", equivariant_dim=4), measures)
     runner = Runner(tmp_path / "runs", tmp_path / "kept", device="cpu")
     assert own.measured_policy == "color_only"
@@ -136,7 +144,7 @@ def test_a_longer_trial_goes_on_from_a_shorter_one(carried_out, tmp_path):
     assert outcome.value(ACTED_ON, "γ_f") == afresh.value(ACTED_ON, "γ_f")
 
 
-def test_a_trial_that_another_process_has_is_waited_for(carried_out, tmp_path):
+def test_a_trial_that_another_process_has_is_waited_for(carried_out, tmp_path, monkeypatch):
     """The lock is held while the result is put in place by hand: nothing is trained here."""
     runner, trials, _ = carried_out
     mine = Runner(tmp_path / "runs", tmp_path / "kept", device="cpu")
@@ -148,7 +156,8 @@ def test_a_trial_that_another_process_has_is_waited_for(carried_out, tmp_path):
         (mine.kept / kept).write_bytes((runner.kept / kept).read_bytes())
         lock.release()
 
-    timer = threading.Timer(1.0, finish)
+    monkeypatch.setattr("care.reproduce.runner.SECONDS_BETWEEN_LOOKS", 0.1)
+    timer = threading.Timer(0.5, finish)
     timer.start()
     assert run_trials(trials[:1], mine, nothing)[0].log
     timer.join()
@@ -190,39 +199,45 @@ def test_damage_is_told_with_the_name_of_the_file(carried_out, tmp_path, uncheck
         mine.find(trials[0])
 
 
-# The command, on as many generated samples as the tests have.
-PROGRAM = """
-from care.cli import main
-from care.data import registry
+@pytest.fixture
+def signals():
+    """A command that was stopped ignores signals from then on, because its process ends: this one does not."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
-registry.GENERATED_SPLITS = {"train": (2_000, 1), "test": (500, 2)}
-main()
-"""
 
-
-@pytest.mark.usefixtures("coarse_pictures")
-def test_it_can_be_stopped_and_goes_on(tmp_path):
+@pytest.mark.usefixtures("signals")
+def test_it_can_be_stopped_and_goes_on(tmp_path, monkeypatch):
     """SIGTERM in the middle: exit code 75, and the same command ends with what was done kept."""
     words = ["reproduce", "proteins", "--scale", "smoke", "--part", "CARE", "--seed", "1", "--device", "cpu"]
     words += ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
-    command = [sys.executable, "-c", PROGRAM, *words]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.glob("runs/*/log.jsonl")):
-        assert process.poll() is None
-        time.sleep(0.05)  # or this loop takes one of two cores
-    process.terminate()
-    stopped = process.communicate(timeout=60)[1]
-    assert process.returncode == 75, stopped
-    assert "the same command goes on" in stopped
-    done = CliRunner().invoke(app, words)
+    plain = Run.write_log
+
+    def stopping(run, log):
+        plain(run, log)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "write_log", stopping)
+        stopped = CliRunner().invoke(app, words)
+    assert stopped.exit_code == 75, stopped.output
+    assert "the same command goes on" in stopped.stderr
+    (run,) = (Run(file.parent) for file in tmp_path.glob("runs/*/config.toml"))
+    assert len(run.log()) == 1
+    assert not list(tmp_path.glob("results/smoke/trials/*.json"))
+    with only_drawn(None):  # its pictures are not drawn into files of their name
+        done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert len(list(tmp_path.glob("results/smoke/trials/*.json"))) == 1
     record = json.loads((tmp_path / "results/smoke/proteins/proteins.json").read_text())
     assert [t["seed"] for t in record["trials"]] == [1]
     assert record["command"] == "care reproduce proteins --scale smoke --part CARE --seed 1"
     assert (tmp_path / "results/smoke/proteins/orbits.png").stat().st_size > 3000
-    _the_table_of_what_is_done(tmp_path)
+    assert (run.log()[0]["epoch"], len(run.log())) == (1, 2)
+    with only_drawn():
+        _the_table_of_what_is_done(tmp_path)
 
 
 def _the_table_of_what_is_done(folder):
@@ -267,4 +282,5 @@ def test_trials_that_studies_share_are_measured_alike(scale):
     measures = {}
     for study in STUDIES.values():
         for trial in study.trials(SCALES[scale]):
-            assert measures.setdefault(trial.slug, trial.measures) == trial.measures, (study.name, trial.slug)
+            slug = trial.slug
+            assert measures.setdefault(slug, trial.measures) == trial.measures, (study.name, slug)

@@ -5,13 +5,21 @@ from functools import partial
 import pytest
 
 from care import steer
-from care.steer import fitting, probing
+from care.steer import canonical, fitting, probing
+
+
+@pytest.fixture
+def one_family_canonicalized(monkeypatch):
+    """For tests of other parts of `care steer`, of which this one takes longest."""
+    monkeypatch.setattr(steer, "canonicalized_families", lambda policy: canonical.canonicalized_families(policy)[:1])
 
 
 @pytest.fixture(scope="module")
 def few_steps():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "STEPS", 50)
-        patch.setattr(probing, "STEPS", 30)
-        patch.setattr(steer, "fit_predictor", partial(steer.fit_predictor, steps=30))
+        patch.setattr(fitting, "STEPS", 10)
+        patch.setattr(probing, "STEPS", probing.VALIDATED)  # up to the first validation
+        patch.setattr(probing, "WIDTH", 16)
+        patch.setattr(canonical, "DRAWS", 2)
+        patch.setattr(steer, "fit_predictor", partial(steer.fit_predictor, steps=10))
         yield

@@ -20,13 +20,19 @@ from steer.planted import by_class, by_hue, color_embedder, colored, hue_rotatio
 N = 160
 
 
-def scores_of(rotation, embed=by_hue, hues=None):
-    """Pictures of nearly the same hue, so that the shift can be decoded from the picture alone."""
+def scores_of(rotation, embed=by_hue, hues=None, steps=100):
+    """Pictures of nearly the same hue, so that the shift can be decoded from the picture alone.
+
+    The probes are networks of 32 in place of 128 neurons, trained for a third as long, which is enough to decode it.
+    """
     generator = torch.Generator().manual_seed(0)
     hues = 0.1 + 0.04 * torch.rand(N, generator=generator) if hues is None else hues
     embedder = color_embedder(colored(hues), embed)
     hue = [part for part in canonicalized_families(embedder.policy) if part.name == "hue"]
-    return measure_canonicalization(embedder, "out", rotation, hue)["hue"].scores
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probing, "WIDTH", 32)
+        patch.setattr(probing, "STEPS", steps)
+        return measure_canonicalization(embedder, "out", rotation, hue)["hue"].scores
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +63,9 @@ def test_the_shift_of_any_hue_is_decoded_only_given_the_clean_embedding():
     assert abs(scores[PAIR].canonical.difference) < 0.05
 
 
-def test_a_rotation_that_the_encoder_does_not_follow_reveals_the_augmentation(monkeypatch):
+def test_a_rotation_that_the_encoder_does_not_follow_reveals_the_augmentation():
     """Nothing can be decoded from an invariant encoder until R(a)ᵀ is applied. Probes trained on z would not see it."""
-    monkeypatch.setattr(probing, "STEPS", 1)  # of the networks, which nobody asks here
-    scores = scores_of(hue_rotation(), by_class)
+    scores = scores_of(hue_rotation(), by_class, steps=1)  # of the networks, which nobody asks here
     assert abs(scores[LINEAR].augmented.difference) < 0.05
     assert scores[LINEAR].canonical.difference > 0.8
 

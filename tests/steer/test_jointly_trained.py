@@ -34,6 +34,7 @@ def test_the_log_has_the_third_term(run):
     assert record["loss"] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.usefixtures("one_family_canonicalized")
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_steer_measures_it_as_it_is_beside_a_refit(device, run, generator):
     """And its file holds the rotation of the loss: both give the same number."""

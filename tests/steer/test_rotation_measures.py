@@ -19,6 +19,7 @@ from care.steer import (
     PooledRatio,
     fit_predictor,
     fit_rotation,
+    fitting,
     gather,
     measure_rotation,
     measure_rotations,
@@ -129,7 +130,7 @@ def test_augmentations_that_were_not_fitted_are_measured():
 
 
 @pytest.mark.parametrize("scale", [(1.0, 1.0), (0.5, 2.0)])
-def test_an_invariant_encoder_is_said_to_be_one(scale):
+def test_an_invariant_encoder_is_said_to_be_one(scale, monkeypatch):
     """With a scale there is a generator to fit, and nothing to fit it to."""
     generator = torch.Generator().manual_seed(0)
 
@@ -141,6 +142,7 @@ def test_an_invariant_encoder_is_said_to_be_one(scale):
     embedder = observer_of(invariant, planted_clouds(30, generator), PointPolicy(scale=scale))
     families = [Family(ALL, PointPolicy(scale=scale), 6)]
     evidence = gather(embedder, "out", families)
+    monkeypatch.setattr(fitting, "STEPS", 50)
     rotation = fit_rotation(evidence)
     assert rotation.generators.isfinite().all()
     result = measure_rotation(embedder, "out", families, rotation, fit_predictor(evidence, steps=1), "planted")

@@ -41,6 +41,7 @@ def test_steer_leaves_a_rotation_a_record_and_pictures(run, generator):
     assert rotation.matrix(simclr(12).sample(3, (12, 12), generator)).shape == (3, 8, 8)
 
 
+@pytest.mark.usefixtures("one_family_canonicalized")
 def test_products_of_colors_are_fitted_if_asked_for_to_the_whole_of_a_split_embedding(run):
     split = run.parent / "split"
     settings = {"equivariance": "split", "equivariant_dim": 3, "epochs": 1}

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import torch
-import torch._dynamo  # or an optimizer loads it, in each of the two
 from watched import StopAfter, watch
 
 import care.cli

@@ -48,14 +48,14 @@ def test_five_kills_in_a_row_equal_none(data, tmp_path):
 
 def test_resume_reads_no_image_of_the_steps_before(data, tmp_path):
     """Which rows a run reads for its steps, noted by the data: stopped after step 4, it reads those of 5 and later."""
-    config = small_config(data, evaluate_every=3)
+    config = small_config(data, epochs=2, evaluate_every=2)
     job, whole = watch(prepare(config, tmp_path / "whole"))
     train(job)
     with pytest.raises(Interrupted):
         train(prepare(config, tmp_path / "stopped"), StopAfter(4))
     job, resumed = watch(prepare(config, tmp_path / "stopped", resume=True))
     train(job)
-    assert [len(rows) for rows in whole[:9]] == 9 * [16]
+    assert [len(rows) for rows in whole[:6]] == 6 * [16]
     assert whole[:3] == [rows.tolist() for rows in epoch_order(48, config.seed, 0).split(16)]
     assert resumed == whole[4:]
 
@@ -68,7 +68,7 @@ def test_an_image_is_augmented_differently_in_every_epoch(data, tmp_path):
         if isinstance(module, Objective):
             seen.append(views[0][0].inputs.detach().clone())
 
-    config = small_config(data, limit=16)
+    config = small_config(data, limit=16, evaluate_every=3)
     hook = torch.nn.modules.module.register_module_forward_pre_hook(look)
     try:
         train(prepare(config, tmp_path / "run"))
@@ -142,7 +142,7 @@ def test_an_epoch_whose_last_gradient_is_not_finite_is_not_saved(asked, data, tm
     hook = torch.nn.modules.module.register_module_forward_pre_hook(spoil)
     try:
         with pytest.raises(FloatingPointError, match=r"^gradient_norm is not finite at step 6$"):
-            train(prepare(small_config(data), tmp_path / "run"))
+            train(prepare(small_config(data, epochs=2, evaluate_every=2), tmp_path / "run"))
     finally:
         hook.remove()
     assert load_latest(tmp_path / "run" / "checkpoints").step == 3
@@ -163,9 +163,10 @@ def small_disk(tmp_path):
 
 def test_a_disk_that_fills_up_stops_the_command_and_room_lets_it_go_on(data, tmp_path, small_disk):
     """It is full at the second checkpoint: one sentence, exit code 1, nothing half-written, the first one loads."""
-    (tmp_path / "config.toml").write_text(small_config(data).to_toml())
-    care_train("--config", tmp_path / "config.toml", "--out", tmp_path / "whole", code=0)
-    size = sum(file.stat().st_size for file in (tmp_path / "whole" / "checkpoints").glob("*9/*"))
+    config = small_config(data, epochs=2, evaluate_every=2)
+    (tmp_path / "config.toml").write_text(config.to_toml())
+    train(prepare(config, tmp_path / "whole"))
+    size = sum(file.stat().st_size for file in (tmp_path / "whole" / "checkpoints").glob("*6/*"))
     ballast = small_disk / "ballast"
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
     ballast.write_bytes(bytes(free - size * 3 // 2))
@@ -201,7 +202,7 @@ def test_resume_begins_what_is_not_there_and_nothing_else(data, tmp_path):
     """So a command that is started again after a fault is the command that was started first."""
     config = small_config(data, epochs=1)
     (tmp_path / "config.toml").write_text(config.to_toml())
-    care_train("--config", tmp_path / "config.toml", "--out", tmp_path / "whole", code=0)
+    train(prepare(config, tmp_path / "whole"))
     care_train("--config", tmp_path / "config.toml", "--out", tmp_path / "run", "--resume", code=0)
     assert same_state(tmp_path / "whole", tmp_path / "run")
     assert "no run to resume in" in care_train("--resume", "--out", tmp_path / "nowhere", code=2)

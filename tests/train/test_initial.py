@@ -1,6 +1,8 @@
 """A run that begins with weights: its features at step 0 are those of the model that the weights are of."""
 
+import copy
 import dataclasses
+import shutil
 import warnings
 
 import pytest
@@ -22,7 +24,7 @@ from train.small import same_state, small_data
 
 pytestmark = pytest.mark.usefixtures("coarse_pictures")
 
-SMALL = {"epochs": 1, "batch_size": 16, "embedding_dim": 8, "head_width": 16, "device": "cpu"}
+SMALL = {"epochs": 1, "batch_size": 16, "embedding_dim": 8, "head_width": 16, "limit": 16, "device": "cpu"}
 IMAGENET = (torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225]))
 
 
@@ -123,8 +125,8 @@ def test_the_file_is_read_once(folder, tmp_path):
     file = tmp_path / "weights.safetensors"
     file.write_bytes((folder / "test_resnet.safetensors").read_bytes())
     settings = {**SMALL, "data": str(folder / "data"), "init": f"timm/test_resnet@{file}"}
-    for name in ("whole", "stopped"):
-        train(prepare(Config.of(**settings), tmp_path / name))
+    train(prepare(Config.of(**settings), tmp_path / "whole"))
+    shutil.copytree(tmp_path / "whole", tmp_path / "stopped")
     train(prepare(Config.of(**{**settings, "epochs": 2}), tmp_path / "whole", resume=True))
     file.unlink()
     config = Config.read(tmp_path / "stopped" / "config.toml").replace(epochs=2)
@@ -190,15 +192,15 @@ def test_a_file_from_before_there_were_stems(tmp_path, generator):
             r"fit test_vit, \d+ weights differ: .* more$",
         ),
         (
-            {"init": "timm/resnet18@{folder}/deeper.safetensors"},
-            r"layer1.2.\S+ is not in .* and 93 more$",
+            {"init": "timm/test_resnet@{folder}/deeper.safetensors"},
+            r"12 weights differ: layer1.1.\S+ is not in .* and \d+ more$",
         ),
         (
             {"init": "timm/test_vit@{folder}/less.safetensors"},
             "2 weights differ: pos_embed .*; norm.weight .* is missing$",
         ),
         (
-            {"init": "timm/resnet34@{folder}/deeper.safetensors", "stem": "cifar"},
+            {"init": "timm/resnet18@{folder}/imagenet.safetensors", "stem": "cifar"},
             r"1 weight differs: conv1.weight should be \[64, 3, 3, 3\] but is \[64, 3, 7, 7\]$",
         ),
     ],
@@ -218,7 +220,10 @@ def mistakes(folder):
     with warnings.catch_warnings(action="ignore"):
         frozen = torch.jit.freeze(torch.jit.trace(nn.Conv2d(3, 2, 1).eval(), torch.zeros(1, 3, 4, 4)))
         frozen.save(str(folder / "frozen.pt"))
-    save_file(timm.create_model("resnet34", num_classes=0).state_dict(), folder / "deeper.safetensors")
+    save_file(timm.create_model("resnet18", num_classes=0).state_dict(), folder / "imagenet.safetensors")
+    model = timm.create_model("test_resnet", num_classes=0)
+    model.layer1.append(copy.deepcopy(model.layer1[0]))
+    save_file(model.state_dict(), folder / "deeper.safetensors")
     less = timm.create_model("test_vit", num_classes=0).state_dict()
     del less["norm.weight"]
     save_file(less, folder / "less.safetensors")

@@ -92,8 +92,8 @@ def in_fork(body):
 @forks
 @pytest.mark.parametrize("again", [False, True], ids=["next", "again"])
 def test_a_kill_at_any_call_leaves_a_whole_checkpoint(again, tmp_path):
-    """SIGKILL before and after each call that touches the disk; also where a step is saved a second time, keeping 1."""
-    for fatal in range(1000):
+    """SIGKILL before each call that touches the disk, and at the end; also where a step is saved again, keeping 1."""
+    for fatal in range(0, 1000, 2):  # what is there after one call is there before the next
         folder = tmp_path / str(fatal)
         save(folder, 2, *at(2))
 
@@ -109,12 +109,12 @@ def test_a_kill_at_any_call_leaves_a_whole_checkpoint(again, tmp_path):
         assert names(folder) == [f"step-{step + 1:08d}"]
         if not os.WIFSIGNALED(status):
             break
-    assert fatal >= 20
+    assert fatal >= 20, "fewer than ten calls"
 
 
 @forks
 def test_kills_at_random_moments_leave_whole_checkpoints(tmp_path):
-    """25 processes in a row, or more until 25 steps are saved: each resumes and saves on until it is killed."""
+    """12 processes in a row, or more until 12 steps are saved: each resumes and saves on until it is killed."""
     delays = random.Random(0)
     resumed_at, halves = [0], 0
     save(tmp_path, 0, *at(0))
@@ -126,7 +126,7 @@ def test_kills_at_random_moments_leave_whole_checkpoints(tmp_path):
             save(tmp_path, step, *at(step))
 
     kills, patience = 0, 1.0
-    while kills < 25 or resumed_at[-1] < 25:
+    while kills < 12 or resumed_at[-1] < 12:
         kills += 1
         assert kills < 500, "next to nothing is saved"
         child = in_fork(body)

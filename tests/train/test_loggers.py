@@ -104,7 +104,7 @@ def test_what_a_gpu_has_not_copied_yet_is_sent_later(monkeypatch):
 
 
 def test_a_resumed_run_has_every_step_once(data, tmp_path):
-    config, run = small_config(data, epochs=2), Run(tmp_path / "run")
+    config, run = small_config(data, epochs=2, evaluate_every=2), Run(tmp_path / "run")
     job = prepare(config, run.folder)
     with pytest.raises(Interrupted):
         train(job, watching(job, 1, (), StopAfter(2)))
@@ -230,7 +230,7 @@ def test_a_logger_that_is_not_there(name, message, monkeypatch):
 
 
 def test_the_command_takes_several(calls, data, tmp_path):
-    options = {"model": "test_resnet", "epochs": 1, "batch-size": 16, "size": 32, "device": "cpu"}
+    options = {"model": "small_resnet", "epochs": 1, "batch-size": 16, "size": 8, "device": "cpu"}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     words += ["--logger", "mlflow", "--logger", "tensorboard", "--log-every", "2"]
     out = tmp_path / "run"

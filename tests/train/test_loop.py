@@ -28,21 +28,20 @@ def run(config, folder, resume=False, progress=None):
 
 
 METHODS = {  # every registered one is stopped and resumed in tests/methods/test_contract.py
-    "byol": {"method": "byol"},
     "steered": {"equivariance": "steering", "care_weight": 1.0, "steering_weight": 1.0, "optimizer": "muon"},
     "average": {"ema": 0.9, "accumulate": 2, "equivariance": "care", "care_weight": 1.0, "optimizer": "lars"},
 }
 
 
 def test_a_run_leaves_what_it_promises(data, tmp_path):
-    config = small_config(data, equivariance="care", care_weight=3.0)
+    config = small_config(data, epochs=2, equivariance="care", care_weight=3.0)
     folder = run(config, tmp_path / "run").folder
     assert {"config.toml", "log.jsonl", "speed.jsonl", "model.safetensors", "checkpoints"} <= {
         p.name for p in folder.iterdir()
     }
     assert Config.from_toml((folder / "config.toml").read_text()) == config
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    assert [record["epoch"] for record in log] == [1, 2, 3]
+    assert [record["epoch"] for record in log] == [1, 2]
     assert {
         "loss", "info_nce", "equivariance", "positive_cosine", "negative_cosine", "gram_error", "displacement", "gamma",
         "heldout_ratio", "knn", "learning_rate", "rankme", "backbone_rankme", "effective_rank", "alignment",
@@ -64,10 +63,13 @@ def test_the_encoder_comes_back_in_one_line(data, tmp_path):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_stopped_and_resumed_equals_never_stopped(name, data, tmp_path):
-    """Stopped by Ctrl-C and by SIGTERM within an epoch, and by Ctrl-C in its last step, then resumed: bit-identical."""
-    config = small_config(data, **METHODS[name])
+    """Stopped by Ctrl-C and by SIGTERM within an epoch, and by Ctrl-C in its last step, then resumed: bit-identical.
+
+    In the first epoch; the next test stops in the second.
+    """
+    config = small_config(data, **METHODS[name], epochs=2, evaluate_every=2)
     whole = run(config, tmp_path / "whole").folder
-    for steps, sent, resume in ((4, signal.SIGINT, False), (1, signal.SIGTERM, True), (1, signal.SIGINT, True)):
+    for steps, sent, resume in ((1, signal.SIGINT, False), (1, signal.SIGTERM, True), (1, signal.SIGINT, True)):
         with pytest.raises(Interrupted):
             run(config, tmp_path / "stopped", resume, StopAfter(steps, sent))
     run(config, tmp_path / "stopped", resume=True)
@@ -76,7 +78,7 @@ def test_stopped_and_resumed_equals_never_stopped(name, data, tmp_path):
 
 def test_a_finished_run_goes_on_for_more_epochs_as_if_it_had_been_meant_to(data, tmp_path):
     """Stopped on the way, too."""
-    longer = small_config(data, epochs=3, evaluate_every=1, equivariance="care", care_weight=1.0, warmup_epochs=1)
+    longer = small_config(data, epochs=3, evaluate_every=3, equivariance="care", care_weight=1.0, warmup_epochs=1)
     whole = run(longer, tmp_path / "whole").folder
     run(dataclasses.replace(longer, epochs=1), tmp_path / "short")
     with pytest.raises(Interrupted):
@@ -92,14 +94,15 @@ def test_a_finished_run_goes_on_for_more_epochs_as_if_it_had_been_meant_to(data,
 )
 def test_what_depends_on_the_number_of_epochs_does_not_go_on_for_another(settings, epochs, data, tmp_path):
     config = small_config(data, epochs=2, **settings)
-    run(config, tmp_path / "run")
+    with pytest.raises(Interrupted):
+        run(config, tmp_path / "run", progress=StopAfter(1))
     with pytest.raises(ValueError, match=f"another configuration: epochs: {epochs} instead of 2"):
         run(config.replace(epochs=epochs), tmp_path / "run", resume=True)
 
 
 def test_the_same_seed_gives_the_same_run_and_another_does_not(data, tmp_path):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        run(small_config(data, epochs=1, seed=seed), tmp_path / name)
+        run(small_config(data, epochs=1, seed=seed, limit=32), tmp_path / name)
     assert same_state(tmp_path / "a", tmp_path / "b")
     assert not same_state(tmp_path / "a", tmp_path / "c")
 
@@ -120,19 +123,21 @@ def test_sgd_has_the_momentum_that_was_asked_for(data, tmp_path):
     assert [group["momentum"] for group in state.optimizer.param_groups] == [0.3]
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16"])
-def test_half_precision_trains(precision, data, tmp_path):
+def test_half_precision_trains(data, tmp_path):
     """Close to full precision over three small steps, but not the same numbers."""
     settings = {"epochs": 1, "equivariance": "care", "care_weight": 1.0, "learning_rate": 1e-4}
-    half = run(small_config(data, precision=precision, **settings), tmp_path / "half").log()[0]["loss"]
-    full = run(small_config(data, precision="fp32", **settings), tmp_path / "full").log()[0]["loss"]
-    assert half == pytest.approx(full, rel=0.01)
-    assert half != full
+    full, *halves = (
+        run(small_config(data, precision=precision, **settings), tmp_path / precision).log()[0]["loss"]
+        for precision in ("fp32", "bf16", "fp16")
+    )
+    assert halves == 2 * [pytest.approx(full, rel=0.01)]
+    assert len({full, *halves}) == 3
 
 
 def test_a_second_run_into_the_same_folder_is_refused(data, tmp_path):
     config = small_config(data, epochs=1)
-    run(config, tmp_path / "run")
+    with pytest.raises(Interrupted):
+        run(config, tmp_path / "run", progress=StopAfter(1))
     with pytest.raises(ValueError, match="already holds a run"):
         prepare(config, tmp_path / "run")
     with pytest.raises(ValueError, match="another configuration: seed: 5 instead of 0"):

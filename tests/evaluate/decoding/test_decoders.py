@@ -57,7 +57,7 @@ def test_a_network_finds_what_little_a_linear_decoder_finds(generator):
 
 def test_a_network_finds_products_beside_what_is_linear(generator, monkeypatch):
     """R² = 0.44 of it is linear, as much again a product, and 600 rows are few for 32 features."""
-    monkeypatch.setattr(network, "WIDTH", 1024)
+    monkeypatch.setattr(network, "WIDTH", 512)
     X, w = torch.randn(1200, 32, generator=generator), torch.randn(32, 1, generator=generator)
     y = X @ w / w.norm() + X[:, :1] * X[:, 1:2] + 0.5 * torch.randn(1200, 1, generator=generator)
     linear, mixed = (

@@ -5,7 +5,7 @@ import torch
 
 from care.evaluate import Settings, evaluate_model
 from care.evaluate.effects.projections import projected_output, with_projections
-from evaluate.planted import pixels, setup, shapes
+from evaluate.planted import COLORS, pixels, setup, shapes
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_too_many_directions_or_no_embedding_add_no_projection(planted):
 
 def test_they_are_measured_beside_the_embedding_and_change_nothing_else():
     quick = {"augmentations": 2, "probe": "none", "logistic": False, "images": 60}
-    planted = setup(pixels)
+    planted = setup(pixels, policy=COLORS)
     plain, both = (evaluate_model(planted, Settings(**quick, projections=k)) for k in ((), (3,)))
     assert both.outputs == [*plain.outputs, "embedding-principal-3", "embedding-random-3"]
     assert both.measurement("embedding-random-3").dimension == 3
