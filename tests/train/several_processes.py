@@ -74,6 +74,16 @@ def check_a_sum_of_gathered_views(processes):
     torch.testing.assert_close(y.grad, expected)
 
 
+def check_a_sum_over_processes(processes):
+    """∇ of Σ_r (r + 1) y², where y is the sum of every process's x: that of every process's loss."""
+    x = torch.full((2,), processes.rank + 1.0, dtype=torch.float64, requires_grad=True)
+    y = distributed.all_reduce(x)
+    ((processes.rank + 1) * y.square()).sum().backward()
+    whole = processes.world_size * (processes.world_size + 1) / 2
+    torch.testing.assert_close(y.detach(), torch.full_like(x, whole))
+    torch.testing.assert_close(x.grad, torch.full_like(x, 2 * whole * whole))
+
+
 def check_a_wish(processes):
     """Of the last process alone, from the third step on: all grant it at one step, once, and not before."""
     agreed, last = distributed.Agreement(every=4), processes.world_size - 1
@@ -142,6 +152,7 @@ def check_gradients(processes, number, name, settings):
 def check(cases):
     processes = distributed.start("cpu")
     check_a_sum_of_gathered_views(processes)
+    check_a_sum_over_processes(processes)
     check_a_wish(processes)
     check_half_precision(processes)
     check_that_a_head_without_a_loss_is_not_trained(processes)

@@ -38,7 +38,7 @@ def reproduce(
     """Reproduce a figure or table of the paper: train, measure, and write the results beside the paper's numbers.
 
     Finished trials are read from --out, stopped ones go on from their checkpoint, and several processes share the work
-    if they run the same command in the same folders.
+    if they run the same command in the same folders: on one GPU, one trains while another measures.
 
     Examples:
     [bold]care reproduce[/bold]
