@@ -15,7 +15,7 @@ from care.cli import app, train_setup
 from care.cli.train_setup import configuration
 from care.data import load
 from care.train import Config, keeping, recipe
-from cli.few_pictures import only_drawn
+from coarse_drawing import coarse_drawing
 from train.small import small_data
 
 SMALL = ["--model", "small_resnet", "--size", "16", "--batch-size", "8", "--embedding-dim", "8", "--head-width", "16"]
@@ -30,7 +30,7 @@ def pictures():
         figure.add_subplot()
         return figure
 
-    with only_drawn(), pytest.MonkeyPatch.context() as patch:
+    with coarse_drawing(only=()), pytest.MonkeyPatch.context() as patch:
         patch.setattr("care.report.curves_figure", curves)
         yield
 

@@ -49,8 +49,7 @@ def texts(ax):
 
 
 def drawn_as_svg(figure, folder):
-    """What is in it, wherever it is."""
-    figure.set_layout_engine("none")
+    """Laid out as it is for users: a name that is read as a formula would fail there, too."""
     drawing.draw(figure, folder / "figure.svg", "svg")
     return (folder / "figure.svg").read_text()
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from care.cli import app
 from care.evaluate import Settings
 from care.reproduce.scales import SMOKE
-from cli.few_pictures import only_drawn
+from coarse_drawing import coarse_drawing
 from train.small import mounted
 
 
@@ -14,7 +14,7 @@ from train.small import mounted
 def quick():
     """One epoch, few measures, and coarse pictures."""
     measures = Settings(images=20, augmentations=2, probe="none", logistic=False)
-    with only_drawn(None), pytest.MonkeyPatch.context() as patch:
+    with coarse_drawing(), pytest.MonkeyPatch.context() as patch:
         patch.setitem(SMOKE.settings, "epochs", 1)
         patch.setitem(vars(SMOKE), "measures", measures)
         patch.setattr("care.evaluate.decoding.network.EPOCHS", 3)

@@ -20,7 +20,7 @@ from care.reproduce import SCALES, STUDIES, Runner, Trial, run_trials
 from care.reproduce.runner import _speed, _training_alone
 from care.reproduce.trial import find_outcome
 from care.train import Run, default_config
-from cli.few_pictures import only_drawn
+from coarse_drawing import coarse_drawing
 
 MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1, logistic=False)
 
@@ -227,7 +227,7 @@ def test_it_can_be_stopped_and_goes_on(tmp_path, monkeypatch):
     (run,) = (Run(file.parent) for file in tmp_path.glob("runs/*/config.toml"))
     assert len(run.log()) == 1
     assert not list(tmp_path.glob("results/smoke/trials/*.json"))
-    with only_drawn(None):  # its pictures are not drawn into files of their name
+    with coarse_drawing():
         done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert len(list(tmp_path.glob("results/smoke/trials/*.json"))) == 1
@@ -236,7 +236,7 @@ def test_it_can_be_stopped_and_goes_on(tmp_path, monkeypatch):
     assert record["command"] == "care reproduce proteins --scale smoke --part CARE --seed 1"
     assert (tmp_path / "results/smoke/proteins/orbits.png").stat().st_size > 3000
     assert (run.log()[0]["epoch"], len(run.log())) == (1, 2)
-    with only_drawn():
+    with coarse_drawing(only=()):
         _the_table_of_what_is_done(tmp_path)
 
 

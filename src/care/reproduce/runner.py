@@ -138,7 +138,7 @@ def with_transfer(outcome: Outcome, setup: EvaluationSetup, runner: Runner, watc
 def _training_alone(gpu: str | None, folder: Path) -> Iterator[bool]:
     """Wait until no other process trains on the same GPU, if there is one; whether it had to.
 
-    Two trainings at once take as long as two in turn. Half of measuring is work of the host: that goes on meanwhile.
+    Two trainings at once take as long as two in turn. Measuring, in part work of the host, goes on meanwhile.
     """
     waited = False
     while (lock := _lock_of(gpu, folder)) is None and gpu is not None:
@@ -187,7 +187,7 @@ def _setup(run: Run, config: Config) -> EvaluationSetup:
 
 
 def _speed(run: Run) -> dict[str, Any]:
-    """How long all epochs took, including resumed ones, and the rate of the fastest tenth: with the GPU to itself.
+    """How long all epochs took, including resumed ones, and the rate that the fastest tenth reached.
 
     The first epoch compiles, and others may share the GPU with what another process measures.
     """
