@@ -110,4 +110,4 @@ def _ridge(
     freedom = (s_k / (s_k + lam)).sum(-1) / F.shape[-2]
     best = (left.clamp_min(0) / (1 - freedom).square()).argmin(-1, keepdim=True)
     X = V @ (B / (s + penalties.gather(-1, best))[..., None])
-    return torch.eye(F.shape[-1]).to(X) + X.mT
+    return torch.eye(F.shape[-1], dtype=X.dtype, device=X.device) + X.mT

@@ -38,9 +38,12 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.parametrize("limits", [newton._limits(False), newton._limits(True), (8, 1000, 8)], ids=str)
 @pytest.mark.parametrize("penalty", [1e-3, 1.0, 100.0])
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_probabilities_are_those_of_scikit_learn(name, penalty, generator):
+def test_probabilities_are_those_of_scikit_learn(name, penalty, limits, generator, monkeypatch):
+    """Also where the Hessian is inverted early and the residual looked at now and then, as on a GPU."""
+    monkeypatch.setattr(newton, "_limits", lambda _: limits)
     features, labels = PROBLEMS[name](generator)
     ours = logistic_regression(features, labels, penalty)
     theirs = LogisticRegression(C=1 / penalty, solver="newton-cholesky", tol=1e-10, max_iter=1000)

@@ -14,6 +14,9 @@ SKETCHED = 8  # most rows per feature for computing a preconditioner
 # follow where classes are nearly separated, since the mean curvature over classes is then a poor preconditioner, or
 # where features are nearly dependent and the penalty is smaller than the rounding of float32 products.
 PATIENCE, DENSE = 60, 4096
+# On a GPU, a Hessian of DENSE_ON_GPU rows takes as long as a few hundred iterations, and to look at the residual after
+# every iteration would make the host wait each time.
+PATIENCE_ON_GPU, DENSE_ON_GPU, LOOKS_ON_GPU = 24, 12_288, 8
 # Probabilities below this have no curvature: in float32 they would be subnormal, which CPUs take ten times as long for.
 NOTHING = 1e-30
 
@@ -148,22 +151,33 @@ def _newton_step(
     s is found by conjugate gradients or, if these take long, exactly. `dense` is the inverse Hessian of an earlier
     step, used as the preconditioner.
     """
+    patience, most, looks = _limits(gradient.is_cuda)
     solve, curvature, residual = dense or objective.preconditioner(q), objective.curvature(q), -gradient
     step, goal = torch.zeros_like(gradient), accuracy * gradient.norm()
     direction, along = torch.zeros_like(gradient), residual.new_tensor(torch.inf)
     for iteration in range(CONJUGATE):
-        if iteration == PATIENCE and gradient.numel() <= DENSE:
+        if iteration == patience and gradient.numel() <= most:
             dense = objective.inverse_hessian(q)
             return dense(-gradient), dense
         z = solve(residual)
         before, along = along, (residual * z).sum()
-        direction = z + along / before * direction
+        direction = z + _ratio(along, before) * direction
         curved = objective.curve(direction, curvature)
-        size = along / (direction * curved).sum()
+        size = _ratio(along, (direction * curved).sum())
         step, residual = step + size * direction, residual - size * curved
-        if residual.norm() <= goal:
+        if iteration % looks == looks - 1 and residual.norm() <= goal:
             break
     return step, dense
+
+
+def _limits(on_gpu: bool) -> tuple[int, int, int]:
+    """Iterations before the Hessian is inverted, its most rows, and the iterations between looks at the residual."""
+    return (PATIENCE_ON_GPU, DENSE_ON_GPU, LOOKS_ON_GPU) if on_gpu else (PATIENCE, DENSE, 1)
+
+
+def _ratio(a: Float64[Tensor, ""], b: Float64[Tensor, ""]) -> Float64[Tensor, ""]:
+    """a/b, or 0 where b is 0: the residual has vanished, and no step remains."""
+    return torch.where(b > 0, a / b, 0.0)
 
 
 def _descend(
