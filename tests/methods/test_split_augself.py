@@ -76,12 +76,11 @@ def test_what_is_predicted_must_be_drawn_for_views_of_the_method():
 
 @pytest.mark.parametrize("chosen", [{}, PREDICTED, {"stop_gradient": False}], ids=["alone", "AugSelf", "last features"])
 def test_quarter_turns_are_told_apart_as_by_essl(chosen):
-    """By the turned crops of half the size, the method's views and CARE's being what they are without them."""
+    """By the turned crops, the method's views and CARE's being what they are without them."""
     objective, without = (build(**{**SPLIT, **chosen, **more}) for more in (TURNED, {}))
     views = drawn(objective, noise())
-    turned = [view for view in views if view.inputs.shape[-1] == 16]
-    whole = [view for view in views if view.inputs.shape[-1] == 32]
-    expected = without(whole)
+    turned = [view for view, spec in zip(views, objective.plan.views, strict=True) if spec.turned]
+    expected = without([view for view, spec in zip(views, objective.plan.views, strict=True) if not spec.turned])
     terms = objective(views)
     assert len(turned) == 1
     logits = objective.equivariance.essl.head(objective.encoder.features(turned[0].inputs))
@@ -108,5 +107,5 @@ def test_turns_train_the_backbone_and_no_head_of_the_encoder():
 def test_what_is_turned_must_be_a_picture():
     with pytest.raises(ValueError, match="essl turns images by quarters"):
         small(**{**CLOUDS, **SPLIT, **TURNED, "equivariance_policy": None})
-    with pytest.raises(ValueError, match="turned_size needs an essl_weight above 0"):
-        small(**SPLIT, turned_size=16)
+    with pytest.raises(ValueError, match="turned_fraction needs an essl_weight above 0"):
+        small(**SPLIT, turned_fraction=1.0)

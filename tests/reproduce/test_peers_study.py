@@ -66,7 +66,7 @@ def test_one_recipe_for_all_and_the_loss_of_each_its_own(monkeypatch):
     found = {label: trial.config.flat() for label, trial in changed.items()}
     assert {(c["optimizer"], c["learning_rate"]) for c in found.values()} == {("sgd", 0.12)}
     assert [found[label]["batch_size"] for label in ("SimCLR", "CARE", "E-SSL")] == [512, 256, 352]
-    own = {"MoCo-v3": 0.2, "DCL": 0.1}
+    own = {"MoCo-v3": 0.2, "MoCo-v3, keep hue": 0.2, "DCL": 0.1}
     for label, config in found.items():
         assert config["temperature"] == own.get(label.removesuffix(peers.SMALLER), 0.3)
     assert (found["SimCLR"]["epochs"], found["CARE"]["epochs"]) == (50, 25)
@@ -193,16 +193,18 @@ def test_methods_are_compared_at_the_same_size_of_views():
     assert compared_probes(planted) == [
         "Tuned probe: AugSelf +1 points against SimCLR",
         "Tuned probe: AugSelf, 24 px +2 points against SimCLR, 24 px",
-        "Tuned probe: SimCLR, 24 px +4 points against SimCLR",
         "Tuned probe: AugSelf, 24 px +5 points against AugSelf",
+        "Tuned probe: SimCLR, 24 px +4 points against SimCLR",
     ]
 
 
 def test_smaller_views_put_as_many_pixels_through_the_network_in_as_many_steps():
     found = {label: trial.config for label, trial in first_trials(peers).items()}
-    for label in peers.AT_BOTH_SIZES:
+    at_full_size = [label for label in found if not label.endswith(peers.SMALLER)]
+    assert len(found) == 2 * len(at_full_size)
+    for label in at_full_size:
         large, small = found[label], found[label + peers.SMALLER]
         assert small.train_size == 24
         assert small.views_a_step == pytest.approx(large.views_a_step * (24 / 32) ** 2)
         assert small.epochs * small.views_a_step == pytest.approx(large.epochs * large.views_a_step, rel=0.03)
-        assert small.batch_size * small.views_a_step == pytest.approx(large.batch_size * large.views_a_step, rel=0.09)
+        assert small.batch_size * small.views_a_step == pytest.approx(large.batch_size * large.views_a_step, rel=0.13)

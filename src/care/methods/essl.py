@@ -1,6 +1,7 @@
 """E-SSL (Dangovski et al., 2022): predict the number of quarter turns of a crop."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ from care.objective import (
 from care.objective.views import Policy
 
 SMALLEST = 8  # pixels
+LARGEST_CHUNK = 64  # of which some images are turned
 WIDEST = 2048  # width of the authors' network that predicts turns, for 512 features
 
 
@@ -33,9 +35,12 @@ class ESSLSettings(Settings):
     """Settings of E-SSL."""
 
     essl_weight: float = setting(0.4, "λ, the weight of the prediction of quarter turns.", above=0)
-    turned_size: int | None = setting(
-        None, "Side of the turned crops in pixels. Default: half of the method's views.", at_least=SMALLEST
-    )
+    turned_fraction: float = setting(
+        0.25,
+        "Turn a crop of this fraction of the images. The crops are as large as makes them as many pixels as one view: "
+        "at 0.25 of the view's size, at 1 of half of it.",
+        above=0, at_most=1,
+    )  # fmt: skip
     turn_width: int | None = setting(
         None, "Width of the network that predicts quarter turns. Default: 4 times the features, at most 2048.",
         at_least=1,
@@ -43,9 +48,11 @@ class ESSLSettings(Settings):
 
 
 class ESSL(Equivariance):
-    """L = L_method + λ E_x E_k [−log softmax(h(f(r^k x)))_k], k = 0 … 3 quarter turns r^k of one crop of each image.
+    """L = L_method + λ E_x E_k [−log softmax(h(f(r^k x)))_k], k = 0 … 3 quarter turns r^k of one crop of an image.
 
-    All four go through the backbone in one batch, so that BatchNorm cannot remove the differences between turns.
+    All four go through the backbone in one batch, so that BatchNorm cannot remove the differences between turns. A
+    quarter of the images is turned, in crops as large as the method's views: these are as many pixels as half-size
+    crops of all images, and share the pass of the views.
     """
 
     Settings: ClassVar[type[ESSLSettings]] = ESSLSettings
@@ -54,7 +61,7 @@ class ESSL(Equivariance):
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
         assert isinstance(context.policy, ImagePolicy)
-        check_sizes(encoder, context.policy.size, turned_size(settings, context.policy))
+        check_sizes(encoder, context.policy.size, turned_size(settings.turned_fraction, context.policy.size))
         features = encoder.feature_dim
         self.head = turn_head(features, settings.turn_width or min(WIDEST, 4 * features))
 
@@ -63,13 +70,15 @@ class ESSL(Equivariance):
         """The samples are images."""
         if context.clouds:
             raise ValueError("essl turns images by quarters: for point clouds choose augself, which predicts rotations")
+        check_turned(settings, context.batch // context.processes)
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """The method's views, and a crop of each image in all four turns."""
         assert isinstance(policy, ImagePolicy)
-        small = ViewSpec(policy.resized(turned_size(settings, policy)), batch, turned=True)
-        return ViewPlan((*views, small), tuple(range(len(views))), (len(views),))
+        small, kept = policy.resized(turned_size(settings.turned_fraction, policy.size)), of_chunk(settings)
+        turned = ViewSpec(small, batch, turned=True, chunk=kept.denominator, kept=kept.numerator)
+        return ViewPlan((*views, turned), tuple(range(len(views))), (len(views),))
 
     def terms(self, *views: EncodedView) -> Terms:
         """The cross-entropy of the turns."""
@@ -77,9 +86,23 @@ class ESSL(Equivariance):
         return {"essl": Term(quarter_turns(self.head(turned.f)), self.settings.essl_weight)}
 
 
-def turned_size(settings: Any, policy: ImagePolicy) -> int:
-    """The side of the turned crops."""
-    return int(settings.turned_size or max(SMALLEST, policy.size // 2))
+def of_chunk(settings: Any) -> Fraction:
+    """Which of neighboring images are turned: the first p of every q, for a fraction p/q."""
+    return Fraction(settings.turned_fraction).limit_denominator(LARGEST_CHUNK)
+
+
+def check_turned(settings: Any, images: int) -> None:
+    """ValueError unless `images`, those of a process, are whole chunks."""
+    if images % (chunk := of_chunk(settings).denominator):
+        raise ValueError(
+            f"turned_fraction {settings.turned_fraction:g} needs a multiple of {chunk} images in each process, got "
+            f"{images}: choose another batch_size, or turned_fraction 1"
+        )
+
+
+def turned_size(fraction: float, size: int) -> int:
+    """The side of the turned crops, t: four turns are as many pixels as one view, 4 fraction t² = size²."""
+    return min(size, max(SMALLEST, round(size / (2 * fraction**0.5))))
 
 
 def turn_head(features: int, width: int) -> nn.Sequential:
@@ -97,5 +120,5 @@ def check_sizes(encoder: Encoder, size: int, turned: int) -> None:
         output_width(encoder.backbone, (turned, turned))
     except MISFITS as error:
         raise ValueError(
-            f"this model accepts pictures of {size} pixels, but not of {turned}: choose --turned-size {size}"
+            f"this model accepts pictures of {size} pixels, but not of {turned}: choose --turned-fraction 0.25"
         ) from error

@@ -17,6 +17,8 @@ from care.models import Encoder
 from care.objective import Context, EncodedView, Method, Term, Terms, ViewPlan, ViewSpec, setting
 from care.objective.views import Policy
 
+OF_TURNS = ("turned_fraction", "turn_width")
+
 
 @dataclass(frozen=True, kw_only=True)
 class SplitSettings(AugSelfSettings, ESSLSettings, CARESettings):
@@ -90,7 +92,7 @@ class Split(CARE):
             raise ValueError("predicted needs an augself_weight above 0: choose one, or leave it out")
         if settings.essl_weight:
             ESSL.check(settings, context, method)
-        elif useless := [name for name in ("turned_size", "turn_width") if getattr(settings, name) is not None]:
+        elif useless := [name for name in OF_TURNS if getattr(settings, name) != getattr(ESSLSettings, name)]:
             raise ValueError(f"{useless[0]} needs an essl_weight above 0: choose one, or leave it out")
 
     @classmethod

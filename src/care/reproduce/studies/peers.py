@@ -43,10 +43,8 @@ EPOCHS = 0.5  # of SimCLR, as a fraction of the scale's: Muon takes half as many
 SIMCLR_VIEWS, BATCHES = 2, 32  # batches are a multiple of this
 # Smaller views while training, of ¾ of the side: the same compute sees more of them. Methods are compared at one size.
 SMALLER, SMALLER_HERE = ", 24 px", {"train_size": 24}
+SMALL_CROPS = {"turned_fraction": 1.0}  # E-SSL's: of all images at half the size, in place of a quarter of them
 SIZES = "        ○ trained on views of 32 px   ● of 24 px"
-AT_BOTH_SIZES = (
-    BASE, CONTROL, "keep hue", "keep photometric", "MoCo-v3", "AugSelf", "EquiMod", "E-SSL", "STL", "CARE",
-)  # fmt: skip
 # The weight of every method that has one, by the name of its setting, and what `peers-weights` chose for it by its
 # rule. None is chosen yet: a method that is not there has its paper's weight, or our default.
 WEIGHTS = {
@@ -96,7 +94,8 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     care["chunks"] = scale.config("cifar10", **care).flat()["chunks"]  # on other data, too
     chunks = {} if scale.instead else {"chunks": CHUNKS}
     half = {} if scale.instead else {"equivariance_fraction": FRACTION}
-    kept = {what: {**keeping(what, d), **BESIDE, **chunks, **half, "views": VIEWS} for what in ("hue", "photometric")}
+    of_two = {what: {**keeping(what, d), **BESIDE, **chunks, **half} for what in ("hue", "photometric")}
+    kept = {what: {**own, "views": VIEWS} for what, own in of_two.items()}
     smaller = {"train_size": 16} if scale.instead else SMALLER_HERE
     middle = {**keeping("hue", d), **BESIDE, "equivariant_depth": 2, "augself_weight": 0.0}
     peers = {
@@ -107,18 +106,21 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         BASE: {},
         CONTROL: {"views": VIEWS},  # with smaller views `care train`
         **{f"keep {what}": own for what, own in kept.items()},  # with smaller views `care train --keep`
-        "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4},
+        "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4, **SMALL_CROPS},
         "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
+        "MoCo-v3, keep hue": {**of_two["hue"], "method": "mocov3", "temperature": 0.2},
         "MoCo-v2": {"method": "mocov2", "symmetric": True},
         "DCL": {"method": "dcl", "temperature": 0.1},
         "Hard negatives": {"method": "hard_negatives"},
         **{label: {"equivariance": name} for label, name in peers.items()},
+        f"{CONTROL}, E-SSL": {"views": VIEWS, "equivariance": "essl"},
+        "E-SSL, small crops": {"equivariance": "essl", **SMALL_CROPS},
         "SIE": {"equivariance": "sie", "equivariant_dim": d // 2},
         "CARE": care,
         "CARE, all views compared": {**care, "contrast": "all"},
         "CARE, split: hue, from the middle": {**middle, **chunks},
     }
-    return at_full_size | {label + SMALLER: {**at_full_size[label], **smaller} for label in AT_BOTH_SIZES}
+    return at_full_size | {label + SMALLER: {**own, **smaller} for label, own in at_full_size.items()}
 
 
 def trials(scale: Scale) -> list[Trial]:
@@ -167,7 +169,7 @@ def presented(outcomes: Sequence[Outcome], title: str, transferred: Mapping[str,
         first = groups[row[0]][0]
         row[1:1] = [
             f"{first.trial.config.views_a_step:.3g}",
-            f"{first.made['samples_per_second']:,.0f}",
+            "–" if (rate := first.made["samples_per_second"]) is None else f"{rate:,.0f}",
         ]
     remarks = [*_differences(outcomes, transferred), *_not_measured(outcomes, transferred)]
     return Presentation(header, rows, _figures(groups, title, transferred), remarks)
@@ -182,7 +184,7 @@ def _differences(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) ->
     several = [label for label in seeds if seeds[label] > 1]
     pairs = [(_at_size_of(label, BASE), label) for label in several if label != BASE + SMALLER]
     pairs += [(_at_size_of(label, CONTROL), label) for label in several if label.startswith("keep")]
-    pairs += [(label, label + SMALLER) for label in AT_BOTH_SIZES]
+    pairs += [(label, label + SMALLER) for label in (*several, BASE)]
     pairs = [pair for pair in pairs if set(pair) <= {BASE, *several}]
     said = [compared(outcomes, *pair, what, words) for pair in pairs for words, what in quantities.items()]
     alone = [label for label in seeds if seeds[label] == 1]
