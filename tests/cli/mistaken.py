@@ -63,7 +63,7 @@ MISTAKES = {
     f"{SMALL} --method mocov2 --queue 8": "the queue of 8 is smaller than the 16 keys of a step: .* at least 16",
     f"{SMALL} --method mocov2 --accumulate 4 --queue 8": "the queue of 8 is smaller than the 16 keys of a step",
     f"{SMALL} --equivariance duet --bins 7": "bins must divide the 512 features of the model, got 7",
-    f"{SMALL} --equivariance essl --turned-fraction 1 --model vit_tiny_patch16_224 --size 224": (
+    f"{SMALL} --equivariance essl --model vit_tiny_patch16_224 --size 224": (
         "not of 112: choose --turned-fraction 0.25"
     ),
     f"{SMALL} --train-size 128 --size 32": "train_size 128 is larger than the views of 32 pixels: choose",

@@ -17,9 +17,6 @@ from objective.small import BATCH, build, drawn, noise, small
 SIZES = ("resnet18", "test_resnet")  # of 512 and of 96 features
 
 
-ALL = {"turned_fraction": 1.0}  # images
-
-
 @pytest.mark.parametrize("fraction", [0.25, 1.0])
 def test_it_is_its_formula(fraction):
     objective = build(equivariance="essl", essl_weight=0.3, turned_fraction=fraction)
@@ -33,7 +30,7 @@ def test_it_is_its_formula(fraction):
 
 
 def test_crops_of_half_the_size_are_turned_as_pillow_does():
-    objective = build(equivariance="essl", **ALL)
+    objective = build(equivariance="essl")
     *_, turned = drawn(objective, noise())
     assert turned.inputs.shape == (4 * BATCH, 3, 16, 16)
     crop, once = (turned.inputs[i, 0].float().numpy() for i in (0, BATCH))
@@ -65,7 +62,7 @@ def test_features_that_show_the_turn_have_no_loss():
     [
         (CLOUDS, "essl turns images by quarters: for point clouds choose augself"),
         (
-            {"activation_checkpointing": True, **ALL},
+            {"activation_checkpointing": True},
             "works with one forward pass per step, and essl needs two: leave it out",
         ),
         ({"turned_fraction": 0}, "turned_fraction must be greater than 0 and at most 1"),
@@ -80,8 +77,8 @@ def test_what_cannot_be_turned_is_refused(chosen, message):
 
 def test_a_network_for_one_size_says_which():
     with pytest.raises(ValueError, match=r"pictures of 32 pixels, but not of 16: choose --turned-fraction 0\.25"):
-        peer_of(equivariance="essl", model="vit_tiny_patch16_224", **ALL)
-    peer_of(equivariance="essl", model="test_vit", **ALL)
+        peer_of(equivariance="essl", model="vit_tiny_patch16_224")
+    peer_of(equivariance="essl", model="test_vit")
 
 
 def test_the_network_that_predicts_turns_is_as_wide_as_the_authors_or_in_proportion():
@@ -93,7 +90,7 @@ def test_a_quarter_of_the_images_is_turned_at_the_size_of_the_views():
     """As many pixels as all images at half the size."""
     quarter, everywhere = (small(equivariance="essl", turned_fraction=fraction) for fraction in (0.25, 1.0))
     assert quarter.views_a_step == everywhere.views_a_step == 3
-    objective = build(equivariance="essl")
+    objective = build(equivariance="essl", turned_fraction=0.25)
     *_, turned = drawn(objective, noise())
     assert turned.inputs.shape == (BATCH, 3, 32, 32)
     crops = turned.inputs.unflatten(0, (4, BATCH // 4))

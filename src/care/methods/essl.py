@@ -36,9 +36,9 @@ class ESSLSettings(Settings):
 
     essl_weight: float = setting(0.4, "λ, the weight of the prediction of quarter turns.", above=0)
     turned_fraction: float = setting(
-        0.25,
+        1.0,
         "Turn a crop of this fraction of the images. The crops are as large as makes them as many pixels as one view: "
-        "at 0.25 of the view's size, at 1 of half of it.",
+        "at 1 of half of its size, at 0.25 of its size, which is faster, because they share its pass.",
         above=0, at_most=1,
     )  # fmt: skip
     turn_width: int | None = setting(
@@ -48,11 +48,9 @@ class ESSLSettings(Settings):
 
 
 class ESSL(Equivariance):
-    """L = L_method + λ E_x E_k [−log softmax(h(f(r^k x)))_k], k = 0 … 3 quarter turns r^k of one crop of an image.
+    """L = L_method + λ E_x E_k [−log softmax(h(f(r^k x)))_k], k = 0 … 3 quarter turns r^k of one crop of each image.
 
-    All four go through the backbone in one batch, so that BatchNorm cannot remove the differences between turns. A
-    quarter of the images is turned, in crops as large as the method's views: these are as many pixels as half-size
-    crops of all images, and share the pass of the views.
+    All four go through the backbone in one batch, so that BatchNorm cannot remove the differences between turns.
     """
 
     Settings: ClassVar[type[ESSLSettings]] = ESSLSettings

@@ -23,7 +23,7 @@ HOW = ("device", "compile", "graph", "deterministic", "activation_checkpointing"
 LATER = {
     "views": 2, "contrast": "own", "symmetric": False, "equivariance_fraction": 1.0, "decoder": "cpu",
     "head_last_batchnorm": False, "equivariant_depth": 2, "stop_gradient": False, "augself_weight": 0.0,
-    "prediction_width": 512, "essl_weight": 0.0, "turned_fraction": 0.25,
+    "prediction_width": 512, "essl_weight": 0.0, "turned_fraction": 1.0,
 }  # fmt: skip
 SINCE = ("neighbors", "temperature", "projections")  # settings of measuring that did not exist for the first trials
 DIGITS = 6  # significant digits of the numbers that are saved

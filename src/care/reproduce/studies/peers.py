@@ -43,7 +43,6 @@ EPOCHS = 0.5  # of SimCLR, as a fraction of the scale's: Muon takes half as many
 SIMCLR_VIEWS, BATCHES = 2, 32  # batches are a multiple of this
 # Smaller views while training, of ¾ of the side: the same compute sees more of them. Methods are compared at one size.
 SMALLER, SMALLER_HERE = ", 24 px", {"train_size": 24}
-SMALL_CROPS = {"turned_fraction": 1.0}  # E-SSL's: of all images at half the size, in place of a quarter of them
 SIZES = "        ○ trained on views of 32 px   ● of 24 px"
 # The weight of every method that has one, by the name of its setting, and what `peers-weights` chose for it by its
 # rule. None is chosen yet: a method that is not there has its paper's weight, or our default.
@@ -106,7 +105,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         BASE: {},
         CONTROL: {"views": VIEWS},  # with smaller views `care train`
         **{f"keep {what}": own for what, own in kept.items()},  # with smaller views `care train --keep`
-        "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4, **SMALL_CROPS},
+        "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4},
         "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
         "MoCo-v3, keep hue": {**of_two["hue"], "method": "mocov3", "temperature": 0.2},
         "MoCo-v2": {"method": "mocov2", "symmetric": True},
@@ -114,7 +113,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         "Hard negatives": {"method": "hard_negatives"},
         **{label: {"equivariance": name} for label, name in peers.items()},
         f"{CONTROL}, E-SSL": {"views": VIEWS, "equivariance": "essl"},
-        "E-SSL, small crops": {"equivariance": "essl", **SMALL_CROPS},
+        "E-SSL, a quarter turned": {"equivariance": "essl", "turned_fraction": 0.25},
         "SIE": {"equivariance": "sie", "equivariant_dim": d // 2},
         "CARE": care,
         "CARE, all views compared": {**care, "contrast": "all"},
