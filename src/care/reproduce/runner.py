@@ -140,21 +140,25 @@ def _training_alone(gpu: str | None, folder: Path) -> Iterator[bool]:
 
     Two trainings at once take as long as two in turn. Measuring, in part work of the host, goes on meanwhile.
     """
-    waited = False
-    while (lock := _lock_of(gpu, folder)) is None and gpu is not None:
-        waited = True
-        time.sleep(SECONDS_BETWEEN_TRAININGS)
+    if gpu is None:
+        yield False
+        return
+    lock, waited = _when_free(folder / f".training-{gpu}.lock")
     try:
         yield waited
     finally:
-        if lock is not None:
-            lock.release()
+        lock.release()
 
 
-def _lock_of(gpu: str | None, folder: Path) -> Lock | None:
-    with suppress(BlockingIOError):
-        return None if gpu is None else Lock(folder / f".training-{gpu}.lock")
-    return None
+def _when_free(file: Path) -> tuple[Lock, bool]:
+    """The lock of this file, and whether another process had it first."""
+    waited = False
+    while True:
+        try:
+            return Lock(file), waited
+        except BlockingIOError:
+            waited = True
+            time.sleep(SECONDS_BETWEEN_TRAININGS)
 
 
 def _gpu(device: str) -> str | None:
