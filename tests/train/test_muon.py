@@ -24,6 +24,20 @@ def test_matrices_become_nearly_orthogonal(shape, generator):
     )
 
 
+@pytest.mark.parametrize("spread", [0, 3, 6])
+@pytest.mark.parametrize("shape", [(16, 16), (16, 25), (16, 144), (144, 16)])
+def test_every_singular_value_passes_the_polynomial_five_times(shape, spread, generator):
+    """Also if they spread over six orders of magnitude, to a fraction of what bfloat16 on a GPU has."""
+    left, _, right = torch.linalg.svd(torch.randn(2, *shape, generator=generator), full_matrices=False)
+    S = torch.logspace(0, -spread, 16).expand(2, -1)
+    expected = S / S.norm(dim=1, keepdim=True)
+    for _ in range(muon.ITERATIONS):
+        expected = sum(c * expected**power for c, power in zip(muon.COEFFICIENTS, (1, 3, 5), strict=True))
+    literal = left * expected[:, None] @ right
+    found = orthogonal(left * S[:, None] @ right)
+    assert (found - literal).norm() < 1e-3 * literal.norm()
+
+
 @pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="torch has Muon since 2.9")
 @pytest.mark.parametrize("shape", [(12, 12), (8, 40)])
 def test_steps_of_matrices_are_torchs(shape, generator):

@@ -13,6 +13,7 @@ from care.train.per_group import PerGroup
 COEFFICIENTS, ITERATIONS = (3.4445, -4.7750, 2.0315), 5
 OF_ADAM = 0.2  # the root mean square of Adam's steps, in learning rates: the same learning rate then suits both
 BETA2, EPSILON = 0.999, 1e-8
+WIDE = 1.5  # columns per row from which A alone takes fewer operations
 LONGER = 8  # a matrix this many times as long as the one before is not padded and stacked with it
 
 
@@ -78,18 +79,49 @@ class Muon(PerGroup):
 def orthogonal(M: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
     """Approximately U Vᵀ of the decomposition M = U S Vᵀ: singular values between 0.7 and 1.2 in place of 1.
 
-    The Newton–Schulz iteration X ← aX + (bA + cA²)X with A = X Xᵀ, starting at X = M/‖M‖, in bfloat16 on a GPU.
+    The Newton–Schulz iteration X ← p(A) X with p(A) = a + bA + cA² and A = X Xᵀ, starting at X = M/‖M‖: in bfloat16 on
+    a GPU, and for a wide matrix on a CPU with A alone, by a third of the operations.
     """
     if M.shape[1] > M.shape[2]:
         return orthogonal(M.mT).mT
-    a, b, c = COEFFICIENTS
     X = M / (torch.linalg.matrix_norm(M, keepdim=True) + 1e-7)
-    X = X.bfloat16() if M.is_cuda else X
+    if M.is_cuda:
+        return _iterated(X.bfloat16()).to(M.dtype)
+    return _product(X @ X.mT) @ X if M.shape[2] > WIDE * M.shape[1] else _iterated(X)
+
+
+def _iterated(X: Float[Tensor, "n r c"]) -> Float[Tensor, "n r c"]:
+    """X after all iterations, by 5 r³ + 10 r²c products."""
     for _ in range(ITERATIONS):
         A = X @ X.mT
-        B = torch.baddbmm(A, A, A, beta=b, alpha=c)
-        X = torch.baddbmm(X, B, X, beta=a)
-    return X.to(M.dtype)
+        X = torch.baddbmm(X, _quadratic(A), X, beta=COEFFICIENTS[0])
+    return X
+
+
+def _product(A: Float[Tensor, "n r r"]) -> Float[Tensor, "n r r"]:
+    """The product P of all p(A), with which X becomes P X, by 17 r³ products: after an iteration, A is p(A) A p(A).
+
+    It squares the singular values, which float32 bears and bfloat16 does not.
+    """
+    found = step = _polynomial(A)
+    for _ in range(ITERATIONS - 1):
+        A = step @ A @ step
+        step = _polynomial(A)
+        found = step @ found
+    return found
+
+
+def _polynomial(A: Float[Tensor, "n r r"]) -> Float[Tensor, "n r r"]:
+    """p(A) = a + bA + cA²."""
+    found = _quadratic(A)
+    found.diagonal(dim1=1, dim2=2).add_(COEFFICIENTS[0])
+    return found
+
+
+def _quadratic(A: Float[Tensor, "n r r"]) -> Float[Tensor, "n r r"]:
+    """bA + cA²."""
+    _, b, c = COEFFICIENTS
+    return torch.baddbmm(A, A, A, beta=b, alpha=c)
 
 
 def _alike(weights: list[Tensor], directions: list[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
