@@ -9,17 +9,24 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
-from care.data import open_store
 from care.data.given import Given, Watch, given_splits, named_data, store_given
-from care.data.heldout import usual_validation
 from care.models import Encoder
-from care.objective import policy_for
 from care.objective.registry import NONE
-from care.train import Config, Run, Terminal, distributed, kept_beside, load, prepare, recommended_config, train
+from care.train import (
+    Config,
+    Run,
+    Terminal,
+    distributed,
+    fitted_config,
+    kept_beside,
+    load,
+    prepare,
+    recommended_config,
+    train,
+)
 from care.train.loggers import check_loggers, watching
 from care.train.step_means import LOG_EVERY
 
-SMALLEST_VIEW = 8  # pixels
 # Settings on which those of `keep` depend.
 DECIDING = ("data", "method", "model", "init", "batch_size", "accumulate")
 
@@ -60,23 +67,24 @@ def pretrain(
     resumed = run if started else None
     where = name or str(run.folder / "data")
     if keep is not None:
-        settings = with_kept(keep, settings, lambda asked: _config(resumed, where, asked, {}))
-    config = _config(resumed, where, settings, {})  # raises errors before pictures are read
+        settings = with_kept(keep, settings, lambda asked: _config(resumed, where, asked))
+    config = _config(resumed, where, settings)  # raises errors before pictures are read
     if name is None:
         splits = given_splits(data, heldout, pixels, workers)
         distributed.on_rank_0(distributed.start(config.device), _store, splits, Path(config.data), started, quiet)
-        config = _config(resumed, config.data, settings, _usual(config))
+    if resumed is None:
+        config = fitted_config(config.data, **settings)
     job = prepare(config, run.folder, resume)
     train(job, watching(job, log_every, loggers, *([] if quiet else [Terminal()])))
     distributed.on_rank_0(job.processes, _draw, run)
     return load(run.folder)
 
 
-def _config(resumed: Run | None, data: str, chosen: dict[str, Any], usual: dict[str, Any]) -> Config:
+def _config(resumed: Run | None, data: str, chosen: dict[str, Any]) -> Config:
     """The configuration of the resumed run, or a new one, with the chosen settings."""
     if resumed is not None:
         return resumed.config().replace(data=data, **chosen)
-    return recommended_config(data, **{**usual, **chosen})
+    return recommended_config(data, **chosen)
 
 
 def with_kept(what: str, chosen: Mapping[str, Any], resolve: Callable[[dict[str, Any]], Config]) -> dict[str, Any]:
@@ -89,17 +97,6 @@ def _store(splits: dict[str, Given], folder: Path, keep: bool, quiet: bool) -> N
     terminal = Terminal()
     with _reading(terminal.console, quiet) as watch:
         store_given(splits, folder, keep, (lambda _: None) if quiet else terminal.say, watch)
-
-
-def _usual(config: Config) -> dict[str, Any]:
-    """Default settings: views no larger than the pictures, and held-out pictures if there is no such split."""
-    data, usual = Path(config.data), dict[str, Any]()
-    samples = open_store(data / "train")
-    if min(samples.source) < getattr(policy_for(config.policy), "size", 0):
-        usual["size"] = max(SMALLEST_VIEW, min(samples.source))
-    if not any((data / split).exists() for split in ("test", "val")):
-        usual["validation"] = usual_validation(samples)
-    return usual
 
 
 def _draw(run: Run) -> None:

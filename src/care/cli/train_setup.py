@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from care.data import load
-from care.data.heldout import usual_validation
-from care.data.registry import is_streamed, known_splits
+from care.data.registry import is_streamed
 from care.pretraining import with_kept
-from care.train import Config, Progress, recipe, recommended_config
+from care.train import Config, Progress, fitted_config, recipe
 
 SECONDS_OF_SILENCE = 3.0
 
@@ -52,14 +50,7 @@ def resolve(chosen: dict[str, Any], config: Path | None, recipe_name: str | None
         return Config.read(resumed / "config.toml").replace(**chosen)
     if resumed is not None and "data" not in chosen:
         raise ValueError(f"there is no run to resume in {resumed}: say what to train on there, such as --data shapes")
-    return recommended_config(**{**_held_out(**chosen), **chosen})
-
-
-def _held_out(data: str, split: str = "train", validation: int | None = None, **_: Any) -> dict[str, int]:
-    """Hold out validation samples if the data has no held-out split and their number was not chosen."""
-    if validation is not None or {"test", "val"} & set(known_splits(data)):
-        return {}
-    return {"validation": usual_validation(load(data, split))}
+    return fitted_config(**chosen)
 
 
 def run_folder(settings: Config, recipe_name: str | None) -> Path:

@@ -58,7 +58,10 @@ class ObjectiveSettings(Settings):
         None, "Augmentations of the method's second view, such as byol_second with --policy byol. Default: --policy."
     )
     size: int | None = setting(
-        None, "Side of the views in pixels. Default: the policy's own.", at_least=8, at_most=4096
+        None,
+        "Side of the views in pixels. Default: the policy's own, but no larger than the pictures.",
+        at_least=8,
+        at_most=4096,
     )
     train_size: int | None = setting(
         None,

@@ -1,6 +1,7 @@
 """Training: configurations and recipes, the loop, run folders."""
 
 from care.train.config import Config
+from care.train.fitted import fitted_config
 from care.train.job import Saving, prepare
 from care.train.loop import Interrupted, train
 from care.train.progress import CallbackProgress, Progress, Several, Terminal
@@ -18,6 +19,7 @@ __all__ = [
     "Several",
     "Terminal",
     "default_config",
+    "fitted_config",
     "keeping",
     "kept_beside",
     "load",
