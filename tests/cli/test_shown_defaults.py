@@ -37,7 +37,7 @@ def test_no_setting_is_without_its_default(shown):
         ("model", "[default: resnet18; shapes test_resnet; chains deepset]"),
         ("head-width", "[default: 512; imagenet100, simsiam, barlow_twins, vicreg 2048; chains 64; mocov3, byol 4096]"),
         ("limit", "Train on the first N samples only. Default: all."),
-        ("size", "Side of the views in pixels. Default: the policy's own, but no larger than the pictures. [flowers102 128]"),
+        ("size", "Default: the policy's own, but no larger than the pictures. [flowers102 128]"),
         ("queue", "[default: 4096; mocov2 on imagenet100 65536]"),
         ("method", "[default: simclr]"),
         ("equivariance", "[default: none; care for chains without --method]"),

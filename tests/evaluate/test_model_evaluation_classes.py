@@ -10,7 +10,7 @@ from torch import nn
 
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
-from care.evaluate import Settings, evaluate_model, summary
+from care.evaluate import Settings, evaluate_model, knn_predict, summary, whitening
 from care.evaluate.comparison.quantities import find_quantity
 from care.evaluate.embedder import Embedder
 from care.evaluate.features.augmented_probe import augmented_probe
@@ -38,6 +38,8 @@ def test_labels_in_the_picture_are_found():
         "linear probe (paper), clean, 2 seeds",
         "kNN, k = 5",
         "kNN, k = 20",
+        "kNN, k = 5, whitened",
+        "kNN, k = 20, whitened",
     )
     assert len(rows) == len(titles)
     assert all(title in row for title, row in zip(titles, rows, strict=True))
@@ -85,6 +87,18 @@ def test_the_logistic_regression_is_that_of_the_features():
     assert record["accuracy"] == pytest.approx(accuracy_score(test.labels, tuned.predict(queries)))
     assert record["mean_per_class"] == pytest.approx(balanced_accuracy_score(test.labels, tuned.predict(queries)))
     assert (record["penalty"], record["validation_accuracy"]) == (tuned.penalty, max(tuned.validation))
+
+
+def test_whitened_neighbors_are_those_of_features_whitened_without_the_test_images():
+    settings = Settings(augmentations=1, probe="none", neighbors=(5,))
+    train, test = shapes(200, 0), shapes(60, 1)
+    evaluation = evaluate_model(setup(pixels, train, test, policy=COLORS), settings)
+    rows, queries = (pixels(s.inputs / 255)["backbone"] for s in (train, test))
+    whiten = whitening(rows)
+    hits = knn_predict(whiten(rows), train.labels, whiten(queries), 5) == test.labels
+    found = find_quantity(evaluation, "classes", "kNN, k = 5, whitened")
+    assert torch.equal(found.units.bool(), hits)
+    assert found.value == pytest.approx(hits.double().mean()) != evaluation.record["knn"]["5"]
 
 
 @pytest.mark.parametrize("labels", [[0] * 30, list(range(30))])

@@ -23,6 +23,7 @@ from care.evaluate.features.knn import knn_predict
 from care.evaluate.features.logistic import logistic_regression
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol, linear_probe
 from care.evaluate.features.tuned_logistic import tuned_logistic
+from care.evaluate.features.whitening import whitening
 from care.evaluate.model_evaluation import EvaluationSetup, Settings, evaluate_model
 from care.evaluate.pictures import figures
 from care.evaluate.retrieval.neighbors import retrieval_measures
@@ -60,4 +61,5 @@ __all__ = [
     "retrieval_measures",
     "summary",
     "tuned_logistic",
+    "whitening",
 ]

@@ -6,6 +6,7 @@ from typing import Any
 from care.evaluate.decoding.decode import RECORDED
 from care.evaluate.decoding.few_images import too_few_images
 from care.evaluate.evaluation import Evaluation, logistic_name, probe_name
+from care.evaluate.features.classification import WHITENED
 from care.tables import paragraphs, text_table
 
 
@@ -35,7 +36,8 @@ def _classification(evaluation: Evaluation) -> str:
         top1 = f"{100 * probe['mean']:.2f} ± {100 * probe['std']:.2f} %"
         words = f"{probe_name(evaluation.record)}, {probe['on']}, {len(probe['top1'])} seeds"
         rows.append((words, top1, f"{100 * top5:.2f} %"))
-    by_output = {"": knn or {}} | {f", {z}": by for z, by in (evaluation.record.get("knn_outputs") or {}).items()}
+    outputs = {WHITENED: evaluation.record.get("knn_whitened") or {}, **(evaluation.record.get("knn_outputs") or {})}
+    by_output = {"": knn or {}} | {f", {name}": by for name, by in outputs.items()}
     neighbors = [(k, output, accuracy) for output, by in by_output.items() for k, accuracy in by.items()]
     rows += [(f"kNN, k = {k}{output}", f"{100 * accuracy:.2f} %", "") for k, output, accuracy in neighbors]
     if not rows:

@@ -36,6 +36,7 @@ PARAMETERS_OF_IMAGES = {
 }
 PARAMETERS_OF_CLOUDS = {"rotation": ("rotation_x", "rotation_y", "rotation_z"), "scale": ("scale",)}
 USUALLY_PREDICTED = ("crop", "color", "rotation")
+WIDEST = 512  # width of the authors' networks φ, for 512 features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +51,10 @@ class AugSelfSettings(Settings):
         "The parameters to predict, separated by commas: crop, color, flip, gray, blur and solarize of images, "
         "rotation and scale of point clouds. Default: those of crop, color and rotation that the policy draws.",
     )
-    prediction_width: int = setting(512, "Width of the networks φ, which have three layers.", at_least=1)
+    prediction_width: int | None = setting(
+        None, "Width of the networks φ, which have three layers. Default: as wide as the features, at most 512.",
+        at_least=1,
+    )  # fmt: skip
 
 
 class AugSelf(Equivariance):
@@ -69,13 +73,11 @@ class AugSelf(Equivariance):
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
         self.standardized = ScaledParameters(context)
-        parameters = predicted(settings, context)
+        parameters, features = predicted(settings, context), encoder.feature_dim
+        width = settings.prediction_width or min(WIDEST, features)
         self.columns = {name: self._columns(names) for name, names in parameters.items()}
         self.predictors = nn.ModuleDict(
-            {
-                name: projection_head(2 * encoder.feature_dim, settings.prediction_width, len(names), depth=3)
-                for name, names in parameters.items()
-            }
+            {name: projection_head(2 * features, width, len(names), depth=3) for name, names in parameters.items()}
         )
 
     def _columns(self, names: tuple[str, ...]) -> slice:

@@ -14,6 +14,7 @@ from care.evaluate.decoding.decode import RECORDED
 from care.evaluate.decoding.few_images import images_for_r2
 from care.evaluate.effects.families import ALL
 from care.evaluate.evaluation import Evaluation, logistic_name, per_image_accuracy, probe_name
+from care.evaluate.features.classification import WHITENED
 from care.tables import number
 
 Better = Literal["lower", "higher"]
@@ -114,9 +115,10 @@ def _classes(evaluation: Evaluation) -> Iterator[Quantity]:
         for name, top, array in (("top-1", top1, "probe"), ("top-5", top5, "probe5")):
             units = per_image_accuracy(evaluation, array)
             yield Quantity("classes", f"{probe_name(record)}, {name}", top, "higher", units, percent=True)
-    for k, accuracy in (record["knn"] or {}).items():
-        units = per_image_accuracy(evaluation, f"knn{k}")
-        yield Quantity("classes", f"kNN, k = {k}", accuracy, "higher", units, percent=True)
+    for words, recorded, array in (("", "knn", ""), (f", {WHITENED}", "knn_whitened", f"/{WHITENED}")):
+        for k, accuracy in (record.get(recorded) or {}).items():  # older records have no whitened features
+            units = per_image_accuracy(evaluation, f"knn{k}{array}")
+            yield Quantity("classes", f"kNN, k = {k}{words}", accuracy, "higher", units, percent=True)
 
 
 def _neighbors(evaluation: Evaluation, output: str) -> Iterator[Quantity]:

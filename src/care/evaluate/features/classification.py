@@ -15,7 +15,9 @@ from care.evaluate.features.augmented_probe import augmented_probe
 from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE, knn_predict
 from care.evaluate.features.probe import ProbeResult, Protocol, linear_probe
 from care.evaluate.features.tuned_logistic import tuned_logistic
+from care.evaluate.features.whitening import whitening
 
+WHITENED = "whitened"  # the name of whitened features, beside those of outputs
 ProbeOn = Literal["clean", "crops", "augmented", "bn-train"]
 
 
@@ -41,9 +43,9 @@ def evaluate_classification(
     """Fit classifiers to the images of `bank`; score them on those of `embedder`, whose embeddings `clean` are given.
 
     Accuracies are None without labels or without a bank. Images without a label (−1) are left out. Classifiers use the
-    features of the backbone; kNN accuracies are computed for all other outputs, too.
+    features of the backbone; kNN accuracies are computed of these whitened, and of all other outputs, too.
     """
-    nothing: dict[str, Any] = {"logistic": None, "probe": None, "knn": None, "knn_outputs": None}
+    nothing: dict[str, Any] = dict.fromkeys(("logistic", "probe", "knn", "knn_whitened", "knn_outputs"))
     if bank is None:
         return nothing, {}
     clean = _of_labeled(clean, embedder)
@@ -54,11 +56,14 @@ def evaluate_classification(
     fitted, found = bank.clean(), nothing
     rows = features_of(fitted), labels, features_of(clean), test_labels
     correct = _nearest_neighbors(*rows, classifiers)
-    found["knn"] = _accuracies(correct)
+    whiten = whitening(rows[0])
+    whitened = _nearest_neighbors(whiten(rows[0]), labels, whiten(rows[2]), test_labels, classifiers)
+    found["knn"], found["knn_whitened"] = _accuracies(correct), _accuracies(whitened)
     others = [output for output in clean if clean[output] is not rows[2]]
     by_output = {z: _nearest_neighbors(fitted[z], labels, clean[z], test_labels, classifiers) for z in others}
     found["knn_outputs"] = {output: _accuracies(hits) for output, hits in by_output.items()}
-    correct |= {f"{knn}/{output}": hits for output, by in by_output.items() for knn, hits in by.items()}
+    by_map = {WHITENED: whitened, **by_output}
+    correct |= {f"{knn}/{output}": hits for output, by in by_map.items() for knn, hits in by.items()}
     if classifiers.logistic and _can_be_tuned(labels):
         found["logistic"], correct["logistic"] = _logistic(*rows, watch)
     if classifiers.protocol is not None:
