@@ -133,3 +133,9 @@ def test_parameters_are_scaled_by_the_views_of_both_policies():
     assert first[:, column].std() == 0
     torch.testing.assert_close(objective.equivariance.standardized.std, expected.double())
     assert "solarize" in objective.equivariance.predictors
+
+
+def test_the_networks_are_as_wide_as_the_authors_or_as_their_input():
+    for model, width in {"resnet18": 512, "test_resnet": 192}.items():
+        phi = peer_of(equivariance="augself", model=model, prediction_width=None).predictors["crop"]
+        assert [layer.out_features for layer in phi if isinstance(layer, nn.Linear)] == [width, width, 4]

@@ -52,8 +52,7 @@ class AugSelfSettings(Settings):
         "rotation and scale of point clouds. Default: those of crop, color and rotation that the policy draws.",
     )
     prediction_width: int | None = setting(
-        None, "Width of the networks φ, which have three layers. Default: as wide as the features, at most 512.",
-        at_least=1,
+        None, "Width of the networks φ, which have three layers. Default: that of their input, at most 512.", at_least=1
     )  # fmt: skip
 
 
@@ -74,7 +73,7 @@ class AugSelf(Equivariance):
         super().__init__(settings, encoder, context)
         self.standardized = ScaledParameters(context)
         parameters, features = predicted(settings, context), encoder.feature_dim
-        width = settings.prediction_width or min(WIDEST, features)
+        width = settings.prediction_width or min(WIDEST, 2 * features)  # in proportion: Muon takes its cube
         self.columns = {name: self._columns(names) for name, names in parameters.items()}
         self.predictors = nn.ModuleDict(
             {name: projection_head(2 * features, width, len(names), depth=3) for name, names in parameters.items()}
