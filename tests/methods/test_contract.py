@@ -12,7 +12,7 @@ import torch
 
 from care.methods.simclr import SimCLR
 from care.objective import Method, build_encoder, registry, total, view_plan
-from care.objective.build import Choice
+from care.objective.choice import Choice
 from care.train import Config, Interrupted, prepare, train
 from care.train.runs import load_trained
 from objective.small import ALL, COMBINATIONS, METHODS, REGISTERED_ONCE, SMALLER, build, drawn, noise, small

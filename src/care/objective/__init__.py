@@ -1,14 +1,7 @@
 """The building blocks of a method: settings, views, loss, and the equivariance added to it."""
 
-from care.objective.build import (
-    Choice,
-    ObjectiveSettings,
-    build_encoder,
-    build_objective,
-    choose,
-    policy_for,
-    view_plan,
-)
+from care.objective.build import ObjectiveSettings, build_encoder, build_objective, policy_for, view_plan
+from care.objective.choice import Choice, choose
 from care.objective.method import Context, Equivariance, Method, Term, Terms, teacher_update, total
 from care.objective.objective import Objective, positions_seen, teacher_views_count, views_cost, views_seen
 from care.objective.settings import Settings, setting

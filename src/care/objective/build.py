@@ -6,41 +6,14 @@ from typing import Any, Literal
 
 from care.augment import PRESETS, PointPolicy, policy_named
 from care.models import Encoder, split_batchnorm
+from care.objective.choice import Choice, choose
 from care.objective.method import Context, Equivariance, Method
 from care.objective.objective import Objective
-from care.objective.registry import NONE, Kind, find
-from care.objective.settings import Settings, setting, settings_as_dict
+from care.objective.registry import NONE, find
+from care.objective.settings import Settings, setting
 from care.objective.views import Policy, ViewPlan, ViewSpec
 
 ROTATIONS = "rotations"  # the policy for point clouds
-
-
-class Unchecked(dict[str, Any]):
-    """Unchecked settings of a method defined outside of care: enough to load the encoder that it trained."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError as error:
-            raise AttributeError(name) from error
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A method, or an equivariance, by name, with its settings."""
-
-    name: str
-    settings: Any = None
-
-    def flat(self) -> dict[str, Any]:
-        """The settings by name."""
-        return dict(self.settings or {}) if _is_mapping(self.settings) else settings_as_dict(self.settings)
-
-
-def choose(kind: Kind, name: str, **values: Any) -> Choice:
-    """The choice of `name` with these settings; ValueError for an unknown name or setting."""
-    found = find(kind, name)
-    return Choice(name, None if found is None else found.Settings(**values))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +25,7 @@ class ObjectiveSettings(Settings):
     policy: str = setting(
         "cifar10",
         "Augmentations of the method's views: a preset, or one with changes, such as simclr:gray=0.1,scale=0.2-1,"
-        "flip=0. Default: those of the data set; mocov2 for a folder.",
+        "flip=0. Default: those of the data set; for other pictures mocov2, or small_images up to 64 px.",
     )
     second_policy: str | None = setting(
         None, "Augmentations of the method's second view, such as byol_second with --policy byol. Default: --policy."
@@ -263,10 +236,6 @@ def build_encoder(settings: ObjectiveSettings, source: tuple[int, ...], **normal
         stop_gradient=settings.stop_gradient,
         **normalization,
     )
-
-
-def _is_mapping(settings: Any) -> bool:
-    return settings is None or isinstance(settings, Unchecked)
 
 
 def _classes(settings: ObjectiveSettings) -> tuple[type[Method] | None, type[Equivariance] | None]:

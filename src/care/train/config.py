@@ -8,7 +8,7 @@ from typing import Any
 
 from care.augment import ImagePolicy, policy_text
 from care.objective import Choice, choose, view_plan, views_cost
-from care.objective.build import Unchecked
+from care.objective.choice import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 from care.train import toml_text
 from care.train.default_values import OF_OPTIMIZER, following, with_optimizer_defaults

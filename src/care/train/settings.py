@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from care.objective import ObjectiveSettings, policy_for, setting, view_plan
-from care.objective.build import Unchecked
+from care.objective.choice import Unchecked
 from care.train.distributed import check_device
 
 
