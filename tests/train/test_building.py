@@ -5,7 +5,7 @@ import torch
 
 from care.objective import build_objective, registry
 from care.train import prepare
-from care.train.state import check_objective
+from care.train.checks import check_objective
 from objective.small import REGISTERED_ONCE
 from train.small import small_config, small_data
 
@@ -39,7 +39,7 @@ def built(monkeypatch):
         devices.append(next(encoder.parameters()).device.type)
         return build_objective(settings, encoder, *others)
 
-    monkeypatch.setattr("care.train.state.build_objective", build)
+    monkeypatch.setattr("care.train.checks.build_objective", build)
     return devices
 
 

@@ -18,7 +18,8 @@ from care.export import export
 from care.objective import build_encoder
 from care.train import Config, default_config, prepare, train
 from care.train.checkpoint import save_weights
-from care.train.state import build_state, check_objective
+from care.train.checks import check_objective
+from care.train.state import build_state
 from pretrained.made import publish
 from train.small import same_state, small_data
 

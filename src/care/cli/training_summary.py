@@ -15,11 +15,12 @@ from care.objective.registry import Kind, find
 from care.objective.views import ViewPlan
 from care.tables import visible, wrapped
 from care.train import Config
+from care.train.checks import stem_sentence
 from care.train.compiling import compiles
 from care.train.default_values import RATES, usual_rate
 from care.train.job import Job
 from care.train.runs import view_source
-from care.train.state import precision, stem_sentence
+from care.train.state import precision
 
 # Settings that the lines below already contain. The others are listed only if they are not at their default.
 SAID = {

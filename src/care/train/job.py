@@ -13,11 +13,11 @@ from care.data.streamed.gpu_decoders import nvjpeg
 from care.objective import policy_for
 from care.train import distributed
 from care.train.arithmetic import set_cublas_workspace
+from care.train.checks import check_objective, check_unchanged
 from care.train.compiling import compiles, start_compilers
 from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.runs import Run, view_source
-from care.train.state import check_objective, check_unchanged
 
 PIXELS_PER_PIXEL = 8 / 7  # decoded pixels per pixel of a view, along a side
 FEWEST_MEASURED = 2  # held-out samples: the measures compare angles between them
