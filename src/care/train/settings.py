@@ -27,7 +27,8 @@ class TrainingSettings(ObjectiveSettings):
     )
     pixels: int | None = setting(
         None,
-        "Decode pictures that are not prepared to squares of this side in pixels. Default: 8/7 of a view's side.",
+        "Decode pictures that are not prepared to squares of this side in pixels. Default: 8/7 of a view's side; small "
+        "pictures keep their own.",
         at_least=8,
         at_most=4096,
     )
