@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
-from care.data.given import Given, Watch, given_splits, named_data, store_given
+from care.data.given import Given, given_splits, named_data, store_given
 from care.models import Encoder
 from care.objective.registry import NONE
+from care.progress import ProgressCallback
 from care.train import (
     Config,
     Run,
@@ -95,8 +96,8 @@ def with_kept(what: str, chosen: Mapping[str, Any], resolve: Callable[[dict[str,
 
 def _store(splits: dict[str, Given], folder: Path, keep: bool, quiet: bool) -> None:
     terminal = Terminal()
-    with _reading(terminal.console, quiet) as watch:
-        store_given(splits, folder, keep, (lambda _: None) if quiet else terminal.say, watch)
+    with _reading(terminal.console, quiet) as progress:
+        store_given(splits, folder, keep, (lambda _: None) if quiet else terminal.say, progress)
 
 
 def _draw(run: Run) -> None:
@@ -107,14 +108,14 @@ def _draw(run: Run) -> None:
 
 
 @contextmanager
-def _reading(console: Console, quiet: bool) -> Iterator[Watch]:
+def _reading(console: Console, quiet: bool) -> Iterator[ProgressCallback]:
     """On a terminal, show a bar for each split while it is read."""
     tasks: dict[str, TaskID] = {}
     with Bar(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
 
-        def watch(stage: str, total: int, done: int) -> None:
+        def progress(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bar.add_task(stage, total=total)
             bar.update(tasks[stage], completed=done)
 
-        yield watch
+        yield progress

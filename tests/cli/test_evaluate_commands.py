@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from care import export
 from care.cli import app
-from care.cli.evaluation_setup import Asked, config_of, setup_of
+from care.cli.evaluation_setup import ModelOptions, config_of, setup_of
 from care.cli.options import channels
 from care.data import load
 from care.evaluate import Evaluation, compare_evaluations
@@ -210,14 +210,14 @@ def test_a_run_of_point_clouds_needs_nothing_said(tmp_path, no_pictures):
 
 
 def test_another_policy_makes_views_of_the_size_that_a_run_was_trained_on(run):
-    setup = setup_of(Asked(str(run), policy="simclr", device="cpu"))
+    setup = setup_of(ModelOptions(str(run), policy="simclr", device="cpu"))
     assert setup.policy_name == "simclr"
     assert setup.policy.size == policy_for(config_of(str(run)).policy, config_of(str(run)).size).size
 
 
 def test_of_the_split_train_a_part_is_measured_and_nothing_fitted_to_it(run):
     said, whole = [], load(config_of(str(run)).data, "train")
-    setup = setup_of(Asked(str(run), split="train", device="cpu"), "needed", said.append)
+    setup = setup_of(ModelOptions(str(run), split="train", device="cpu"), "needed", said.append)
     both = torch.cat([setup.train.inputs, setup.test.inputs])
     assert sorted(image.sum().item() for image in both.flatten(1)) == sorted(whole.inputs.flatten(1).sum(1).tolist())
     assert len(both.flatten(1).unique(dim=0)) == len(whole)
@@ -237,7 +237,7 @@ def only_test(run, tmp_path):
 
 @pytest.mark.usefixtures("unchecked")
 def test_the_split_train_is_needed_only_by_what_is_fitted_to_it(only_test, monkeypatch):
-    asked, said = Asked(OTHERS, only_test, size=16, device="cpu"), []
+    asked, said = ModelOptions(OTHERS, only_test, size=16, device="cpu"), []
     assert setup_of(asked, "used", said.append).train is None
     assert re.match("kNN on the split train is left out: .*train is not an image store", said[0])
     assert setup_of(asked, "unused", pytest.fail).train is None
@@ -267,7 +267,9 @@ def test_evaluate_without_a_probe_leaves_out_what_needs_the_split_train(only_tes
 
 
 def test_normalization_and_size_are_those_that_were_asked_for(run):
-    asked = Asked(OTHERS, str(run.parent / "data"), size=16, normalization=((0.5,) * 3, (0.1, 0.2, 0.3)), device="cpu")
+    asked = ModelOptions(
+        OTHERS, str(run.parent / "data"), size=16, normalization=((0.5,) * 3, (0.1, 0.2, 0.3)), device="cpu"
+    )
     setup = setup_of(asked)
     assert setup.policy.size == 16
     torch.testing.assert_close(setup.module.mean, torch.full((3,), 0.5))

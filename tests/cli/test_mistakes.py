@@ -28,7 +28,7 @@ def world(tmp_path_factory):
 WORK = {
     "train": "care.train.train",
     "evaluate": "care.evaluate.evaluate_model",
-    "measure": "care.evaluate.measure_observed",
+    "measure": "care.evaluate.measure_model",
     "bench": "care.bench.measure_speed",
     "transfer": "care.evaluate.measure_transfer",
     "robustness": "care.evaluate.measure_robustness",

@@ -5,17 +5,16 @@ import io
 import pytest
 from rich.console import Console
 
-from care.cli import progress
 from care.cli.progress import Lines, duration, progress_bars
 
 
 def test_a_log_gets_a_line_at_the_start_one_a_minute_and_one_at_the_end():
     """10,000 pictures, one a quarter of a second: 41 minutes and 40 seconds."""
     lines, now = [], [100.0]
-    watch = Lines(lines.append, lambda: now[0])
+    progress = Lines(lines.append, lambda: now[0])
     for done in range(1, 10_001):
         now[0] += 0.25
-        watch("embedding", done, 10_000)
+        progress("embedding", done, 10_000)
     assert lines[0] == "embedding: 1 of 10,000"
     assert lines[1] == "embedding: 241 of 10,000, 4.0 a second, 40:40 left"
     assert lines[-2] == "embedding: 9,841 of 10,000, 4.0 a second, 0:40 left"
@@ -25,11 +24,11 @@ def test_a_log_gets_a_line_at_the_start_one_a_minute_and_one_at_the_end():
 
 def test_slow_stages_count_by_the_minute_and_what_was_done_before_does_not_count():
     lines, now = [], [0.0]
-    watch = Lines(lines.append, lambda: now[0])
-    watch("trials", 7, 27)  # seven were found
+    progress = Lines(lines.append, lambda: now[0])
+    progress("trials", 7, 27)  # seven were found
     for done in (8, 9):
         now[0] += 3600
-        watch("trials", done, 27)
+        progress("trials", done, 27)
     assert lines[1:] == [
         "trials: 8 of 27, 1.0 an hour, 19:00:00 left",
         "trials: 9 of 27, 1.0 an hour, 18:00:00 left",
@@ -50,10 +49,12 @@ def test_durations(seconds, words):
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_terminal_gets_bars_and_a_log_gets_lines(monkeypatch, is_terminal):
     stream = io.StringIO()
-    monkeypatch.setattr(progress, "Console", lambda **_: Console(file=stream, force_terminal=is_terminal, width=100))
-    with progress_bars() as watch:
+    monkeypatch.setattr(
+        "care.cli.progress.Console", lambda **_: Console(file=stream, force_terminal=is_terminal, width=100)
+    )
+    with progress_bars() as progress:
         for done in range(1, 4):
-            watch("embedding", done, 3)
+            progress("embedding", done, 3)
     shown = stream.getvalue()
     assert ("━" in shown) == is_terminal
     assert ("embedding: done after" in shown) == (not is_terminal)

@@ -162,7 +162,7 @@ def test_as_many_threads_as_are_surely_faster(monkeypatch, together, threads, to
 
 def test_a_slow_computer_trains_on_less(small, tmp_path, monkeypatch):
     monkeypatch.setattr(hue, "least_seconds", lambda jobs: 1000.0)
-    monkeypatch.setattr(hue, "_show", lambda name, job, watch: demo.Kept(job.config, [], {}, 0.25, {}))
+    monkeypatch.setattr(hue, "_show", lambda name, job, progress: demo.Kept(job.config, [], {}, 0.25, {}))
     found = demo.demonstrate_hue(
         tmp_path, 0, dataclasses.replace(demo.HUE, settings={**demo.HUE.settings, "limit": 256})
     )

@@ -240,8 +240,8 @@ def test_it_fits_and_is_readable(window, width, scheme):
 def test_a_run_that_is_offered_is_embedded_when_it_is_chosen(tmp_path):
     samples = noise()
 
-    def fill(watch):
-        return fill_bank("later", embedder(samples, size=8, seed=1), watch=watch)
+    def fill(progress):
+        return fill_bank("later", embedder(samples, size=8, seed=1), progress=progress)
 
     def broken(_):
         raise ValueError("its weights are gone")

@@ -166,11 +166,11 @@ def test_a_form_of_another_page_cannot_send_a_photo(server):
 def test_a_model_is_chosen_while_others_answer():
     samples, go, asked = noise(), threading.Event(), threading.Event()
 
-    def fill(watch):
-        watch("embedding by later", 7, 40)
+    def fill(progress):
+        progress("embedding by later", 7, 40)
         asked.set()
         assert go.wait(20)
-        return fill_bank("later", embedder(samples, seed=1), note="of its own", watch=watch)
+        return fill_bank("later", embedder(samples, seed=1), note="of its own", progress=progress)
 
     with serving(Gallery([fill_bank("first", embedder(samples)), Offer("later", simclr(PIXELS), fill)])) as server:
         question = {"image": 3, "changes": {}, "models": [1]}

@@ -153,9 +153,9 @@ def test_a_rotation_that_was_not_fitted_to_a_change_says_so():
 def test_an_offer_embeds_when_it_is_chosen_and_then_answers_as_if_it_always_had():
     samples, filled = noise(), []
 
-    def fill(watch):
+    def fill(progress):
         filled.append(True)
-        return fill_bank("later", embedder(samples, size=8, seed=1), watch=watch)
+        return fill_bank("later", embedder(samples, size=8, seed=1), progress=progress)
 
     first = fill_bank("first", embedder(samples))
     gallery = Gallery([first, Offer("later", simclr(8), fill)], K)
@@ -228,7 +228,7 @@ def test_answers_are_json_without_nan(gallery):
 def test_a_bank_does_not_depend_on_the_batches():
     reported = []
     at_once = fill_bank("a", embedder(noise()))
-    parts = fill_bank("a", embedder(noise(), batch_size=7), watch=lambda *words: reported.append(words))
+    parts = fill_bank("a", embedder(noise(), batch_size=7), progress=lambda *words: reported.append(words))
     torch.testing.assert_close(parts.F, at_once.F)
     torch.testing.assert_close(parts.hues.angle, at_once.hues.angle)
     assert reported[-1] == ("embedding by a", 40, 40)

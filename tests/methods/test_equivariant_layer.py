@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 import care
 from care import export as exporting
 from care.cli import app
-from care.cli.evaluation_setup import Asked, observed, setup_of
+from care.cli.evaluation_setup import ModelOptions, embedder_of, setup_of
 from care.objective import total
 from care.pretrained import load_pretrained
 from care.train import prepare, train
@@ -157,9 +157,9 @@ def test_any_layer_of_any_model_is_measured_beside_it(run, images):
 def test_commands_measure_a_layer(run):
     """`care measure` and `care evaluate` have one output more, for every measure that they make of each."""
     data = str(run.parent / "data")
-    embedder, _ = observed(Asked("timm/test_resnet@random", data, layer="layer3"), 20)
+    embedder, _ = embedder_of(ModelOptions("timm/test_resnet@random", data, layer="layer3"), 20)
     assert list(embedder.clean()) == ["features", "intermediate"]
-    assert list(setup_of(Asked(str(run)), "unused").embed(torch.rand(2, 3, 32, 32)))[-1] == "intermediate"
+    assert list(setup_of(ModelOptions(str(run)), "unused").embed(torch.rand(2, 3, 32, 32)))[-1] == "intermediate"
     for command in ("measure", "evaluate"):
         arguments = ["timm/test_resnet@random", "--data", data, "--layer", "layer9", "--out", str(run.parent / "none")]
         result = CliRunner().invoke(app, [command, *arguments])

@@ -95,7 +95,7 @@ def test_every_image_is_embedded_once_and_what_came_since_is_added_without_train
     assert is_there("later")
     watched, seen = [], []
 
-    def watch(stage, done, total):
+    def progress(stage, done, total):
         watched.append(stage)
 
     original = PretrainedModel.embed
@@ -105,11 +105,11 @@ def test_every_image_is_embedded_once_and_what_came_since_is_added_without_train
         return original(self, inputs)
 
     monkeypatch.setattr(PretrainedModel, "embed", embed)
-    (outcome,) = run_trials([trial], shop, watch)
+    (outcome,) = run_trials([trial], shop, progress)
     assert not [stage for stage in watched if stage.startswith("training")]
     assert sum(seen) == 60 + 120 + 40 + 30
     assert outcome.value("transfer to later", "all labels") is not None
-    (again,) = run_trials([trial], shop, watch)
+    (again,) = run_trials([trial], shop, progress)
     assert sum(seen) == 60 + 120 + 40 + 30
     assert again.value("transfer to later", "all labels") == pytest.approx(
         outcome.value("transfer to later", "all labels"), rel=1e-5

@@ -132,11 +132,11 @@ def test_a_longer_trial_goes_on_from_a_shorter_one(carried_out, tmp_path):
     (runner.runs / "foreign" / "config.toml").write_text("of = 'another version'")
     (runner.runs / "foreign" / "model.safetensors").touch()
 
-    def watch(stage, done, total):
+    def progress(stage, done, total):
         if stage.startswith("training"):
             steps.append(done)
 
-    (outcome,) = run_trials([longer], runner, watch)
+    (outcome,) = run_trials([longer], runner, progress)
     assert min(steps) == 5  # of 8, four of them in each epoch
     assert outcome.log[0] == outcomes[1].log[0]
     (afresh,) = run_trials([longer], Runner(tmp_path / "runs", tmp_path / "kept", device="cpu"), nothing)

@@ -9,7 +9,7 @@ import torch
 
 from care.augment import changed, read_changes
 from care.evaluate.retrieval.hue import Hues
-from care.report import Asked, steered_gallery
+from care.report import GalleryRow, steered_gallery
 from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows, steered_retrieval
 from care.steer.retrieving import WAYS
 from steer.planted import color_embedder, colored, hue_rotation, unit
@@ -185,7 +185,7 @@ def test_the_notes_say_what_the_rotation_was_not_fitted_to(embedder):
 def test_the_gallery_frames_what_is_said():
     pictures = torch.rand(3, 3, 8, 8)
     framed = torch.tensor([True, False, True])
-    ways = [Asked("$title", pictures[0], "query", pictures, ["a", "b", "$c"], framed) for _ in range(2)]
+    ways = [GalleryRow("$title", pictures[0], "query", pictures, ["a", "b", "$c"], framed) for _ in range(2)]
     figure = steered_gallery(ways, "mine")
     figure.canvas.draw()
     assert [part.get_suptitle() for part in figure.subfigs] == [r"\$title"] * 2

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import torch
-from watched import StopAfter, watch
+from watched import StopAfter, progress
 
 import care.cli
 from care.train import Config, Interrupted, Progress, distributed, loop, prepare, train
@@ -53,7 +53,7 @@ def stopped(config, folder, rank):
 
 
 def watched_run(config, folder):
-    job, rows = watch(prepare(config, folder, resume=True))
+    job, rows = progress(prepare(config, folder, resume=True))
     train(job)
     return rows
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from small import mounted, same_state, small_config, small_data
 from typer.testing import CliRunner
-from watched import StopAfter, watch
+from watched import StopAfter, progress
 
 from care.cli import app
 from care.objective import Objective, Term
@@ -49,11 +49,11 @@ def test_five_kills_in_a_row_equal_none(data, tmp_path):
 def test_resume_reads_no_image_of_the_steps_before(data, tmp_path):
     """Which rows a run reads for its steps, noted by the data: stopped after step 4, it reads those of 5 and later."""
     config = small_config(data, epochs=2, evaluate_every=2)
-    job, whole = watch(prepare(config, tmp_path / "whole"))
+    job, whole = progress(prepare(config, tmp_path / "whole"))
     train(job)
     with pytest.raises(Interrupted):
         train(prepare(config, tmp_path / "stopped"), StopAfter(4))
-    job, resumed = watch(prepare(config, tmp_path / "stopped", resume=True))
+    job, resumed = progress(prepare(config, tmp_path / "stopped", resume=True))
     train(job)
     assert [len(rows) for rows in whole[:6]] == 6 * [16]
     assert whole[:3] == [rows.tolist() for rows in epoch_order(48, config.seed, 0).split(16)]

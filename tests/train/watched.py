@@ -21,7 +21,7 @@ class Watched(torch.Tensor):
         return result
 
 
-def watch(job):
+def progress(job):
     """The job with training data that are watched, and the list of the batches of rows that will be read."""
     inputs, rows = job.samples.stored.as_subclass(Watched), []
     inputs.rows = rows

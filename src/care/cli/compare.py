@@ -53,7 +53,7 @@ def compare(
         logs = {name: Run(run).log() for name, run in zip(names, runs, strict=True)}
         check_paired(evaluations)
         claim_folder(out)
-    with progress_bars() as watch:
+    with progress_bars() as progress:
         more = {name: transfer_quantities(one) for name, one in transfers.items()}
         comparison = compare_evaluations(evaluations, more)
         pictures = figures(evaluations, logs) if evaluations else {}
@@ -61,7 +61,7 @@ def compare(
             rows, known = comparison.rows(name), len(comparison.differences[name])
             title = f"{name} against {names[0]}: {len(rows)} of {known} differences"
             pictures[f"differences-{name}"] = differences_figure(rows, title)
-        save_figures(pictures, out, watch)
+        save_figures(pictures, out, progress)
     text = json.dumps(comparison.to_json(), indent=1, allow_nan=False)
     write_atomically(out / "comparison.json", text.encode())
     write_atomically(out / "comparison.txt", (comparison.table(WIDE) + "\n").encode())

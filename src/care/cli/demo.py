@@ -41,11 +41,11 @@ def demo(
     from care.cli.demo_results import print_claims, print_story
 
     again = "`care demo` starts again from the beginning"
-    with ending_in_one_line(again, "another --seed may do better"), progress_bars() as watch:
+    with ending_in_one_line(again, "another --seed may do better"), progress_bars() as progress:
         if full:
-            found = show.demonstrate(out, seed, show.LESSONS, show.MEASURES, watch)
+            found = show.demonstrate(out, seed, show.LESSONS, show.MEASURES, progress)
         else:
-            hue = show.demonstrate_hue(out, seed, show.HUE, watch)
+            hue = show.demonstrate_hue(out, seed, show.HUE, progress)
     seconds = time.perf_counter() - started
     page = show.story(found, seconds) if full else show.hue_page(hue, seconds)
     report = out / "report.html"

@@ -68,7 +68,7 @@ def evaluate(
     started = time.perf_counter()
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
-        from care.cli.evaluation_setup import Asked, setup_of
+        from care.cli.evaluation_setup import ModelOptions, is_run, setup_of
         from care.evaluate import Settings, evaluate_model, figures, summary
         from care.evaluate.features.knn import NEIGHBORS
         from care.train import Run
@@ -87,17 +87,17 @@ def evaluate(
             projections=tuple(project or ()),
             seed=seed,
         )
-        asked = Asked(model, name, split, policy, size, normalization, device, batch_size, layer)
+        options = ModelOptions(model, name, split, policy, size, normalization, device, batch_size, layer)
         setup = setup_of(
-            asked, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(wrapped(note), err=True)
+            options, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(wrapped(note), err=True)
         )
         setup.check(settings)
-        is_run = Path(model).is_dir()
-        logs = {setup.model: Run(Path(model)).log()} if is_run else {}
-        folder = out or (Path(model) / "evaluation" if is_run else Path(f"evaluation-{setup.model}"))
+        run = Run(Path(model)) if is_run(model) else None
+        logs = {setup.model: run.log()} if run else {}
+        folder = out or (run.folder / "evaluation" if run else Path(f"evaluation-{setup.model}"))
         claim_folder(folder)
-    with progress_bars() as watch:
-        evaluation = evaluate_model(setup, settings, watch)
+    with progress_bars() as progress:
+        evaluation = evaluate_model(setup, settings, progress)
         evaluation.save(folder)
-        save_figures(figures({setup.model: evaluation}, logs), folder, watch)
+        save_figures(figures({setup.model: evaluation}, logs), folder, progress)
     typer.echo(f"{summary(evaluation)}\n\n{folder}: written after {time.perf_counter() - started:.1f} s in all")

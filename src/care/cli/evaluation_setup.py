@@ -1,6 +1,6 @@
 """The model, the data and the policy that a command measures with, checked before anything is measured."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -29,7 +29,7 @@ Channels = tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelOptions:
     """What a user asked to measure: a model, and what it is measured on. None stands for the default.
 
     `normalization` is the mean and the standard deviation of the channels, for a model that care did not train. `layer`
@@ -74,47 +74,66 @@ def is_run(model: str) -> bool:
     return Path(model).is_dir() and not is_timm_folder(Path(model))
 
 
-def observed(asked: Asked, images: int) -> tuple[Embedder, str]:
+def policy_name(options: ModelOptions, config: Config | None) -> str:
+    """The policy that was asked for, or else the run's, or simclr; ValueError if there is no such policy."""
+    name = options.policy or (config.measured_policy if config else "simclr")
+    policy_for(name, options.size)
+    return name
+
+
+def views_for(options: ModelOptions, policy_name: str, model: PretrainedModel, samples: Samples) -> Policy:
+    """The policy, at the size that was asked for or the model's; ValueError if it does not suit model or samples."""
+    policy = policy_for(policy_name, options.size or model.size)
+    check_setup(model, samples, policy, policy_name, options.on)
+    return policy
+
+
+def data_of(configs: Iterable[Config | None], purpose: str) -> str:
+    """The data set that all these runs were trained on; ValueError if there is none, or several."""
+    trained_on = sorted({config.data for config in configs if config is not None})
+    if len(trained_on) != 1:
+        what = f"the runs were trained on {' and on '.join(trained_on)}" if trained_on else "these are no runs"
+        raise ValueError(f"{what}: say {purpose}, --data NAME")
+    return trained_on[0]
+
+
+def embedder_of(options: ModelOptions, images: int) -> tuple[Embedder, str]:
     """An embedder of the first `images` samples of the split, the held-out one by default, and the model's name."""
-    device, model, config = asked.on, asked.load_file(), config_of(asked.model)
-    policy = asked.policy or (config.measured_policy if config else "simclr")
-    policy_for(policy, asked.size)  # ValueError if there is no such policy
-    samples, _ = heldout_samples(config, asked.data or (config.data if config else "shapes"), asked.split)
-    model = model or asked.load()
-    views = policy_for(policy, asked.size or model.size)
-    check_setup(model, samples, views, policy, device)
+    device, model, config = options.on, options.load_file(), config_of(options.model)
+    policy = policy_name(options, config)
+    samples, _ = heldout_samples(config, options.data or (config.data if config else "shapes"), options.split)
+    model = model or options.load()
+    views = views_for(options, policy, model, samples)
     samples = place(samples.limit(min(images, len(samples))), device)
     forms = {EMBEDDING: form_named(config.form)} if config else {}
-    return Embedder(model.embed, samples, views, policy, device, asked.batch_size, forms), model.name
+    return Embedder(model.embed, samples, views, policy, device, options.batch_size, forms), model.name
 
 
 def setup_of(
-    asked: Asked, train: Train = "needed", say: Callable[[str], None] = lambda sentence: None
+    options: ModelOptions, train: Train = "needed", say: Callable[[str], None] = lambda sentence: None
 ) -> EvaluationSetup:
     """Set up an evaluation, with defaults from the run's configuration.
 
     Samples of the split "train" are "needed", "used" if they can be read (otherwise `say` is told), or "unused".
     """
-    device, model, config = asked.on, asked.load_file(), config_of(asked.model)
-    name = asked.data or (config.data if config else None)
+    device, model, config = options.on, options.load_file(), config_of(options.model)
+    name = options.data or (config.data if config else None)
     if name is None:
         raise ValueError("say what to evaluate it on: --data NAME")
-    policy = asked.policy or (config.measured_policy if config else "simclr")
-    policy_for(policy, asked.size)  # ValueError if there is no such policy
-    bank: Samples | None
-    if asked.split == "train" and train != "unused":
-        (bank, test), split = _parts_of_train(name), FIFTH
+    policy = policy_name(options, config)
+    fitted: Samples | None
+    if options.split == "train" and train != "unused":
+        (fitted, test), split = _parts_of_train(name), FIFTH
         say(f"measured on {len(test):,} samples of the split train, a fifth that nothing is fitted to")
     else:
-        test, split = heldout_samples(config, name, asked.split)
-        bank = _train_samples(config, name, asked.split, train, say)
-    model = model or asked.load()
-    views = policy_for(policy, asked.size or model.size)
-    check_setup(model, test, views, policy, device)
+        test, split = heldout_samples(config, name, options.split)
+        fitted = _train_samples(config, name, options.split, train, say)
+    model = model or options.load()
+    views = views_for(options, policy, model, test)
     return EvaluationSetup(
         model=model.name,
         embed=model.embed,
-        train=None if bank is None else place(bank, device),
+        train=None if fitted is None else place(fitted, device),
         test=place(test, device),
         policy=views,
         policy_name=policy,
@@ -122,7 +141,7 @@ def setup_of(
         device=device,
         module=model.encoder,
         split=split,
-        batch_size=asked.batch_size,
+        batch_size=options.batch_size,
     )
 
 

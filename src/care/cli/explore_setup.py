@@ -10,15 +10,16 @@ import torch
 from care import steer
 from care.augment import ImagePolicy
 from care.cli.errors import print_error
-from care.cli.evaluation_setup import check_setup, heldout_samples, is_run
+from care.cli.evaluation_setup import check_setup, data_of, heldout_samples, is_run
 from care.cli.found_runs import FoundRun, find_runs, runs_on
-from care.cli.progress import Watch, progress_bars
+from care.cli.progress import progress_bars
 from care.data import Samples, place
 from care.data.registry import NoHeldoutSplit
 from care.evaluate import Embedder
 from care.explore import Bank, Gallery, Offer, check_k, check_rotation, fill_bank
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, load_pretrained
+from care.progress import ProgressCallback
 from care.steer import LearnedRotation
 from care.tables import visible
 from care.train import Config
@@ -52,7 +53,7 @@ def explored_gallery(
     here = torch.device(resolve_device(device))
     named, found = find_runs(runs, print_error)
     loaded = [_explored(run, here) for run in named]
-    data = name or _only_data([one.config for one in loaded] + [run.config for run in found])
+    data = name or data_of([one.config for one in loaded] + [run.config for run in found], "which images to show")
     found = runs_on(found, data)
     if not loaded:
         loaded, found = [_explored(str(run.path), here) for run in found[:AT_FIRST]], found[AT_FIRST:]
@@ -63,8 +64,8 @@ def explored_gallery(
     check_k(k, len(samples))
     loaded, found_names = _with_distinct_names(loaded, found)
     embedders = [_embedder(one, samples, here) for one in loaded]
-    with progress_bars() as watch:
-        banks = [_bank(one, embedder, watch) for one, embedder in zip(loaded, embedders, strict=True)]
+    with progress_bars() as progress:
+        banks = [_bank(one, embedder, progress) for one, embedder in zip(loaded, embedders, strict=True)]
     offers = [_offer(run, called, samples, here) for run, called in zip(found, found_names, strict=True)]
     return Gallery([*banks, *offers], k)
 
@@ -72,16 +73,16 @@ def explored_gallery(
 def _offer(run: FoundRun, name: str, samples: Samples, device: torch.device) -> Offer:
     """A run that is loaded, and embeds the images, once it is chosen; ValueError then if it cannot."""
 
-    def fill(watch: Watch | None) -> Bank:
+    def fill(progress: ProgressCallback) -> Bank:
         one = dataclasses.replace(_explored(str(run.path), device), name=name)
-        return _bank(one, _embedder(one, samples, device), watch)
+        return _bank(one, _embedder(one, samples, device), progress)
 
     assert isinstance(run.policy, ImagePolicy)
     return Offer(name, run.policy, fill)
 
 
-def _bank(one: _Explored, embedder: Embedder, watch: Watch | None) -> Bank:
-    return fill_bank(one.name, embedder, one.rotation, one.note, watch)
+def _bank(one: _Explored, embedder: Embedder, progress: ProgressCallback) -> Bank:
+    return fill_bank(one.name, embedder, one.rotation, one.note, progress)
 
 
 def _explored(run: str, device: torch.device) -> _Explored:
@@ -102,15 +103,6 @@ def _with_distinct_names(loaded: Sequence[_Explored], found: Sequence[FoundRun])
     called = [name if names.count(name) == 1 else visible(path) for name, path in zip(names, paths, strict=True)]
     renamed = [dataclasses.replace(one, name=name) for one, name in zip(loaded, called, strict=False)]
     return renamed, called[len(loaded) :]
-
-
-def _only_data(configs: Sequence[Config | None]) -> str:
-    """The data set that all runs were trained on."""
-    trained_on = sorted({config.data for config in configs if config is not None})
-    if len(trained_on) != 1:
-        what = f"the runs were trained on {' and on '.join(trained_on)}" if trained_on else "these are no runs"
-        raise ValueError(f"{what}: say which images to show, --data NAME")
-    return trained_on[0]
 
 
 def _samples(configs: Sequence[Config | None], data: str, split: str | None) -> Samples:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from care.cli.evaluation_setup import Asked, check_setup, config_of
+from care.cli.evaluation_setup import ModelOptions, config_of, policy_name, views_for
 from care.evaluate import Downstream
 from care.evaluate.embedder import Policy, features_of
-from care.objective import policy_for
 from care.pretrained import PretrainedModel
 from care.tables import visible
 
@@ -33,38 +32,30 @@ class FrozenModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class RequestedModel:
     """A model that was asked for, the name of its policy, and the model itself, if it is in a file."""
 
-    asked: Asked
+    options: ModelOptions
     policy: str
     in_file: PretrainedModel | None
 
 
-def wanted_models(asked: Sequence[Asked]) -> list[Wanted]:
+def requested_models(options: Sequence[ModelOptions]) -> list[RequestedModel]:
     """Check what can be checked without the data; ValueError if a model or a policy does not exist."""
-    found = []
-    for one in asked:
-        model, config = one.load_file(), config_of(one.model)
-        policy = one.policy or (config.measured_policy if config else "simclr")
-        policy_for(policy, one.size)  # ValueError if there is no such policy
-        found.append(Wanted(one, policy, model))
-    return found
+    return [RequestedModel(one, policy_name(one, config_of(one.model)), one.load_file()) for one in options]
 
 
-def frozen_models(wanted: Sequence[Wanted], downstreams: Sequence[Downstream]) -> list[FrozenModel]:
+def frozen_models(requested: Sequence[RequestedModel], downstreams: Sequence[Downstream]) -> list[FrozenModel]:
     """The models, on their device; ValueError if one does not take the images of one of the data sets.
 
     timm weights may need a download, so they are loaded here, after everything else is checked.
     """
     found = []
-    for one in wanted:
-        model = one.in_file or one.asked.load()
-        views = policy_for(one.policy, one.asked.size or model.size)
-        for downstream in downstreams:
-            check_setup(model, downstream.test, views, one.policy, one.asked.on)
-        found.append(FrozenModel(model.name, model, views))
-    return _with_distinct_names(found, [one.asked.model for one in wanted])
+    for one in requested:
+        model = one.in_file or one.options.load()
+        views = [views_for(one.options, one.policy, model, downstream.test) for downstream in downstreams]
+        found.append(FrozenModel(model.name, model, views[0]))
+    return _with_distinct_names(found, [one.options.model for one in requested])
 
 
 def _with_distinct_names(models: Sequence[FrozenModel], given: Sequence[str]) -> list[FrozenModel]:
@@ -74,12 +65,3 @@ def _with_distinct_names(models: Sequence[FrozenModel], given: Sequence[str]) ->
     if len(set(called)) < len(called):
         raise ValueError("the same model was given twice: give different ones")
     return [FrozenModel(name, one.model, one.policy) for name, one in zip(called, models, strict=True)]
-
-
-def data_of_runs(models: Sequence[str]) -> str:
-    """The data set that all runs among the models were trained on; ValueError if there is none, or several."""
-    trained_on = sorted({config.data for config in map(config_of, models) if config is not None})
-    if len(trained_on) != 1:
-        what = f"the runs were trained on {' and on '.join(trained_on)}" if trained_on else "these are no runs"
-        raise ValueError(f"{what}: say what to test them on, --data NAME")
-    return trained_on[0]

@@ -60,20 +60,20 @@ def measure(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.atomic_files import write_atomically
-        from care.cli.evaluation_setup import Asked, observed
-        from care.evaluate import measure_observed
+        from care.cli.evaluation_setup import ModelOptions, embedder_of
+        from care.evaluate import measure_model
 
-        asked = Asked(model, name, split, policy, size, normalization, device, batch_size, layer)
-        embedder, title = observed(asked, images)
+        options = ModelOptions(model, name, split, policy, size, normalization, device, batch_size, layer)
+        embedder, title = embedder_of(options, images)
         folder = out or Path("measure-" + _word(model, title))
         file = folder / "measurement.json"
         replaced = ": the earlier measurement there was replaced" * file.exists()
         claim_folder(folder)
-    with progress_bars() as watch:
-        found = measure_observed(embedder, augmentations, families, seed, watch, rank, decode)
+    with progress_bars() as progress:
+        found = measure_model(embedder, augmentations, families, seed, progress, rank, decode)
         record = {output: measured.to_json() for output, measured in found.items()}
         write_atomically(file, json.dumps(record, indent=1, allow_nan=False).encode())
-        save_figures({f"responses-{output}": measured.figure() for output, measured in found.items()}, folder, watch)
+        save_figures({f"responses-{output}": measured.figure() for output, measured in found.items()}, folder, progress)
     typer.echo("\n\n".join(measured.table() for measured in found.values()) + f"\n\n{folder}{replaced}")
 
 

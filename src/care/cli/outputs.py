@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from care.atomic_files import make_folder
-from care.cli.progress import Watch
+from care.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ def claim_file(file: Path) -> None:
         pass
 
 
-def save_figures(figures: Mapping[str, "Figure"], folder: Path, watch: Watch) -> None:
+def save_figures(figures: Mapping[str, "Figure"], folder: Path, progress: ProgressCallback) -> None:
     """Write every figure into `folder` as PNG and as SVG."""
     from care.report.drawing import draw  # matplotlib takes a while to load
 
@@ -39,4 +39,4 @@ def save_figures(figures: Mapping[str, "Figure"], folder: Path, watch: Watch) ->
     for i, (name, figure) in enumerate(figures.items(), start=1):
         draw(figure, folder / f"{name}.png", "png")
         draw(figure, folder / f"{name}.svg", "svg")
-        watch("figures", i, len(figures))
+        progress("figures", i, len(figures))

@@ -15,16 +15,15 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from care.progress import ProgressCallback
 from care.tables import duration
-
-Watch = Callable[[str, int, int], None]  # stage, done, total
 
 SECONDS_BETWEEN_LINES = 60
 UNITS = {"a second": 1, "a minute": 60}
 
 
 @contextmanager
-def progress_bars() -> Iterator[Watch]:
+def progress_bars() -> Iterator[ProgressCallback]:
     """A callback for (stage, done, total), shown on the error stream, so that standard output holds results only."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -35,12 +34,12 @@ def progress_bars() -> Iterator[Watch]:
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=console, transient=True) as bars:
 
-        def watch(stage: str, done: int, total: int) -> None:
+        def progress(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total)
             bars.update(tasks[stage], completed=done)
 
-        yield watch
+        yield progress
 
 
 class Lines:

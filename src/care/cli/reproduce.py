@@ -70,9 +70,9 @@ def reproduce(
         sentence = f"without transfer to {data_set}, which is not prepared: care data prepare {data_set}"
         typer.echo(wrapped(sentence), err=True)
     leave_out = "leave that trial out by naming the others with --part"
-    with ending_in_one_line("the same command goes on", leave_out), progress_bars() as watch:
+    with ending_in_one_line("the same command goes on", leave_out), progress_bars() as progress:
         for name, trials in studies.items():
-            outcomes = run_trials(trials, runner, watch)
+            outcomes = run_trials(trials, runner, progress)
             presented = marked(study_named(name).present(outcomes), outcomes)
             folder = out / size.name / name
             write(folder, only.command(name, scale), presented, outcomes)

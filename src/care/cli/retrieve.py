@@ -52,7 +52,7 @@ def retrieve(
 
         from care.atomic_files import write_atomically
         from care.augment import read_changes
-        from care.cli.evaluation_setup import Asked, is_run, setup_of
+        from care.cli.evaluation_setup import ModelOptions, is_run, setup_of
         from care.cli.retrieve_setup import image_policy, number_in, query_alone, retrieval_figure, rotation_of, taking
         from care.cli.steer_setup import steered_embedder, steering_folder
         from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows
@@ -61,7 +61,9 @@ def retrieve(
         changes = read_changes(make)
         config = load_trained(Path(model)).config if is_run(model) else None
         views_of = policy or (config.equivariance_policy if config else None)
-        setup = setup_of(Asked(model, name, split, views_of, device=device, batch_size=batch_size), train="unused")
+        setup = setup_of(
+            ModelOptions(model, name, split, views_of, device=device, batch_size=batch_size), train="unused"
+        )
         views = image_policy(setup)
         rotation = rotation_of(rotation_file or steering_folder(model, setup) / "rotation.safetensors", setup, model)
         output, embedder = rotation.output, steered_embedder(setup, setup.test, rotation.output)
@@ -71,9 +73,9 @@ def retrieve(
             raise ValueError(f"--k must be less than the {len(setup.test)} images that there are to find, got {k}")
         folder = out or (Path(model) / "retrieval" if config else Path(f"retrieval-{setup.model}"))
         claim_folder(folder)
-    with progress_bars() as watch:
+    with progress_bars() as progress:
         bank = bank_of(embedder, output)
-        watch("images embedded", 1, 1)
+        progress("images embedded", 1, 1)
         rows = some_rows(bank, queries, seed)
         many = query_bank(bank, rows, taking(embedder, rows), output, rotation, a, k)
         if number is None:
@@ -84,5 +86,5 @@ def retrieve(
         about = (setup.model, output, a.describe(0), query, len(setup.test), k, len(rows))
         result = RetrievalResult(*about, one, many, notes_on(rotation, views, a, setup.split))
         write_atomically(folder / "retrieval.json", json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
-        save_figures({"retrieval": retrieval_figure(result, setup.test, alone.samples, views, a_one)}, folder, watch)
+        save_figures({"retrieval": retrieval_figure(result, setup.test, alone.samples, views, a_one)}, folder, progress)
     typer.echo(f"{result}\n\n{folder}")

@@ -12,7 +12,7 @@ from care.data import Samples
 from care.data.readers.pictures import Pictures
 from care.data.readers.source import Unreadable
 from care.evaluate import Embedder, EvaluationSetup
-from care.report import Asked, steered_gallery
+from care.report import GalleryRow, steered_gallery
 from care.steer import LearnedRotation, RetrievalResult, load
 from care.steer.retrieving import AUGMENTED, WAYS, Bank
 
@@ -92,7 +92,9 @@ def retrieval_figure(
         picture = apply(query.inputs.cpu(), a if way == AUGMENTED else unchanged)[0]
         found = apply(near.inputs.cpu(), policy.unchanged(len(rows), bank.source))  # type: ignore[arg-type]
         framed = (rows[:, None] == truth).any(1) & (way != AUGMENTED)
-        ways.append(Asked(result.caption(way), picture, _classes(query)[0] or "query", found, _classes(near), framed))
+        ways.append(
+            GalleryRow(result.caption(way), picture, _classes(query)[0] or "query", found, _classes(near), framed)
+        )
     return steered_gallery(ways, f"{result.model}: {result.change} (green: also a neighbor of f(a(q)))")
 
 

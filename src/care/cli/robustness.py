@@ -43,22 +43,22 @@ def robustness(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.atomic_files import write_atomically
-        from care.cli.evaluation_setup import Asked
-        from care.cli.frozen_models import data_of_runs, frozen_models, wanted_models
+        from care.cli.evaluation_setup import ModelOptions, config_of, data_of
+        from care.cli.frozen_models import frozen_models, requested_models
         from care.evaluate import measure_robustness
         from care.evaluate.robustness.measure import check_images, robustness_figure_of, robustness_table
         from care.evaluate.transfer.downstream import load_downstream
         from care.provenance import provenance
 
-        asked = [Asked(model, None, None, policy, size, normalization, device, batch_size) for model in models]
-        wanted = wanted_models(asked)
-        downstream = load_downstream(name or data_of_runs(models), images)
+        options = [ModelOptions(model, None, None, policy, size, normalization, device, batch_size) for model in models]
+        requested = requested_models(options)
+        downstream = load_downstream(name or data_of(map(config_of, models), "what to test them on"), images)
         check_images(downstream)
-        loaded = frozen_models(wanted, [downstream])
+        loaded = frozen_models(requested, [downstream])
         claim_folder(out)
-        where = asked[0].on
-    with progress_bars() as watch:
-        settings = {"seed": seed, "batch_size": batch_size, "device": where, "watch": watch}
+        where = options[0].on
+    with progress_bars() as progress:
+        settings = {"seed": seed, "batch_size": batch_size, "device": where, "progress": progress}
         found = {
             one.name: measure_robustness(one.features, downstream, one.policy, name=one.name, **settings)  # type: ignore[arg-type]
             for one in loaded
@@ -67,7 +67,7 @@ def robustness(
         about = {"data": downstream.name, **counts, "seed": seed, "made": provenance(str(where))}
         record = {"about": about, "models": {name: one.to_json() for name, one in found.items()}}
         write_atomically(out / "robustness.json", json.dumps(record, indent=1, allow_nan=False).encode())
-        save_figures({"robustness": robustness_figure_of(found)}, out, watch)
+        save_figures({"robustness": robustness_figure_of(found)}, out, progress)
     table = robustness_table(found)
     write_atomically(out / "robustness.txt", (table + "\n").encode())
     typer.echo(f"{table}\n\n{out}")

@@ -56,7 +56,7 @@ def steer(
     with users_input():
         from care import steer as steering
         from care.atomic_files import write_atomically
-        from care.cli.evaluation_setup import Asked, is_run, setup_of
+        from care.cli.evaluation_setup import ModelOptions, is_run, setup_of
         from care.cli.steer_setup import (
             check_steered,
             chosen_output,
@@ -69,22 +69,22 @@ def steer(
 
         trained = load_trained(Path(model)) if is_run(model) else None
         views = policy or (trained.config.equivariance_policy if trained else None)
-        setup = setup_of(Asked(model, name, split, views, device=device, batch_size=batch_size))
+        setup = setup_of(ModelOptions(model, name, split, views, device=device, batch_size=batch_size))
         check_steered(setup, second_order)
         output = chosen_output(setup, output)
         folder = out or steering_folder(model, setup)
         claim_folder(folder)
-    with progress_bars() as watch:
+    with progress_bars() as progress:
         assert setup.train is not None  # it was needed
         few = (samples.limit(min(images, len(samples))) for samples in (setup.train, setup.test))
         fitted, unseen = (steered_embedder(setup, samples, output) for samples in few)
         evidence = steering.gather(
-            fitted, output, steering.steered_families(setup.policy, augmentations), rank, seed, watch
+            fitted, output, steering.steered_families(setup.policy, augmentations), rank, seed, progress
         )
         products = steering.COLOR_PRODUCTS if second_order else ()
         rotation, predictor = (
-            steering.fit_rotation(evidence, seed, watch, products),
-            steering.fit_predictor(evidence, seed, watch),
+            steering.fit_rotation(evidence, seed, progress, products),
+            steering.fit_predictor(evidence, seed, progress),
         )
         steering.save(rotation, folder / "rotation.safetensors")
         families = measured_families(setup.policy, min(MEASURED, augmentations))
@@ -93,11 +93,11 @@ def steer(
         if joint is not None and output == joint.output:
             steering.save(joint, folder / "trained.safetensors")
             found[f"{setup.model}, R(θ) trained with the encoder"] = joint
-        result, *others = steering.measure_rotations(unseen, output, families, found, predictor, seed, watch)
+        result, *others = steering.measure_rotations(unseen, output, families, found, predictor, seed, progress)
         canonicalized = steering.canonicalized_families(setup.policy)
-        scores = steering.measure_canonicalization(unseen, output, rotation, canonicalized, seed, watch)
+        scores = steering.measure_canonicalization(unseen, output, rotation, canonicalized, seed, progress)
         result = dataclasses.replace(result, canonicalization=scores)
         for measured, file in zip([result, *others], ("steering.json", "trained.json"), strict=False):
             write_atomically(folder / file, json.dumps(measured.to_json(), indent=1, allow_nan=False).encode())
-        save_figures({"steering": result.figure()} if result.reacts else {}, folder, watch)
+        save_figures({"steering": result.figure()} if result.reacts else {}, folder, progress)
     typer.echo("\n\n".join([*map(str, [result, *others]), str(folder)]))

@@ -48,32 +48,32 @@ def transfer(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.atomic_files import write_atomically
-        from care.cli.evaluation_setup import Asked, is_run
-        from care.cli.frozen_models import frozen_models, wanted_models
+        from care.cli.evaluation_setup import ModelOptions, is_run
+        from care.cli.frozen_models import frozen_models, requested_models
         from care.evaluate import Transfer, measure_transfer
         from care.evaluate.transfer.downstream import check_names, load_downstream
         from care.evaluate.transfer.result import transfer_figure_of, transfer_table
         from care.provenance import provenance
 
-        asked = [Asked(model, None, None, policy, size, normalization, device, batch_size) for model in models]
-        wanted = wanted_models(asked)
+        options = [ModelOptions(model, None, None, policy, size, normalization, device, batch_size) for model in models]
+        requested = requested_models(options)
         downstreams = [load_downstream(name, images) for name in to]
         check_names(downstreams)
-        loaded = frozen_models(wanted, downstreams)
+        loaded = frozen_models(requested, downstreams)
         folder = out or Path("transfer")
         inside = [Path(model) / "transfer" if out is None and is_run(model) else None for model in models]
         folders = [own or folder / one.word for own, one in zip(inside, loaded, strict=True)]
         for each in (folder, *folders):
             claim_folder(each)
     found = {}
-    with progress_bars() as watch:
+    with progress_bars() as progress:
         for one, own in zip(loaded, folders, strict=True):
             settings = {"tasks": tasks, "few_labels": few_labels, "name": one.name, "seed": seed}
-            where = {"batch_size": batch_size, "device": asked[0].on, "watch": watch}
+            where = {"batch_size": batch_size, "device": options[0].on, "progress": progress}
             measured = measure_transfer(one.features, downstreams, one.policy, **settings, **where)  # type: ignore[arg-type]
-            found[one.name] = Transfer({**measured.record, "made": provenance(str(asked[0].on))}, measured.arrays)
+            found[one.name] = Transfer({**measured.record, "made": provenance(str(options[0].on))}, measured.arrays)
             found[one.name].save(own)
-        save_figures({"transfer": transfer_figure_of(found)}, folder, watch)
+        save_figures({"transfer": transfer_figure_of(found)}, folder, progress)
     for sentence in next(iter(found.values())).left_out():
         typer.echo(wrapped(f"without few-shot tasks of {sentence}"), err=True)
     table = transfer_table(found)

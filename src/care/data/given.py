@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from care.data.readers import Source, folder_splits, read_folder
 from care.data.registry import prepared_names
 from care.data.store import HEADER, open_store, read_header, stores_in
 from care.data.store_writer import write_store
-
-Watch = Callable[[str, int, int], object]  # (stage, number of pictures, number read so far)
+from care.progress import ProgressCallback
 
 COMPARED = 64  # pictures compared if they are given again
 
@@ -73,7 +71,9 @@ def given_splits(data: Any, heldout: Any, pixels: int | None, workers: int) -> d
     return splits
 
 
-def store_given(splits: dict[str, Given], folder: Path, keep: bool, say: Callable[[str], object], watch: Watch) -> None:
+def store_given(
+    splits: dict[str, Given], folder: Path, keep: bool, say: Callable[[str], object], progress: ProgressCallback
+) -> None:
     """Write every split to a store in `folder`; `say` receives messages for the user.
 
     An existing store with the same pictures is not written again. A store with other pictures is replaced, or is a
@@ -88,8 +88,11 @@ def store_given(splits: dict[str, Given], folder: Path, keep: bool, say: Callabl
                 "resume with the same pictures and no random transforms, or choose another out"
             )
         source = given.source()
-        tick = partial(watch, f"reading {split}", source.expected)
-        header = write_store(folder / split, folder.parent.name, split, source, overwrite=True, tick=tick, say=say)
+
+        def read(count: int, split: str = split, expected: int = source.expected) -> None:
+            progress(f"reading {split}", count, expected)
+
+        header = write_store(folder / split, folder.parent.name, split, source, overwrite=True, tick=read, say=say)
         for line in (*source.notes, *(f"left out: {file}" for file in header.skipped)):
             say(line)
     for store in [] if keep else stores_in(folder):

@@ -19,11 +19,11 @@ from care.evaluate.comparison.quantities import Quantity
 from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.ridge import ridge_predictions
 from care.evaluate.decoding.targets import factor_targets
-from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import BACKBONE, EMBEDDING, Embeddings
 from care.evaluate.retrieval.color_jitter import evaluate_retrieval
 from care.frozen import frozen
 from care.pretrained import run_setup
+from care.progress import ProgressCallback, silent
 from care.train import CallbackProgress, Config, train
 from care.train.job import Job
 
@@ -55,28 +55,30 @@ class HueDemo:
     threads: int = 1
 
 
-def demonstrate_hue(out: Path, seed: int = 0, lesson: Lesson = HUE, watch: Watch = lambda *words: None) -> HueDemo:
+def demonstrate_hue(out: Path, seed: int = 0, lesson: Lesson = HUE, progress: ProgressCallback = silent) -> HueDemo:
     """Train and measure both encoders, in a run folder each below `out`, on as many pictures as there is time for."""
     jobs = fresh(lesson, out, seed)
     with threads_restored():
-        watch("timing a few steps", 0, 1)
+        progress("timing a few steps", 0, 1)
         share = affordable(least_seconds(list(jobs.values())))
-        watch("timing a few steps", 1, 1)
+        progress("timing a few steps", 1, 1)
         if share < 1:
             jobs = fresh(lesson.with_share(share), out, seed)
-        encoders = {name: _show(name, job, watch) for name, job in jobs.items()}
+        encoders = {name: _show(name, job, progress) for name, job in jobs.items()}
         return HueDemo(encoders, share, len(next(iter(jobs.values())).heldout), torch.get_num_threads())
 
 
-def _show(name: str, job: Job, watch: Watch) -> Kept:
-    train(job, CallbackProgress(f"training {name}", watch))
+def _show(name: str, job: Job, progress: ProgressCallback) -> Kept:
+    train(job, CallbackProgress(f"training {name}", progress))
     setup = run_setup(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
-    numbers, chance, pictures = measure_hue(setup, watch=lambda *_: watch(f"measuring {name}", 0, 1))
-    watch(f"measuring {name}", 1, 1)
+    numbers, chance, pictures = measure_hue(setup, progress=lambda *_: progress(f"measuring {name}", 0, 1))
+    progress(f"measuring {name}", 1, 1)
     return Kept(job.config, job.run.log(), numbers, chance, pictures)
 
 
-def measure_hue(setup: EvaluationSetup, watch: Watch) -> tuple[dict[str, Quantity], float, dict[str, Tensor]]:
+def measure_hue(
+    setup: EvaluationSetup, progress: ProgressCallback
+) -> tuple[dict[str, Quantity], float, dict[str, Tensor]]:
     """Measure the class in the features, the hue in the embedding, where the losses act, and neighbors there.
 
     Returns (the quantities by name, the hue distance of random neighbors, recolored pictures with their neighbors).
@@ -85,9 +87,11 @@ def measure_hue(setup: EvaluationSetup, watch: Watch) -> tuple[dict[str, Quantit
     bank, test = setup.embedder(setup.train), setup.embedder(setup.test)
     with frozen(setup.module):
         B, T = bank.clean(), test.clean()
-        retrieval, arrays = _retrieve(test, T, watch)
+        retrieval, arrays = _retrieve(test, T, progress)
     labels, wanted = setup.train.labels, setup.test.labels
-    tuned = tuned_logistic(B[BACKBONE], labels, penalties=PENALTIES, tick=lambda *_: watch("logistic regression", 0, 1))
+    tuned = tuned_logistic(
+        B[BACKBONE], labels, penalties=PENALTIES, tick=lambda *_: progress("logistic regression", 0, 1)
+    )
     nearest = knn_predict(B[BACKBONE], labels, T[BACKBONE])
     quantities = (
         _quantity("class", (tuned.predict(T[BACKBONE]) == wanted).double(), "higher", percent=True),
@@ -101,10 +105,12 @@ def measure_hue(setup: EvaluationSetup, watch: Watch) -> tuple[dict[str, Quantit
     return {q.name: q for q in quantities}, retrieval["hue_distance_chance"], drawn
 
 
-def _retrieve(test: Embedder, clean: Embeddings, watch: Watch) -> tuple[dict[str, float], dict[str, Tensor]]:
+def _retrieve(
+    test: Embedder, clean: Embeddings, progress: ProgressCallback
+) -> tuple[dict[str, float], dict[str, Tensor]]:
     """The neighbors, in the embedding, of pictures whose hue is shifted uniformly."""
     recolored = dataclasses.replace(test, policy=hue_only(test.policy.size))  # type: ignore[union-attr]
-    found, arrays = evaluate_retrieval(recolored, {EMBEDDING: clean[EMBEDDING]}, 0, watch)
+    found, arrays = evaluate_retrieval(recolored, {EMBEDDING: clean[EMBEDDING]}, 0, progress)
     return found["retrieval"][EMBEDDING], arrays
 
 

@@ -14,9 +14,9 @@ from care.augment import PointPolicy
 from care.data import Samples
 from care.demo.lessons import LESSONS, MEASURES, Lesson
 from care.evaluate import Evaluation, Settings, evaluate_model
-from care.evaluate.effects.families import Watch
 from care.evaluate.effects.orbits import orbits
 from care.pretrained import run_setup
+from care.progress import ProgressCallback, silent
 from care.train import CallbackProgress, Config, prepare, train
 from care.train.job import Job, load_samples
 
@@ -43,12 +43,12 @@ def demonstrate(
     seed: int = 0,
     lessons: Sequence[Lesson] = LESSONS,
     measures: Settings = MEASURES,
-    watch: Watch = lambda *words: None,
+    progress: ProgressCallback = silent,
 ) -> Found:
     """Train and measure every encoder, in a run folder each below `out`; what an earlier demo left is replaced."""
     return {
         lesson.data: {
-            name: _show(job, measures, f"{name} on {lesson.data}", watch)
+            name: _show(job, measures, f"{name} on {lesson.data}", progress)
             for name, job in fresh(lesson, out, seed).items()
         }
         for lesson in lessons
@@ -69,13 +69,13 @@ def _fresh(config: Config, out: Path, data: str, name: str, loaded: tuple[Sample
     return prepare(config, folder, loaded=loaded)
 
 
-def _show(job: Job, measures: Settings, words: str, watch: Watch) -> Shown:
-    train(job, CallbackProgress(f"training {words}", watch))
+def _show(job: Job, measures: Settings, words: str, progress: ProgressCallback) -> Shown:
+    train(job, CallbackProgress(f"training {words}", progress))
     setup = run_setup(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
 
     def measuring(stage: str, done: int, total: int) -> None:
         if stage == "augmentations":  # which takes nearly all of the time
-            watch(f"measuring {words}", done, total)
+            progress(f"measuring {words}", done, total)
 
     evaluation = evaluate_model(setup, measures, measuring)
     evaluation.save(job.run.folder / "evaluation")

@@ -15,7 +15,7 @@ after color jitter?), `transfer` (how good are features on other data sets?), `r
 from care.evaluate.comparison.compare import compare_evaluations
 from care.evaluate.comparison.paired import paired_difference
 from care.evaluate.decoding.decode import factor_r2, parameter_r2
-from care.evaluate.effects.measure import measure, measure_observed
+from care.evaluate.effects.measure import measure, measure_model
 from care.evaluate.effects.prediction import prediction_measures
 from care.evaluate.embedder import Embedder
 from care.evaluate.evaluation import Evaluation
@@ -52,7 +52,7 @@ __all__ = [
     "linear_probe",
     "logistic_regression",
     "measure",
-    "measure_observed",
+    "measure_model",
     "measure_robustness",
     "measure_transfer",
     "paired_difference",

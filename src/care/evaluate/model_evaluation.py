@@ -11,7 +11,6 @@ from torch import nn
 from care.augment import PointPolicy
 from care.data import Samples
 from care.evaluate.decoding.decode import evaluate_decoding
-from care.evaluate.effects.families import Watch
 from care.evaluate.effects.rotations import evaluate_effects
 from care.evaluate.embedder import EMBEDDING, Embed, Embedder, Policy
 from care.evaluate.evaluation import ESTIMATORS, Evaluation
@@ -21,6 +20,7 @@ from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol
 from care.evaluate.retrieval.color_jitter import evaluate_retrieval
 from care.frozen import frozen
 from care.geometry import BilinearForm
+from care.progress import ProgressCallback, silent
 
 PROTOCOLS = {"paper": PAPER, "imagenet100": IMAGENET100}
 TRAIN_PER_IMAGE = 20  # training images per requested test image
@@ -124,9 +124,8 @@ class EvaluationSetup:
         return Embedder(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size, forms)
 
 
-def evaluate_model(setup: EvaluationSetup, settings: Settings, watch: Watch | None = None) -> Evaluation:
+def evaluate_model(setup: EvaluationSetup, settings: Settings, progress: ProgressCallback = silent) -> Evaluation:
     """Evaluate classification, effects of augmentations, retrieval, and decoding from features."""
-    progress = watch or (lambda *words: None)
     images, started = min(settings.images or len(setup.test), len(setup.test)), time.perf_counter()
     setup.check(settings)
     bank = None if setup.train is None else setup.embedder(_training_images(setup.train, settings.images))

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, apply
 from care.data import batches
-from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import Embedder
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.geometry import Euclidean
+from care.progress import ProgressCallback, silent
 from care.steer import LearnedRotation
 
 
@@ -61,7 +61,7 @@ class Offer:
 
     name: str
     policy: ImagePolicy
-    fill: Callable[[Watch | None], Bank]
+    fill: Callable[[ProgressCallback], Bank]
     note: str = ""
 
 
@@ -80,9 +80,13 @@ def check_rotation(name: str, embedder: Embedder, rotation: LearnedRotation | No
 
 @torch.no_grad()
 def fill_bank(
-    name: str, embedder: Embedder, rotation: LearnedRotation | None = None, note: str = "", watch: Watch | None = None
+    name: str,
+    embedder: Embedder,
+    rotation: LearnedRotation | None = None,
+    note: str = "",
+    progress: ProgressCallback = silent,
 ) -> Bank:
-    """Embed all clean images of the embedder, by the first output of its model; `watch` is called with the progress."""
+    """Embed all clean images of the embedder, by the first output of its model."""
     samples, device, policy = embedder.samples, embedder.device, embedder.policy
     if not isinstance(policy, ImagePolicy):
         raise ValueError(f"only images can be explored, and {samples.name} holds point clouds")
@@ -94,8 +98,7 @@ def fill_bank(
         views = apply(block, unchanged.repeat(len(block)))
         F.append(_embedded(embedder, views))
         hues.append(mean_hue(views))
-        if watch is not None:
-            watch(f"embedding by {name}", sum(map(len, F)), len(samples))
+        progress(f"embedding by {name}", sum(map(len, F)), len(samples))
     rotation = None if rotation is None else rotation.to(device)
     angle, strength = (torch.cat(column) for column in zip(*hues, strict=True))
     return Bank(name, embedder, policy, torch.cat(F), Hues(angle, strength), rotation, note)

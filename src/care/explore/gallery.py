@@ -9,10 +9,10 @@ from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, apply
 from care.augment.changes import changed
-from care.evaluate.effects.families import Watch
 from care.evaluate.retrieval.hue import Hues, hue_distance
 from care.explore.answers import Answer, ModelAnswer, Neighbor, Neighborhood
 from care.explore.bank import Bank, Offer
+from care.progress import ProgressCallback, silent
 from care.steer import notes_on
 from care.tables import visible
 
@@ -46,11 +46,11 @@ class Gallery:
     def __len__(self) -> int:
         return len(self.samples)
 
-    def embed(self, model: int, watch: Watch | None = None) -> None:
+    def embed(self, model: int, progress: ProgressCallback = silent) -> None:
         """Embed the images by a model that is offered; ValueError if it cannot. Of one that has, nothing is done."""
         offer = self.models[model]
         if model not in self.banks and isinstance(offer, Offer):
-            bank = offer.fill(watch)
+            bank = offer.fill(progress)
             self._check_images(bank)
             self.banks[model] = bank
 

@@ -11,7 +11,7 @@ from care.report.orbits import orbit_figure
 from care.report.responses import response_figure
 from care.report.robustness import robustness_figure
 from care.report.spectrum import spectrum_figure
-from care.report.steered_gallery import Asked, steered_gallery
+from care.report.steered_gallery import GalleryRow, steered_gallery
 from care.report.steering import steering_figure
 from care.report.sweep import sweep_figure
 from care.report.tradeoff import path_figure, tradeoff_figure
@@ -20,7 +20,7 @@ from care.report.transfer import transfer_figure
 from care.report.wahba import wahba_figure
 
 __all__ = [
-    "Asked",
+    "GalleryRow",
     "bar_figure",
     "cosine_figure",
     "curves_figure",

@@ -17,7 +17,7 @@ Picture = UInt8[Tensor, "3 h w"] | Float[Tensor, "3 h w"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class GalleryRow:
     """One retrieval: a title, the query `picture`, the pictures found, nearest first and with captions, and which of
     them to frame.
     """
@@ -30,7 +30,7 @@ class Asked:
     framed: Bool[Tensor, " k"]
 
 
-def steered_gallery(ways: Sequence[Asked], title: str) -> Figure:
+def steered_gallery(ways: Sequence[GalleryRow], title: str) -> Figure:
     """A row per retrieval: the query picture, a gap, and the pictures found."""
     if not ways:
         raise ValueError("there is nothing to draw: pass at least one retrieval")

@@ -14,8 +14,8 @@ import torch
 
 from care.atomic_files import Lock, make_folder
 from care.evaluate import Evaluation, EvaluationSetup, evaluate_model
-from care.evaluate.effects.families import Watch
 from care.pretrained import run_setup
+from care.progress import ProgressCallback
 from care.provenance import provenance
 from care.reproduce.transferring import measured_transfer, not_transferred
 from care.reproduce.trial import Outcome, Trial, find_outcome
@@ -59,7 +59,7 @@ class Runner:
         return config.replace(device=resolve_device(self.device), compile=self.compile)
 
 
-def run_trials(trials: Sequence[Trial], runner: Runner, watch: Watch) -> list[Outcome]:
+def run_trials(trials: Sequence[Trial], runner: Runner, progress: ProgressCallback) -> list[Outcome]:
     """Run all trials, and return their outcomes in the same order.
 
     Several processes may do this at once in the same folders: each takes a trial that no other process is running. A
@@ -72,32 +72,32 @@ def run_trials(trials: Sequence[Trial], runner: Runner, watch: Watch) -> list[Ou
     while len(found) < len(wanted):
         before = len(found)
         for slug in [slug for slug in wanted if slug not in found]:
-            if outcome := runner.complete(wanted[slug]) or _if_free(wanted[slug], runner, watch, begun):
+            if outcome := runner.complete(wanted[slug]) or _if_free(wanted[slug], runner, progress, begun):
                 found[slug], begun = outcome, time.perf_counter()
-                watch("trials", len(found), len(wanted))
+                progress("trials", len(found), len(wanted))
         if len(found) == before:
             time.sleep(SECONDS_BETWEEN_LOOKS)  # other processes run the rest
             begun = time.perf_counter()
     return [dataclasses.replace(found[trial.slug], trial=trial) for trial in trials]
 
 
-def _if_free(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outcome | None:
+def _if_free(trial: Trial, runner: Runner, progress: ProgressCallback, begun: float) -> Outcome | None:
     try:
         lock = Lock(runner.runs / f".{trial.slug}.lock")
     except BlockingIOError:
         return None
     try:
         if (outcome := runner.find(trial)) is None:
-            return run_trial(trial, runner, watch, begun)
+            return run_trial(trial, runner, progress, begun)
         if (complete := runner.complete(trial)) is not None:
             return complete
         setup = _setup(Run(runner.runs / trial.slug), runner.how(trial.config))
-        return with_transfer(outcome, setup, runner, watch)
+        return with_transfer(outcome, setup, runner, progress)
     finally:
         lock.release()
 
 
-def run_trial(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outcome:
+def run_trial(trial: Trial, runner: Runner, progress: ProgressCallback, begun: float) -> Outcome:
     """Train, from the last checkpoint if there is one, evaluate, and save the outcome.
 
     If training was not interrupted, the outcome has the seconds from `begun` until the weights were saved.
@@ -108,11 +108,11 @@ def run_trial(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outco
         forget_compiled()
         at_one_go = not run.checkpoints.exists()
         with _training_alone(_gpu(config.device), runner.runs) as waited:
-            train(prepare(config, run.folder, resume=True), CallbackProgress(f"training {trial.slug}", watch))
+            train(prepare(config, run.folder, resume=True), CallbackProgress(f"training {trial.slug}", progress))
         seconds = round(time.perf_counter() - begun, 1) if at_one_go and not waited else None
 
     def measuring(stage: str, done: int, total: int) -> None:
-        watch(f"{stage} of {trial.slug}", done, total)
+        progress(f"{stage} of {trial.slug}", done, total)
 
     setup = _setup(run, config)
     evaluation = evaluate_model(setup, trial.measures, measuring)
@@ -120,14 +120,14 @@ def run_trial(trial: Trial, runner: Runner, watch: Watch, begun: float) -> Outco
     made = {**provenance(config.device), **_speed(run), "seconds_from_start": seconds}
     outcome = Outcome(trial, evaluation, run.log(), made, run.folder)
     outcome.save(runner.kept)  # before the transfer is measured, so that a failure there does not lose the outcome
-    return with_transfer(outcome, setup, runner, watch)
+    return with_transfer(outcome, setup, runner, progress)
 
 
-def with_transfer(outcome: Outcome, setup: EvaluationSetup, runner: Runner, watch: Watch) -> Outcome:
+def with_transfer(outcome: Outcome, setup: EvaluationSetup, runner: Runner, progress: ProgressCallback) -> Outcome:
     """Measure the transfer of the outcome's encoder to the data sets that are prepared, and save it."""
     if outcome.run is None or not not_transferred(outcome):
         return outcome
-    transfer = measured_transfer(outcome, setup, watch)
+    transfer = measured_transfer(outcome, setup, progress)
     transfer.save(outcome.run / "transfer")
     outcome = dataclasses.replace(outcome, transfer=transfer)
     outcome.save(runner.kept)

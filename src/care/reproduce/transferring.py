@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from care.data.catalogue import DATA_SETS, Generated
 from care.data.registry import known_splits, prepared_splits
 from care.evaluate import EvaluationSetup, Transfer, measure_transfer
-from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import features_of
 from care.evaluate.transfer.downstream import load_downstream
 from care.evaluate.transfer.few_shot import TASKS
+from care.progress import ProgressCallback
 from care.reproduce.trial import Outcome, Trial
 
 # The splits of the protocol: to fit on, to choose the penalty on, to test on.
@@ -34,7 +34,7 @@ def not_transferred(outcome: Outcome) -> list[str]:
     return [data for data in outcome.trial.transfer if data not in measured and is_there(data)]
 
 
-def measured_transfer(outcome: Outcome, setup: EvaluationSetup, watch: Watch) -> Transfer:
+def measured_transfer(outcome: Outcome, setup: EvaluationSetup, progress: ProgressCallback) -> Transfer:
     """The transfer of a trial to the prepared data sets that it asks for, with all labels and in few-shot tasks.
 
     Shares of the labels are left out: they would take six more regressions for each data set.
@@ -48,5 +48,5 @@ def measured_transfer(outcome: Outcome, setup: EvaluationSetup, watch: Watch) ->
         few_labels=False,
         name=outcome.trial.slug,
         device=setup.device,
-        watch=watch,
+        progress=progress,
     )

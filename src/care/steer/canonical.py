@@ -19,8 +19,9 @@ from care.augment import COLOR_OPERATIONS, ImageParameters, Parameters, PointPol
 from care.evaluate.comparison.paired import Difference, paired_difference
 from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.targets import parameter_targets
-from care.evaluate.effects.families import ALL, Family, Watch
+from care.evaluate.effects.families import ALL, Family
 from care.evaluate.embedder import Embedder, Policy
+from care.progress import ProgressCallback, silent
 from care.randomness import derive, generator_for
 from care.steer.families import every_family
 from care.steer.learned_rotation import LearnedRotation
@@ -109,15 +110,14 @@ def measure_canonicalization(
     rotation: LearnedRotation,
     families: Sequence[Family],
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
 ) -> dict[str, Canonicalized]:
     """Measure every family on the images of `embedder`, which must not be those that the rotation was fitted to."""
     rotation, found = rotation.to(embedder.device), {}
     F = embedder.points(embedder.clean())[output]
     for i, part in enumerate(families, start=1):
         found[part.name] = _measure_family(embedder, output, rotation, part, F, derive(seed, "canonical"))
-        if watch is not None:
-            watch("families canonicalized", i, len(families))
+        progress("families canonicalized", i, len(families))
     return found
 
 

@@ -12,8 +12,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from care.augment import ImagePolicy, Parameters, coordinate_names, coordinates
-from care.evaluate.effects.families import Family, Watch
+from care.evaluate.effects.families import Family
 from care.evaluate.embedder import Embedder
+from care.progress import ProgressCallback, silent
 from care.randomness import derive, generator_for
 
 KEPT = 2**24  # entries of embeddings kept for predictors that need them
@@ -48,7 +49,7 @@ def gather(
     families: Sequence[Family],
     rank: int = 64,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
 ) -> FitStatistics:
     """Embed the embedder's samples under every augmentation of `families`; project on at most `rank` directions."""
     F = embedder.points(embedder.clean())[output]
@@ -67,8 +68,7 @@ def gather(
         covariance.append(((F_a @ basis).mT @ (F @ basis) / len(F)).cpu())
         squared_displacement.append((F_a - F).square().sum(1).mean().cpu())
         F_kept.append(F_a[rows].cpu())
-        if watch is not None:
-            watch("augmentations to fit", i + 1, len(kept))
+        progress("augmentations to fit", i + 1, len(kept))
     return FitStatistics(
         output=output,
         names=coordinate_names(augmentations),

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from care.augment import COLOR_OPERATIONS
 from care.augment.coordinates import POINT_NAMES
-from care.evaluate.effects.families import Watch
 from care.geometry import exponential, skew
+from care.progress import ProgressCallback, silent
 from care.randomness import generator_for
 from care.steer.fit_statistics import FitStatistics
 from care.steer.generators import regressed_logarithms, rotations, with_products
@@ -27,7 +27,7 @@ COLOR_PRODUCTS = tuple(pair for pair in combinations_with_replacement(COLOR_OPER
 
 
 def fit_rotation(
-    evidence: FitStatistics, seed: int = 0, watch: Watch | None = None, products: Products = ()
+    evidence: FitStatistics, seed: int = 0, progress: ProgressCallback = silent, products: Products = ()
 ) -> LearnedRotation:
     """Fit the R(θ) = exp(Σ_k θ_k A_k) that best predicts f(a(x)) from f(x), with equal weight for every family.
 
@@ -40,7 +40,7 @@ def fit_rotation(
         represented = 3
         fixed[:represented], _ = represent(theta[:, :represented], C, evidence.squared_displacement)
     free = [k for k in range(represented, theta.shape[1]) if theta[:, k].any()]
-    generators = fit_generators(evidence, theta, fixed, free, seed, watch) if free else fixed
+    generators = fit_generators(evidence, theta, fixed, free, seed, progress) if free else fixed
     return LearnedRotation(
         evidence.names, evidence.center, evidence.basis, generators, tuple(products), evidence.output
     )
@@ -52,7 +52,7 @@ def fit_generators(
     fixed: Float[Tensor, "k m m"],
     free: Sequence[int],
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
 ) -> Float[Tensor, "k m m"]:
     """Minimize the mean over augmentations of ‖R(θ_a) F − F_a‖² / (‖F_a − F‖² + floor) over the `free` generators.
 
@@ -75,8 +75,7 @@ def fit_generators(
         adam.zero_grad()
         loss.backward()
         adam.step()
-        if watch is not None:
-            watch("fit", step + 1, STEPS)
+        progress("fit", step + 1, STEPS)
     return fixed.index_add(0, torch.tensor(free), skew(A.detach()))
 
 

@@ -10,10 +10,11 @@ from torch import Tensor
 
 from care.augment import Parameters, coordinates
 from care.evaluate.effects.effect import PerAugmentation
-from care.evaluate.effects.families import Family, Watch
+from care.evaluate.effects.families import Family
 from care.evaluate.effects.prediction import predict_by_identity, prediction_measures
 from care.evaluate.embedder import Embedder
 from care.geometry import crossfit_predictions, crossfit_rotations, displacement, solve_wahba
+from care.progress import ProgressCallback, silent
 from care.randomness import derive
 from care.steer.learned_rotation import LearnedRotation
 from care.steer.predictor import Predictor
@@ -36,13 +37,13 @@ def measure_rotation(
     predictor: Predictor,
     model: str,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
 ) -> RotationResult:
     """Measure every family with augmentations that `gather` did not draw; pass an embedder of images it did not see.
 
     Per-augmentation Procrustes is solved in the basis of the learned rotation.
     """
-    return measure_rotations(embedder, output, families, {model: rotation}, predictor, seed, watch)[0]
+    return measure_rotations(embedder, output, families, {model: rotation}, predictor, seed, progress)[0]
 
 
 def measure_rotations(
@@ -52,7 +53,7 @@ def measure_rotations(
     rotations: Mapping[str, LearnedRotation],
     predictor: Predictor,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
 ) -> list[RotationResult]:
     """`measure_rotation` for several rotations of one model, by title; every augmented image is embedded once."""
     F, predictor = embedder.points(embedder.clean())[output], predictor.to(embedder.device)
@@ -62,8 +63,7 @@ def measure_rotations(
         views = _embed_family(embedder, output, part, derive(seed, "steered"))
         for bench, results in zip(benches, found, strict=True):
             results[part.name] = _measure_family(bench, views)
-        if watch is not None:
-            watch("families measured", i, len(families))
+        progress("families measured", i, len(families))
     return [
         bench.result(title, output, embedder.policy_name, results)
         for title, bench, results in zip(rotations, benches, found, strict=True)

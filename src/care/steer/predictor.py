@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from care.evaluate.effects.families import Watch
+from care.progress import ProgressCallback, silent
 from care.randomness import derive, generator_for
 from care.steer.fit_statistics import FitStatistics
 
@@ -31,7 +31,9 @@ class Predictor(nn.Module):
         return F.normalize(z + self.step(torch.cat([z, known], dim=1)), dim=1)
 
 
-def fit_predictor(evidence: FitStatistics, seed: int = 0, watch: Watch | None = None, steps: int = STEPS) -> Predictor:
+def fit_predictor(
+    evidence: FitStatistics, seed: int = 0, progress: ProgressCallback = silent, steps: int = STEPS
+) -> Predictor:
     """Minimize ‖p(f(x), θ_a) − f(a(x))‖² over the kept pairs of images and augmentations, by Adam."""
     with torch.random.fork_rng(devices=[]):  # the global generator stays as it was
         torch.default_generator.manual_seed(derive(seed, "steer", "predictor"))
@@ -50,6 +52,5 @@ def fit_predictor(evidence: FitStatistics, seed: int = 0, watch: Watch | None = 
         adam.zero_grad()
         loss.backward()
         adam.step()
-        if watch is not None:
-            watch("predictor", step + 1, steps)
+        progress("predictor", step + 1, steps)
     return predictor.eval().requires_grad_(False)

@@ -11,7 +11,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 from torch import Tensor
 
-from care.evaluate.effects.families import Watch
+from care.progress import ProgressCallback
 from care.tables import duration, visible, wrapped
 from care.train.config import Config
 
@@ -58,14 +58,14 @@ class Progress:
 
 
 class CallbackProgress(Progress):
-    """Calls `watch(stage, done, total)` with the steps of the whole run."""
+    """Calls `progress(stage, done, total)` with the steps of the whole run."""
 
-    def __init__(self, stage: str, watch: Watch) -> None:
-        self.stage, self.watch = stage, watch
+    def __init__(self, stage: str, progress: ProgressCallback) -> None:
+        self.stage, self.progress = stage, progress
 
     def step(self, epoch: int, step: int, steps: int, config: Config, sums: Mapping[str, Tensor]) -> None:
         """Report the steps of all epochs."""
-        self.watch(self.stage, epoch * steps + step, config.epochs * steps)
+        self.progress(self.stage, epoch * steps + step, config.epochs * steps)
 
 
 class Terminal(Progress):

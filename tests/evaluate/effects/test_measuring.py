@@ -105,7 +105,7 @@ def test_no_augmentations_are_a_mistake():
 
 def test_it_tells_how_far_it_is():
     seen = []
-    care.measure(flatten, pictures(20), FLIPS, augmentations=3, watch=lambda *words: seen.append(words))
+    care.measure(flatten, pictures(20), FLIPS, augmentations=3, progress=lambda *words: seen.append(words))
     assert seen[-1][1] == seen[-1][2] == len(seen)
 
 

@@ -17,8 +17,8 @@ from care.evaluate.decoding.network import network_predictions
 from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.ridge import PENALTIES, ridge_predictions
 from care.evaluate.decoding.targets import Target, factor_targets, parameter_targets
-from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import Embedder, Embeddings
+from care.progress import ProgressCallback
 from care.randomness import generator_for
 
 Decoder = Literal["network", "bilinear", "linear"]
@@ -31,7 +31,7 @@ Predict = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # fitted rows, Y, 
 
 
 def evaluate_decoding(
-    embedder: Embedder, clean: Embeddings, seed: int, watch: Watch
+    embedder: Embedder, clean: Embeddings, seed: int, progress: ProgressCallback
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """R² of augmentation parameters from pairs (h(x), h(a(x))), and of the factors of generated samples from h(x).
 
@@ -48,7 +48,7 @@ def evaluate_decoding(
         found[RECORDED[decoder]][output] = _finite(_means(units))
         if decoder in PAIRED:
             arrays |= {f"decoding/{decoder}/{output}/{name}": values.float() for name, values in units.items()}
-        watch("decoding", i, len(clean) * len(RECORDED))
+        progress("decoding", i, len(clean) * len(RECORDED))
     if samples.factors:
         factors = factor_targets(samples.to(embedder.device))
         found["factors"] = {output: _finite(factor_r2(H, factors)) for output, H in clean.items()}

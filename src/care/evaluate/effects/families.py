@@ -12,14 +12,13 @@ from care.augment import COLOR_OPERATIONS, ImagePolicy, Parameters
 from care.evaluate.effects.effect import Effect, Response, effect_of, respond
 from care.evaluate.embedder import Embedder, Embeddings, Policy
 from care.geometry import POINTS_PER_DIRECTION, Euclidean, Source, source_of
+from care.progress import ProgressCallback, silent
 from care.randomness import generator_for
 
 ALL = "all"
 SINGLE = ("flip", "gray", "solarize")  # these families contain a single augmentation
 PAIRS = 10  # compositions (a, b, b∘a) per family
 
-# Reports progress: the name of the stage, the steps done, and their total.
-Watch = Callable[[str, int, int], None]
 # The output's name, the family, the number of the augmentation, and its effect.
 CacheEffect = Callable[[str, str, int, Effect], None]
 
@@ -80,7 +79,7 @@ def respond_to_families(
     augmentations: int,
     apart: bool = True,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
     cache: CacheEffect | None = None,
     rank: int | None = None,
 ) -> tuple[dict[str, dict[str, Response]], dict[str, Source]]:
@@ -92,7 +91,7 @@ def respond_to_families(
         raise ValueError(f"at least one augmentation must be drawn, got {augmentations}")
     parts = families_of(embedder.policy, augmentations, apart)
     sources = sources_of(embedder, F, rank, seed)
-    steps = _Steps(watch, sum(part.count + part.pairs for part in parts))
+    steps = _Steps(progress, sum(part.count + part.pairs for part in parts))
     found: dict[str, dict[str, Response]] = {output: {} for output in F}
     for part in parts:
         for output, response in _respond(embedder, F, sources, part, seed, steps, cache).items():
@@ -153,12 +152,11 @@ def _compositions(
 
 
 class _Steps:
-    """Counts what is done and reports it to `watch`."""
+    """Counts what is done and reports it to `progress`."""
 
-    def __init__(self, watch: Watch | None, total: int) -> None:
-        self.watch, self.total, self.count = watch, total, 0
+    def __init__(self, progress: ProgressCallback, total: int) -> None:
+        self.progress, self.total, self.count = progress, total, 0
 
     def done(self) -> None:
         self.count += 1
-        if self.watch is not None:
-            self.watch("augmentations", self.count, self.total)
+        self.progress("augmentations", self.count, self.total)

@@ -12,11 +12,12 @@ from care.augment import policy_named
 from care.data import Samples, place
 from care.evaluate.decoding.decode import RECORDED, evaluate_decoding
 from care.evaluate.effects.effect import Response
-from care.evaluate.effects.families import ALL, CacheEffect, Watch, respond_to_families
+from care.evaluate.effects.families import ALL, CacheEffect, respond_to_families
 from care.evaluate.effects.measurement import Measurement
 from care.evaluate.embedder import EUCLIDEAN, Embedder, Embeddings, Policy, device_of
 from care.frozen import frozen
 from care.geometry import BilinearForm, Euclidean, Source, Symplectic, symplectic_strength
+from care.progress import ProgressCallback, silent
 
 
 def measure(
@@ -31,7 +32,7 @@ def measure(
     seed: int = 0,
     batch_size: int | None = None,
     device: torch.device | str | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
     rank: int | None = None,
     decode: bool = False,
 ) -> Measurement:
@@ -51,29 +52,29 @@ def measure(
     embed, placed = (lambda x: {name: model(x)}), place(samples, where)
     embedder = Embedder(embed, placed, policy, words, where, batch_size, {name: form})
     with frozen(model):
-        return measure_observed(embedder, augmentations, families, seed, watch, rank, decode)[name]
+        return measure_model(embedder, augmentations, families, seed, progress, rank, decode)[name]
 
 
-def measure_observed(
+def measure_model(
     embedder: Embedder,
     augmentations: int = 20,
     families: bool = True,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
     rank: int | None = None,
     decode: bool = False,
 ) -> dict[str, Measurement]:
-    """`measure` for every output of an observed model at once."""
+    """`measure` for every output of a model at once."""
     clean = embedder.clean()
-    found = measure_outputs(embedder, clean, augmentations, families, seed, watch, rank=rank)
-    return with_decoding(found, embedder, clean, seed, watch) if decode else found
+    found = measure_outputs(embedder, clean, augmentations, families, seed, progress, rank=rank)
+    return with_decoding(found, embedder, clean, seed, progress) if decode else found
 
 
 def with_decoding(
-    measured: Mapping[str, Measurement], embedder: Embedder, clean: Embeddings, seed: int, watch: Watch | None
+    measured: Mapping[str, Measurement], embedder: Embedder, clean: Embeddings, seed: int, progress: ProgressCallback
 ) -> dict[str, Measurement]:
     """Measurements with the R² of the parameters of augmentations, by decoder."""
-    record, _ = evaluate_decoding(embedder, clean, seed, watch or (lambda *words: None))
+    record, _ = evaluate_decoding(embedder, clean, seed, progress)
     return {
         output: dataclasses.replace(one, decoding={name: record[key][output] for name, key in RECORDED.items()})
         for output, one in measured.items()
@@ -86,16 +87,16 @@ def measure_outputs(
     augmentations: int = 20,
     families: bool = True,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
     cache: CacheEffect | None = None,
     rank: int | None = None,
 ) -> dict[str, Measurement]:
-    """`measure_observed`, given the outputs `clean` of the model for the clean samples.
+    """`measure_model`, given the outputs `clean` of the model for the clean samples.
 
     `cache` is called with the effect of every augmentation as soon as it is measured.
     """
     F = embedder.points(clean)
-    found, sources = respond_to_families(embedder, F, augmentations, families, seed, watch, cache, rank)
+    found, sources = respond_to_families(embedder, F, augmentations, families, seed, progress, cache, rank)
     return {
         output: _measurement(output, embedder, z, found[output], sources.get(output)) for output, z in clean.items()
     }

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from care.evaluate.decoding.targets import parameter_targets
 from care.evaluate.effects.effect import Effect
-from care.evaluate.effects.families import ALL, Watch, families_of
+from care.evaluate.effects.families import ALL, families_of
 from care.evaluate.effects.measure import measure_outputs
 from care.evaluate.effects.prediction import Prediction, chance, predict_by_identity, prediction_measures
 from care.evaluate.effects.projections import with_projections
 from care.evaluate.embedder import EMBEDDING, Embedder, Embeddings, output_in_form
+from care.progress import ProgressCallback
 
 PREDICTED = (ALL, "color")  # the families whose views are ranked
 IMAGES = 500  # images whose views are ranked: every view is compared with every view of every image
@@ -48,7 +49,7 @@ def evaluate_effects(
     clean: Embeddings,
     augmentations: int,
     seed: int,
-    watch: Watch,
+    progress: ProgressCallback,
     forms: Sequence[str] = (),
     projections: Sequence[int] = (),
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -60,7 +61,7 @@ def evaluate_effects(
     clean = {**clean, **{output_in_form(form): clean[EMBEDDING] for form in forms}}
     embedder, clean = with_projections(embedder, clean, projections, seed)
     cache = Cache(embedder.points(clean))
-    measured = measure_outputs(embedder, clean, augmentations, True, seed, watch, cache)
+    measured = measure_outputs(embedder, clean, augmentations, True, seed, progress, cache)
     predicted = _predictions(embedder, cache, augmentations, seed)
     found = {
         "measurements": {output: m.to_json() for output, m in measured.items()},

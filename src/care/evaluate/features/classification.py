@@ -9,13 +9,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from care.augment import ImagePolicy
-from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import Embedder, Embeddings, features_of
 from care.evaluate.features.augmented_probe import augmented_probe
 from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE, knn_predict
 from care.evaluate.features.probe import ProbeResult, Protocol, linear_probe
 from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.features.whitening import whitening
+from care.progress import ProgressCallback
 
 WHITENED = "whitened"  # the name of whitened features, beside those of outputs
 ProbeOn = Literal["clean", "crops", "augmented", "bn-train"]
@@ -38,7 +38,7 @@ class Classifiers:
 
 
 def evaluate_classification(
-    bank: Embedder | None, embedder: Embedder, clean: Embeddings, classifiers: Classifiers, watch: Watch
+    bank: Embedder | None, embedder: Embedder, clean: Embeddings, classifiers: Classifiers, progress: ProgressCallback
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Fit classifiers to the images of `bank`; score them on those of `embedder`, whose embeddings `clean` are given.
 
@@ -65,9 +65,9 @@ def evaluate_classification(
     by_map = {WHITENED: whitened, **by_output}
     correct |= {f"{knn}/{output}": hits for output, by in by_map.items() for knn, hits in by.items()}
     if classifiers.logistic and _can_be_tuned(labels):
-        found["logistic"], correct["logistic"] = _logistic(*rows, watch)
+        found["logistic"], correct["logistic"] = _logistic(*rows, progress)
     if classifiers.protocol is not None:
-        probe = _probe(bank, embedder, rows, classifiers, partial(watch, "linear probe"))
+        probe = _probe(bank, embedder, rows, classifiers, partial(progress, "linear probe"))
         found["probe"] = {"on": classifiers.probe_on, **probe.to_json()}
         correct |= {"probe": probe.correct[probe.chosen], "probe5": probe.correct5[probe.chosen]}
     return found, {f"correct/{name}": hits for name, hits in correct.items()}
@@ -114,10 +114,10 @@ def _logistic(
     labels: Int[Tensor, " n"],
     test_features: Float[Tensor, "m d"],
     test_labels: Int[Tensor, " m"],
-    watch: Watch,
+    progress: ProgressCallback,
 ) -> tuple[dict[str, Any], Bool[Tensor, " m"]]:
     """The tuned logistic regression as the record has it, and which test rows it gets right."""
-    tuned = tuned_logistic(features, labels, tick=partial(watch, "logistic regression"))
+    tuned = tuned_logistic(features, labels, tick=partial(progress, "logistic regression"))
     correct = tuned.predict(test_features) == test_labels
     record = {
         "penalty": tuned.penalty,

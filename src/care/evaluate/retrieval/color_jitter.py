@@ -8,17 +8,17 @@ from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, apply
 from care.data import Samples, batches
-from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import Embedder, Embeddings
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.evaluate.retrieval.neighbors import retrieval_measures
+from care.progress import ProgressCallback
 from care.randomness import generator_for
 
 NEIGHBORS, QUERIES, PICTURED = 5, 500, 8
 
 
 def evaluate_retrieval(
-    embedder: Embedder, clean: Embeddings, seed: int, watch: Watch
+    embedder: Embedder, clean: Embeddings, seed: int, progress: ProgressCallback
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The neighbors of some images among all others, before and after color jitter. Point clouds have no colors."""
     samples, policy = embedder.samples, embedder.policy
@@ -37,7 +37,7 @@ def evaluate_retrieval(
         output: retrieval_measures(F, queries.to(F.device), F_a[output], hues, query_hues, known, NEIGHBORS)
         for output, F in clean.items()
     }
-    watch("retrieval", 1, 1)
+    progress("retrieval", 1, 1)
     arrays = {f"retrieval/{output}/{name}": v for output, r in found.items() for name, v in r.per_query.items()}
     shown = torch.arange(min(PICTURED, count)) * count // min(PICTURED, count)
     after = {output: r.after.cpu()[shown] for output, r in found.items()}

@@ -12,13 +12,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import ImagePolicy, policy_named
-from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import device_of
 from care.evaluate.robustness.corruptions import CORRUPTIONS, corrupted, noisy
 from care.evaluate.transfer.classifier import fit_classifier
 from care.evaluate.transfer.downstream import Downstream, load_downstream
-from care.evaluate.transfer.embedded import Model, embed_downstream, observed
+from care.evaluate.transfer.embedded import Model, embed_downstream, embedder_of
 from care.frozen import frozen
+from care.progress import ProgressCallback, silent
 from care.tables import text_table
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def measure_robustness(
     seed: int = 0,
     batch_size: int | None = None,
     device: torch.device | str | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
 ) -> Robustness:
     """The accuracy that a logistic regression on the frozen features `model(images)` loses on corrupted images.
 
@@ -74,7 +74,6 @@ def measure_robustness(
     check_images(downstream)
     views = policy_named(policy) if isinstance(policy, str) else policy
     where = torch.device(device) if device is not None else device_of(model, downstream.train)
-    progress = watch or (lambda *words: None)
     with frozen(model):
         tick = partial(progress, f"{name}: features")
         embedded = embed_downstream(model, downstream, views, where, seed, batch_size, tick)
@@ -112,7 +111,7 @@ def _features(
     if corruption == "noise":
         model = noisy(model, strength, policy.size, device, seed)
     clean = policy.unchanged(1, downstream.test.source)  # type: ignore[arg-type]
-    embedder = observed(model, downstream.test, policy, device, batch_size)
+    embedder = embedder_of(model, downstream.test, policy, device, batch_size)
     return embedder.augmented(corrupted(clean, corruption, strength))["features"]
 
 

@@ -45,7 +45,7 @@ def embed_downstream(
     splits = downstream.splits()
     features: dict[str, Tensor] = {}
     for split, samples in splits.items():
-        features[split] = observed(model, samples, policy, device, batch_size).clean()["features"]
+        features[split] = embedder_of(model, samples, policy, device, batch_size).clean()["features"]
         tick(len(features), len(splits))
     labels = {split: samples.labels.to(device) for split, samples in splits.items()}
     n = len(labels["train"])
@@ -57,7 +57,7 @@ def embed_downstream(
     return Embedded(joined, classes, heldout, n, test_features, test_labels)
 
 
-def observed(
+def embedder_of(
     model: Model, samples: Samples, policy: Policy, device: torch.device, batch_size: int | None = None
 ) -> Embedder:
     """An embedder of `samples` by the model, with the output "features"."""

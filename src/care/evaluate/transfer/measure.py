@@ -12,7 +12,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import policy_named
-from care.evaluate.effects.families import Watch
 from care.evaluate.embedder import Policy, device_of
 from care.evaluate.features.tuned_logistic import PENALTIES
 from care.evaluate.transfer.classifier import fit_classifier
@@ -22,6 +21,7 @@ from care.evaluate.transfer.few_shot import QUERIES, SHOTS, TASKS, WAYS, few_sho
 from care.evaluate.transfer.labels import accuracies, stratified
 from care.evaluate.transfer.result import Transfer
 from care.frozen import frozen
+from care.progress import ProgressCallback, silent
 
 SHARES = {"1 %": 0.01, "10 %": 0.1}
 SEEDS = (0, 1, 2)
@@ -40,7 +40,7 @@ def measure_transfer(
     seed: int = 0,
     batch_size: int | None = None,
     device: torch.device | str | None = None,
-    watch: Watch | None = None,
+    progress: ProgressCallback = silent,
 ) -> Transfer:
     """How well the frozen features `model(images)` classify other data sets.
 
@@ -56,7 +56,7 @@ def measure_transfer(
     record: dict[str, Any] = {}
     arrays: dict[str, Tensor] = {}
     for one in downstreams:
-        stage = _stages(watch, f"{name} on {one.name}")
+        stage = _stages(progress, f"{name} on {one.name}")
         with frozen(model):
             embedded = embed_downstream(model, one, policy, where, seed, batch_size, partial(stage, "features"))
         found, behind = transfer_to(embedded, tasks, few_labels, seed, stage)
@@ -147,9 +147,8 @@ def _protocol(tasks: int) -> dict[str, Any]:
     return {"penalties": len(PENALTIES), "validation_share": VALIDATION, "label_seeds": list(SEEDS), **few_shot}
 
 
-def _stages(watch: Watch | None, prefix: str) -> Callable[[str, int, int], None]:
+def _stages(progress: ProgressCallback, prefix: str) -> Callable[[str, int, int], None]:
     def stage(name: str, done: int, total: int) -> None:
-        if watch is not None:
-            watch(f"{prefix}: {name}", done, total)
+        progress(f"{prefix}: {name}", done, total)
 
     return stage
