@@ -19,7 +19,7 @@ from care.train import (
     Terminal,
     distributed,
     fitted_config,
-    kept_beside,
+    keep_settings,
     load,
     prepare,
     recommended_config,
@@ -91,7 +91,7 @@ def _config(resumed: Run | None, data: str, chosen: dict[str, Any]) -> Config:
 def with_kept(what: str, chosen: Mapping[str, Any], resolve: Callable[[dict[str, Any]], Config]) -> dict[str, Any]:
     """The `chosen` settings with those of `keep`; `resolve` gives the configuration without `keep`."""
     asked = {name: value for name, value in chosen.items() if name in DECIDING and value != NONE}
-    return kept_beside(what, resolve(asked), chosen)
+    return keep_settings(what, resolve(asked), chosen)
 
 
 def _store(splits: dict[str, Given], folder: Path, keep: bool, quiet: bool) -> None:

@@ -81,7 +81,7 @@ def test_a_store_is_overwritten_only_on_request(cifar, root):
 
 
 def test_a_folder_of_photos_under_a_name_of_its_own(photos):
-    output = run("prepare", "pets", "--from", photos, "--size", "16")
+    output = run("prepare", "pets", "--from", photos, "--pixels", "16")
     assert "no data set is called pets (chains, shapes, cifar10" in output
     assert "reading it as a folder of pictures" in output
     assert "3 images of 16 × 16 pixels, 2 classes" in output
@@ -142,12 +142,12 @@ def test_the_same_command_again_prepares_what_is_missing(photos, tmp_path, root)
     output = run("prepare", "pets", "--from", whole)
     assert f"{root}/pets/val: prepared already, from the same files\n" in output
     assert f"{root}/pets/train: 3 images" in output
-    assert "train exists: --overwrite replaces it" in run("prepare", "pets", "--from", whole, "--size", "8", code=2)
-    output = run("prepare", "pets", "--from", whole, "--size", "8", "--overwrite")
+    assert "train exists: --overwrite replaces it" in run("prepare", "pets", "--from", whole, "--pixels", "8", code=2)
+    output = run("prepare", "pets", "--from", whole, "--pixels", "8", "--overwrite")
     assert output.count("3 images of 8 × 8 pixels") == 2
     images = root / "pets" / "val" / "images-00000.bin"
     images.write_bytes(b"\7" + images.read_bytes()[1:])
-    output = run("prepare", "pets", "--from", whole, "--size", "8", "--overwrite")
+    output = run("prepare", "pets", "--from", whole, "--pixels", "8", "--overwrite")
     assert f"{root}/pets/train: prepared already, from the same files\n" in output
     assert f"{root}/pets/val: 3 images of 8 × 8 pixels" in output
     run("check", "pets")
@@ -164,11 +164,11 @@ def test_ctrl_c_ends_in_a_line_and_the_same_command_goes_on(photos, root, monkey
 
 
 def test_a_large_store_has_several_shards(photos, root):
-    run("prepare", "pets", "--from", photos, "--size", 700, "--shard-size", 1)
+    run("prepare", "pets", "--from", photos, "--pixels", 700, "--shard-size", 1)
     sizes = [shard.stat().st_size for shard in sorted((root / "pets" / "train").glob("images-*.bin"))]
     assert sizes == [2**20] * 4 + [3 * 3 * 700**2 - 4 * 2**20]
     assert "train: 3 images, all checksums match" in run("check", "pets")
-    run("prepare", "same", "--from", photos, "--size", 700)
+    run("prepare", "same", "--from", photos, "--pixels", 700)
     assert torch.equal(load("pets").inputs, load("same").inputs)
 
 
@@ -190,7 +190,7 @@ def test_workers(photos, root):
         (("prepare", "cifar10", "--from", "missing"), "missing does not exist"),
         (("prepare", "pets", "--from", "missing"), "missing is not a folder"),
         (("prepare", "chains", "--from", "."), "chains is generated when it is used"),
-        (("prepare", "cifar10", "--from", ".", "--size", "64"), "all have the same size"),
+        (("prepare", "cifar10", "--from", ".", "--pixels", "64"), "all have the same size"),
         (("prepare", "cifar10", "--from", ".", "--split", "val"), "cifar10 has no split 'val', only train, test"),
         (("prepare", "..", "--from", "."), "'..' is not a valid name"),
         (

@@ -164,27 +164,3 @@ def test_a_temperature_that_is_not_positive_is_refused(case, temperature, genera
     loss = partial(case.loss, temperature=temperature)
     with pytest.raises(ValueError, match="temperature must be greater than 0"):
         loss(*embeddings(case, generator))
-
-
-MODULES = {
-    "info_nce": losses.InfoNCE,
-    "dcl": losses.DCL,
-    "hard_negatives": losses.HardNegatives,
-    "mocov3": losses.MoCoV3,
-    "queue_info_nce": losses.QueueInfoNCE,
-    "invariance": losses.Invariance,
-    "uniformity": losses.Uniformity,
-    "orbit_uniformity": losses.OrbitUniformity,
-    "slice_uniformity": losses.SliceUniformity,
-    "equivariance": losses.Equivariance,
-    "barlow_twins": losses.BarlowTwins,
-    "vicreg": losses.VICReg,
-    "simsiam": losses.SimSiam,
-    "byol": losses.BYOL,
-}
-
-
-@each_loss
-def test_module_equals_function(case, generator):
-    z = embeddings(case, generator)
-    assert torch.equal(MODULES[case.name](**case.settings)(*z), case.loss(*z))

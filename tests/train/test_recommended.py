@@ -6,7 +6,7 @@ import torch
 from care.cli.train_setup import configuration
 from care.models import Encoder
 from care.models.layers import layer_names
-from care.train import Config, kept_beside, recommended_config
+from care.train import Config, keep_settings, recommended_config
 
 
 def test_pictures_alone_are_trained_with_four_views_and_muon():
@@ -68,8 +68,8 @@ def test_what_is_kept_has_views_of_its_own(views):
         kept(equivariance_views=views)
     resumed = Config.of(data="shapes", equivariance="split", equivariance_views=views)
     with pytest.raises(ValueError, match=message):
-        kept_beside("hue", resumed, {})
-    assert kept_beside("hue", resumed, {"equivariance_views": "own"})["equivariance_policy"] == "hue_only"
+        keep_settings("hue", resumed, {})
+    assert keep_settings("hue", resumed, {"equivariance_views": "own"})["equivariance_policy"] == "hue_only"
     assert kept(equivariance_views="composed")["equivariance_views"] == "composed"
 
 

@@ -47,7 +47,7 @@ def list_data(root: Root = None) -> None:
 def prepare(
     name: Name,
     files: Annotated[Path | None, typer.Option("--from", help="The folder or archive that you downloaded.")] = None,
-    size: Annotated[int | None, typer.Option(min=1, help="Side of the stored pictures, if it can be chosen.")] = None,
+    pixels: Annotated[int | None, typer.Option(min=1, help="Side of the stored pictures, if it can be chosen.")] = None,
     skip: Annotated[
         str | None,
         typer.Option(help="Unreadable files to tolerate per split, as 20 or 5%. Default: 1%, but at least 10."),
@@ -79,7 +79,7 @@ def prepare(
         allowed(skip, 0)
         splits = tuple(split or registry.splits_of(name, path))
         folders = {part: registry.store_folder(name, part, root) for part in splits}
-        sources = {part: registry.read(name, path, part, size) for part in splits}
+        sources = {part: registry.read(name, path, part, pixels) for part in splits}
         done = prepared(console, folders, sources, overwrite)
         how, written = {"overwrite": overwrite, "workers": workers, "shard_bytes": shard_size << 20}, {}
         for part in (part for part in splits if part not in done):

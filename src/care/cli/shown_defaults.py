@@ -50,7 +50,7 @@ def usual_of_data() -> dict[str, list[Owned]]:
     for data, values in constant(recipes, "MOCO").items():
         for name, value in values.items():
             found.setdefault(name, []).append((f"mocov2 on {data}", value))
-    for owner, values in ((ALONE, "FOR_IMAGES"), (KEEP, "BESIDE")):
+    for owner, values in ((ALONE, "FOR_IMAGES"), (KEEP, "KEEP_SETTINGS")):
         for name, value in constant("care.train.recommended", values).items():
             found.setdefault(name, []).append((owner, value))
     return found

@@ -30,16 +30,16 @@ class Generated:
 
 @dataclass(frozen=True)
 class Published:
-    """A data set that is read from files: `read(folder, split, size)`.
+    """A data set that is read from files: `read(folder, split, pixels)`.
 
-    `size` is the default side of the pictures in a store, None if it cannot be chosen. `splits` is empty if they depend
-    on the files. `page` is the web page with the files.
+    `pixels` is the default side of the pictures in a store, None if it cannot be chosen. `splits` is empty if they
+    depend on the files. `page` is the web page with the files.
     """
 
     summary: str
     read: Callable[[Path, str, int], Source]
     splits: tuple[str, ...] = ()
-    size: int | None = None
+    pixels: int | None = None
     page: str = ""
     download: Download | None = None
 
@@ -57,7 +57,7 @@ def _shapes(n: int, seed: int) -> Samples:
     return Samples(shapes.images, shapes.labels, shapes.classes, dict(shapes.factors), name="shapes")
 
 
-ANY_FOLDER = Published("pictures in folders, one per class, or without classes", read_folder, size=256)
+ANY_FOLDER = Published("pictures in folders, one per class, or without classes", read_folder, pixels=256)
 
 DATA_SETS: dict[str, Generated | Published] = {
     "chains": Generated("generated protein-like point clouds, 10 classes", _chains),
@@ -93,13 +93,13 @@ DATA_SETS: dict[str, Generated | Published] = {
         "Flowers-102: photos of flowers, 102 classes",
         read_flowers,
         ("train", "val", "test", "train+val+test"),
-        size=128,
+        pixels=128,
         page="https://www.robots.ox.ac.uk/~vgg/data/flowers/102/",
     ),
     "imagenet100": Published(
         "ImageNet-100: photos in folders, one per class",
         read_folder,
-        size=256,
+        pixels=256,
         page="https://www.image-net.org/download.php",
     ),
 }

@@ -43,7 +43,7 @@ class Given:
     def source(self) -> Source:
         """The reader."""
         if isinstance(self.pictures, str | Path):
-            return read_folder(Path(self.pictures), self.part, self.pixels or ANY_FOLDER.size or 0)
+            return read_folder(Path(self.pictures), self.part, self.pixels or ANY_FOLDER.pixels or 0)
         return read_dataset(self.pictures, self.pixels, self.workers)
 
     def is_in(self, store: Path) -> bool:

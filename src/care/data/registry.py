@@ -130,15 +130,15 @@ def splits_of(name: str, path: Path) -> tuple[str, ...]:
     return published(name).splits or folder_splits(path)
 
 
-def read(name: str, path: Path, split: str, size: int | None = None) -> Source:
+def read(name: str, path: Path, split: str, pixels: int | None = None) -> Source:
     """The reader of a split of a data set whose files are in `path`."""
     known = published(name)
     _chosen(name, split, splits_of(name, path))
-    if size is not None and known.size is None:
-        raise ValueError(f"the pictures of {name} all have the same size, which --size cannot change")
+    if pixels is not None and known.pixels is None:
+        raise ValueError(f"the pictures of {name} all have the same size, which --pixels cannot change")
     if not path.exists():
         raise ValueError(f"{path} does not exist: --from takes the folder or archive that you downloaded")
-    return known.read(path, split, size or known.size or 0)
+    return known.read(path, split, pixels or known.pixels or 0)
 
 
 def _chosen(name: str, split: str, splits: tuple[str, ...]) -> str:

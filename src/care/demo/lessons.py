@@ -12,7 +12,7 @@ from typing import Any
 from care.evaluate import Settings
 from care.train import Config, default_config
 from care.train.recipes import applicable, keeping
-from care.train.recommended import BESIDE, CHUNKS, FRACTION
+from care.train.recommended import CHUNKS, FRACTION, KEEP_SETTINGS
 
 SIMCLR, CARE, SPLIT, KEEP_HUE = "SimCLR", "CARE", "CARE, split embedding", "with --keep hue"
 
@@ -48,7 +48,10 @@ PICTURES = {
 HUE = Lesson(
     "shapes",
     {**PICTURES, "limit": 4_500, "evaluate_every": 4},
-    {SIMCLR: {}, KEEP_HUE: {**keeping("hue", 64), **BESIDE, "chunks": CHUNKS, "equivariance_fraction": FRACTION}},
+    {
+        SIMCLR: {},
+        KEEP_HUE: {**keeping("hue", 64), **KEEP_SETTINGS, "chunks": CHUNKS, "equivariance_fraction": FRACTION},
+    },
 )
 
 SHAPES = Lesson(

@@ -2,7 +2,7 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.losses.checks import check_views
 from care.losses.precision import full_precision
@@ -25,15 +25,3 @@ def _standardize(z: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
     """BatchNorm without learned parameters: a coordinate that does not vary becomes 0, not NaN."""
     variance, mean = torch.var_mean(z, dim=0, correction=0)
     return (z - mean) * (variance + 1e-5).rsqrt()
-
-
-class BarlowTwins(nn.Module):
-    """`barlow_twins` with its settings."""
-
-    def __init__(self, redundancy: float = 5e-3) -> None:
-        super().__init__()
-        self.redundancy = redundancy
-
-    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`barlow_twins(z1, z2)`."""
-        return barlow_twins(z1, z2, self.redundancy)

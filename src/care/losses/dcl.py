@@ -1,7 +1,7 @@
 """DCL: InfoNCE whose denominator leaves out the positive."""
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.losses.checks import check_temperature
 from care.losses.compare import ALL, compare, mean_over_positives
@@ -20,16 +20,3 @@ def dcl(
     check_temperature(temperature)
     cosine, (negatives,) = compare(views, [1 / temperature], tile, anchors)
     return mean_over_positives(negatives - cosine / temperature)
-
-
-class DCL(nn.Module):
-    """`dcl` with its settings."""
-
-    def __init__(self, temperature: float = 0.1, tile: int | None = None) -> None:
-        super().__init__()
-        check_temperature(temperature)
-        self.temperature, self.tile = temperature, tile
-
-    def forward(self, *views: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`dcl(*views)`."""
-        return dcl(*views, temperature=self.temperature, tile=self.tile)

@@ -2,7 +2,7 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.geometry import BilinearForm, Euclidean
 from care.losses.checks import check_views
@@ -47,15 +47,3 @@ def in_chunks(z: Float[Tensor, "views n d"], chunks: int) -> Float[Tensor, "view
     if n // chunks < 2:
         raise ValueError(f"{chunks} chunks of a batch of {n} hold one image each: a chunk needs at least 2")
     return z.unflatten(1, (chunks, -1))
-
-
-class Equivariance(nn.Module):
-    """`equivariance` with its settings."""
-
-    def __init__(self, chunks: int = 1, form: BilinearForm = EUCLIDEAN) -> None:
-        super().__init__()
-        self.chunks, self.form = chunks, form
-
-    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`equivariance(z1, z2)`."""
-        return equivariance(z1, z2, self.chunks, self.form)

@@ -4,7 +4,7 @@ import math
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.losses.checks import check_temperature
 from care.losses.compare import ALL, compare, mean_over_positives
@@ -46,29 +46,3 @@ def _check(temperature: float, class_prior: float, concentration: float) -> None
         raise ValueError(f"the class prior must be at least 0 and less than 1, got {class_prior}")
     if not concentration >= 0:
         raise ValueError(f"the concentration must not be negative, got {concentration}")
-
-
-class HardNegatives(nn.Module):
-    """`hard_negatives` with its settings."""
-
-    def __init__(
-        self,
-        temperature: float = 0.5,
-        class_prior: float = 0.1,
-        concentration: float = 1.0,
-        tile: int | None = None,
-    ) -> None:
-        super().__init__()
-        _check(temperature, class_prior, concentration)
-        self.temperature, self.class_prior = temperature, class_prior
-        self.concentration, self.tile = concentration, tile
-
-    def forward(self, *views: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`hard_negatives(*views)`."""
-        return hard_negatives(
-            *views,
-            temperature=self.temperature,
-            class_prior=self.class_prior,
-            concentration=self.concentration,
-            tile=self.tile,
-        )

@@ -2,7 +2,7 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.losses.checks import check_temperature
 from care.losses.compare import ALL, compare, mean_over_positives
@@ -27,16 +27,3 @@ def info_nce(
     cosine, (negatives,) = compare(views, [1 / temperature], tile, anchors)
     positive = cosine / temperature
     return mean_over_positives(torch.logaddexp(positive, negatives) - positive)
-
-
-class InfoNCE(nn.Module):
-    """`info_nce` with its settings."""
-
-    def __init__(self, temperature: float = 0.5, tile: int | None = None) -> None:
-        super().__init__()
-        check_temperature(temperature)
-        self.temperature, self.tile = temperature, tile
-
-    def forward(self, *views: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`info_nce(*views)`."""
-        return info_nce(*views, temperature=self.temperature, tile=self.tile)

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.geometry import Euclidean
 from care.losses.checks import check_temperature, check_views
@@ -36,15 +36,3 @@ def invariance(
         case "wang-isola":
             return (z1 - z2).square().sum(1).mean()
     raise ValueError(f'variant must be "paper", "authors" or "wang-isola", got {variant!r}')
-
-
-class Invariance(nn.Module):
-    """`invariance` with its settings."""
-
-    def __init__(self, variant: Variant = "paper", temperature: float = 0.5) -> None:
-        super().__init__()
-        self.variant, self.temperature = variant, temperature
-
-    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`invariance(z1, z2)`."""
-        return invariance(z1, z2, self.variant, self.temperature)

@@ -2,7 +2,7 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.geometry import Euclidean
 from care.losses.checks import check_temperature, check_views
@@ -30,18 +30,3 @@ def mocov3(
     q, k = Euclidean().embed(torch.stack([q1, q2])), Euclidean().embed(torch.stack([k2, k1]).detach())
     positive = (q * k[:, anchors]).sum(2) / temperature
     return 2 * temperature * ((q @ k.mT / temperature).logsumexp(2) - positive).mean(1).sum()
-
-
-class MoCoV3(nn.Module):
-    """`mocov3` with its settings."""
-
-    def __init__(self, temperature: float = 0.2) -> None:
-        super().__init__()
-        check_temperature(temperature)
-        self.temperature = temperature
-
-    def forward(
-        self, q1: Float[Tensor, "n d"], q2: Float[Tensor, "n d"], k1: Float[Tensor, "n d"], k2: Float[Tensor, "n d"]
-    ) -> Float[Tensor, ""]:
-        """`mocov3(q1, q2, k1, k2)`."""
-        return mocov3(q1, q2, k1, k2, self.temperature)

@@ -1,7 +1,7 @@
 """SimSiam and BYOL: predict the other view's embedding, without negatives."""
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.geometry import Euclidean
 from care.losses.checks import check_views
@@ -29,23 +29,3 @@ def byol(
     Unlike in SimSiam, z comes from the teacher.
     """
     return 4 + 4 * simsiam(p1, p2, z1, z2)
-
-
-class SimSiam(nn.Module):
-    """`simsiam` as a module."""
-
-    def forward(
-        self, p1: Float[Tensor, "n d"], p2: Float[Tensor, "n d"], z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]
-    ) -> Float[Tensor, ""]:
-        """`simsiam(p1, p2, z1, z2)`."""
-        return simsiam(p1, p2, z1, z2)
-
-
-class BYOL(nn.Module):
-    """`byol` as a module."""
-
-    def forward(
-        self, p1: Float[Tensor, "n d"], p2: Float[Tensor, "n d"], z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]
-    ) -> Float[Tensor, ""]:
-        """`byol(p1, p2, z1, z2)`."""
-        return byol(p1, p2, z1, z2)

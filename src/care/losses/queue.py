@@ -2,7 +2,7 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.geometry import Euclidean
 from care.losses.checks import check_temperature
@@ -26,18 +26,3 @@ def queue_info_nce(
     positive = (q * k).sum(1, keepdim=True)
     logits = torch.cat([positive, q @ negatives.mT], dim=1) / temperature
     return (logits.logsumexp(1) - logits[:, 0]).mean()
-
-
-class QueueInfoNCE(nn.Module):
-    """`queue_info_nce` with its settings."""
-
-    def __init__(self, temperature: float = 0.1) -> None:
-        super().__init__()
-        check_temperature(temperature)
-        self.temperature = temperature
-
-    def forward(
-        self, query: Float[Tensor, "n d"], key: Float[Tensor, "n d"], queue: Float[Tensor, "k d"]
-    ) -> Float[Tensor, ""]:
-        """`queue_info_nce(query, key, queue)`."""
-        return queue_info_nce(query, key, queue, self.temperature)

@@ -5,7 +5,7 @@ import math
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.geometry import Euclidean
 from care.losses.checks import check_temperature, check_views
@@ -78,39 +78,3 @@ def _similarity_to_negatives(z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"])
     z = Euclidean().embed(torch.cat([z1, z2]))
     image = torch.arange(len(z1), device=z.device).repeat(2)
     return (z @ z.mT).masked_fill(image[:, None] == image[None, :], -torch.inf)
-
-
-class Uniformity(nn.Module):
-    """`uniformity` with its settings."""
-
-    def __init__(self, variant: Variant = "paper", temperature: float = 0.5) -> None:
-        super().__init__()
-        self.variant, self.temperature = variant, temperature
-
-    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`uniformity(z1, z2)`."""
-        return uniformity(z1, z2, self.variant, self.temperature)
-
-
-class SliceUniformity(nn.Module):
-    """`slice_uniformity` with its settings."""
-
-    def __init__(self, chunks: int = 1) -> None:
-        super().__init__()
-        self.chunks = chunks
-
-    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`slice_uniformity(z1, z2)`."""
-        return slice_uniformity(z1, z2, self.chunks)
-
-
-class OrbitUniformity(nn.Module):
-    """`orbit_uniformity` with its settings."""
-
-    def __init__(self, chunks: int = 1) -> None:
-        super().__init__()
-        self.chunks = chunks
-
-    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`orbit_uniformity(z1, z2)`."""
-        return orbit_uniformity(z1, z2, self.chunks)

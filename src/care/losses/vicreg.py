@@ -1,7 +1,7 @@
 """VICReg: variance, invariance and covariance regularization."""
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from care.losses.checks import check_views
 from care.losses.precision import full_precision
@@ -39,15 +39,3 @@ def off_diagonal_covariance(z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     centred = z - z.mean(0)
     C = centred.mT @ centred / (len(z) - 1)
     return (C.square().sum() - C.diagonal().square().sum()) / z.shape[1]
-
-
-class VICReg(nn.Module):
-    """`vicreg` with its settings."""
-
-    def __init__(self, invariance: float = 25.0, variance: float = 25.0, covariance: float = 1.0) -> None:
-        super().__init__()
-        self.invariance, self.variance, self.covariance = invariance, variance, covariance
-
-    def forward(self, z1: Float[Tensor, "n d"], z2: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """`vicreg(z1, z2)`."""
-        return vicreg(z1, z2, self.invariance, self.variance, self.covariance)

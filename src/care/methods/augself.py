@@ -20,7 +20,7 @@ from care.objective import (
     Terms,
     ViewPlan,
     ViewSpec,
-    beside,
+    plan_sharing_views,
     setting,
 )
 from care.objective.settings import names_in
@@ -91,7 +91,7 @@ class AugSelf(Equivariance):
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """All views of the method; without a method, two."""
-        plan = beside(views, policy, batch)
+        plan = plan_sharing_views(views, policy, batch)
         return dataclasses.replace(plan, equivariance=tuple(range(len(plan.views))))
 
     def terms(self, *views: EncodedView) -> Terms:

@@ -20,7 +20,7 @@ from care.objective import (
     Terms,
     ViewPlan,
     ViewSpec,
-    beside,
+    plan_sharing_views,
     setting,
 )
 from care.objective.views import Policy
@@ -71,7 +71,7 @@ class DUET(Equivariance):
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """The method's two views."""
-        return beside(views, policy, batch)
+        return plan_sharing_views(views, policy, batch)
 
     def terms(self, *views: EncodedView) -> Terms:
         """The divergence, averaged over both views."""

@@ -20,7 +20,7 @@ from care.objective import (
     Terms,
     ViewPlan,
     ViewSpec,
-    beside,
+    plan_sharing_views,
     setting,
 )
 from care.objective.views import Policy
@@ -55,7 +55,7 @@ class EquiMod(Equivariance):
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """The method's two views, and the unaugmented image."""
-        return beside(views, policy, batch, unaugmented(policy))
+        return plan_sharing_views(views, policy, batch, unaugmented(policy))
 
     def terms(self, *views: EncodedView) -> Terms:
         """InfoNCE of our own embeddings with their predictions; predictions of all processes are negatives."""

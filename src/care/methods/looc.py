@@ -21,7 +21,7 @@ from care.objective import (
     Terms,
     ViewPlan,
     ViewSpec,
-    beside,
+    plan_sharing_views,
     setting,
 )
 from care.objective.settings import names_in
@@ -67,9 +67,9 @@ class LooC(Equivariance):
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """The method's two views, and another one for each augmentation that is left out."""
-        plan = beside(views, policy, batch)
+        plan = plan_sharing_views(views, policy, batch)
         shared = [dataclasses.replace(plan.views[0], like=family) for family in left_out(settings)]
-        return beside(views, policy, batch, *shared)
+        return plan_sharing_views(views, policy, batch, *shared)
 
     def terms(self, *views: EncodedView) -> Terms:
         """The mean over spaces, over the images of all processes."""

@@ -1,8 +1,8 @@
 """A split embedding: the method sees the invariant part, CARE the equivariant part. Not in the paper.
 
 A contrastive loss asks that augmentations leave the embedding unchanged, CARE that they rotate it. One embedding cannot
-satisfy both for long; two parts can. The terms are those of SIE (Garrido, Najman and LeCun, 2023), which uses a
-predictor in place of these losses.
+satisfy both for long; two parts can. The names of the parts are those of SIE (Garrido, Najman and LeCun, 2023), which
+uses a predictor in place of these losses.
 """
 
 import dataclasses

@@ -19,7 +19,7 @@ from care.objective import (
     Terms,
     ViewPlan,
     ViewSpec,
-    beside,
+    plan_sharing_views,
     setting,
 )
 from care.objective.views import Policy
@@ -52,7 +52,7 @@ class Steerable(Equivariance):
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """The method's two views, and the unaugmented image."""
-        return beside(views, policy, batch, unaugmented(policy))
+        return plan_sharing_views(views, policy, batch, unaugmented(policy))
 
     def terms(self, *views: EncodedView) -> Terms:
         """The loss of the maps on both views, and the uniformity over the images of all processes."""

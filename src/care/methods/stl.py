@@ -21,7 +21,7 @@ from care.objective import (
     Terms,
     ViewPlan,
     ViewSpec,
-    beside,
+    plan_sharing_views,
     setting,
 )
 from care.objective.views import Policy
@@ -71,7 +71,7 @@ class STL(Equivariance):
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """The method's two views, with augmentations shared by pairs of neighbors."""
-        plan = beside(views, policy, batch)
+        plan = plan_sharing_views(views, policy, batch)
         paired = (dataclasses.replace(view, draws=max(1, batch // 2)) for view in plan.views)
         return dataclasses.replace(plan, views=tuple(paired))
 

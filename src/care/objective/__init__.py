@@ -5,7 +5,7 @@ from care.objective.choice import Choice, choose
 from care.objective.method import Context, Equivariance, Method, Term, Terms, teacher_update, total
 from care.objective.objective import Objective, positions_seen, teacher_views_count, views_cost, views_seen
 from care.objective.settings import Settings, setting
-from care.objective.views import EncodedView, View, ViewPlan, ViewSpec, beside
+from care.objective.views import EncodedView, View, ViewPlan, ViewSpec, plan_sharing_views
 
 __all__ = [
     "Choice",
@@ -21,10 +21,10 @@ __all__ = [
     "View",
     "ViewPlan",
     "ViewSpec",
-    "beside",
     "build_encoder",
     "build_objective",
     "choose",
+    "plan_sharing_views",
     "policy_for",
     "positions_seen",
     "setting",

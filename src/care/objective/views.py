@@ -155,7 +155,7 @@ class ViewPlan:
         return self.theta and position in (*self.equivariance, *self.conditioned)
 
 
-def beside(views: tuple[ViewSpec, ...], policy: Policy, batch: int, *own: ViewSpec) -> ViewPlan:
+def plan_sharing_views(views: tuple[ViewSpec, ...], policy: Policy, batch: int, *own: ViewSpec) -> ViewPlan:
     """A plan in which the equivariance receives the method's first two views and its `own` ones.
 
     Without a method, the two are drawn from `policy`. ValueError if the method has fewer than two views.

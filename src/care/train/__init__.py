@@ -6,7 +6,7 @@ from care.train.job import Saving, prepare
 from care.train.loop import Interrupted, train
 from care.train.progress import CallbackProgress, Progress, Several, Terminal
 from care.train.recipes import default_config, keeping, recipe, recipes
-from care.train.recommended import kept_beside, recommended_config
+from care.train.recommended import keep_settings, recommended_config
 from care.train.runs import Run, load
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "Terminal",
     "default_config",
     "fitted_config",
+    "keep_settings",
     "keeping",
-    "kept_beside",
     "load",
     "prepare",
     "recipe",

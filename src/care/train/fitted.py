@@ -39,7 +39,7 @@ def _views(config: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
     A chosen size remains, and so does that of a model with initial weights, which were trained at that size.
     """
     known, policy = DATA_SETS.get(config.data, ANY_FOLDER), policy_for(config.policy, config.size)
-    sized = not isinstance(known, Published) or known.size is None  # pictures and policy have one size
+    sized = not isinstance(known, Published) or known.pixels is None  # pictures and policy have one size
     if sized or not isinstance(policy, ImagePolicy) or _is_size_chosen(chosen):
         return {}
     samples = load(config.data, config.split)

@@ -22,7 +22,7 @@ SMALLER, PLACE, SMALLEST = 0.75, 8, 24
 
 # Settings of `--keep`: AugSelf makes the features keep the parameters, and a separate head on the middle of the
 # backbone, whose losses train nothing else, turns them into rotations.
-BESIDE: dict[str, Any] = {
+KEEP_SETTINGS: dict[str, Any] = {
     "equivariant_layer": "middle", "equivariant_depth": 3, "stop_gradient": True, "augself_weight": 0.05,
 }  # fmt: skip
 CHUNKS, FRACTION = 8, 0.5  # half of each chunk: with whole chunks, rotations were no better
@@ -69,7 +69,7 @@ def _smaller_views(data: str, chosen: Mapping[str, Any]) -> dict[str, int]:
     return {"train_size": smaller} if policy.crop > 0 and SMALLEST <= smaller < side else {}
 
 
-def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def keep_settings(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The `chosen` settings with those of `--keep`; `there` is the configuration without it, or of a resumed run.
 
     The equivariant part is added to the dimensions of the method's embedding, unless the resumed run has it already.
@@ -78,8 +78,8 @@ def kept_beside(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str
         raise ValueError(f"keep sets the equivariance to a split embedding: leave out the equivariance {named}")
     _check_own_views(there, chosen)
     kept = keeping(what, chosen.get("embedding_dim", there.embedding_dim - there.equivariant_dim))
-    beside = {} if there.equivariant_dim else _beside(there, chosen)
-    return {**beside, **kept, **chosen, "embedding_dim": kept["embedding_dim"]}
+    part = {} if there.equivariant_dim else _equivariant_part(there, chosen)
+    return {**part, **kept, **chosen, "embedding_dim": kept["embedding_dim"]}
 
 
 def _check_own_views(there: Config, chosen: Mapping[str, Any]) -> None:
@@ -90,7 +90,7 @@ def _check_own_views(there: Config, chosen: Mapping[str, Any]) -> None:
         raise ValueError(f"keep draws views of its own: leave out equivariance_views {views}, or choose own")
 
 
-def _beside(there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _equivariant_part(there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the equivariant part, with fewer chunks for small batches.
 
     It is fed from the middle of the backbone, unless its losses are to train the backbone.
@@ -100,4 +100,4 @@ def _beside(there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
     if not chosen.get("stop_gradient", True):
         return {"chunks": chunks}
     halves = chosen.get("contrast") != "all" and there.batch_size // there.accumulate % (4 * max(1, chunks)) == 0
-    return {"chunks": chunks, **BESIDE, **({"equivariance_fraction": FRACTION} if halves else {})}
+    return {"chunks": chunks, **KEEP_SETTINGS, **({"equivariance_fraction": FRACTION} if halves else {})}

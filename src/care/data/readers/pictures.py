@@ -40,7 +40,7 @@ class Pictures:
 
     def __post_init__(self) -> None:
         if not 1 <= self.side <= LARGEST_SIDE:
-            raise ValueError(f"--size must be from 1 to {LARGEST_SIDE}, got {self.side}")
+            raise ValueError(f"pixels must be from 1 to {LARGEST_SIDE}, got {self.side}")
 
     def __len__(self) -> int:
         return len(self.files)

@@ -30,7 +30,7 @@ from care.reproduce.studies.split_sweep import COLOR_RATIO, MRR
 from care.reproduce.trial import Outcome, Trial
 from care.train import Config, keeping
 from care.train.recipes import applicable
-from care.train.recommended import BESIDE, CHUNKS, FRACTION
+from care.train.recommended import CHUNKS, FRACTION, KEEP_SETTINGS
 
 BASE, VIEWS = "SimCLR", 4
 CONTROL = "SimCLR, four views"  # what keeps something has as many, and is to be worth more than they are
@@ -93,10 +93,10 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
     care["chunks"] = scale.config("cifar10", **care).flat()["chunks"]  # on other data, too
     chunks = {} if scale.instead else {"chunks": CHUNKS}
     half = {} if scale.instead else {"equivariance_fraction": FRACTION}
-    of_two = {what: {**keeping(what, d), **BESIDE, **chunks, **half} for what in ("hue", "photometric")}
+    of_two = {what: {**keeping(what, d), **KEEP_SETTINGS, **chunks, **half} for what in ("hue", "photometric")}
     kept = {what: {**own, "views": VIEWS} for what, own in of_two.items()}
     smaller = {"train_size": 16} if scale.instead else SMALLER_HERE
-    middle = {**keeping("hue", d), **BESIDE, "equivariant_depth": 2, "augself_weight": 0.0}
+    middle = {**keeping("hue", d), **KEEP_SETTINGS, "equivariant_depth": 2, "augself_weight": 0.0}
     peers = {
         "AugSelf": "augself", "EquiMod": "equimod", "E-SSL": "essl", "Steerable": "steerable", "DUET": "duet",
         "LooC": "looc", "STL": "stl", "CASSLE": "cassle",

@@ -25,7 +25,7 @@ from care.reproduce.studies.lambda_sweep import PER_CLASS
 from care.reproduce.trial import Outcome, Trial
 from care.train import keeping
 from care.train.recipes import SMALL_IMAGES
-from care.train.recommended import BESIDE, CHUNKS, FRACTION
+from care.train.recommended import CHUNKS, FRACTION, KEEP_SETTINGS
 
 BASE, COMPUTE = "SimCLR", 200  # views of a sample, over all epochs
 AT_LAYER: Quantity = ("intermediate", HUE[1])  # of the layer that the equivariant part is made from
@@ -55,9 +55,9 @@ def candidates(embedding_dim: int) -> dict[str, dict[str, Any]]:
     hue = {**ADAM, **FOUR, **keeping("hue", embedding_dim), "chunks": 4, "equivariance_fraction": 0.25}
     four, faster = {**ADAM, **FOUR}, {**hue, **MUON, **FASTER}
     small = {"equivariant_weight": 3e-3}
-    predicted = {name: BESIDE[name] for name in ("augself_weight", "equivariant_depth")}
+    predicted = {name: KEEP_SETTINGS[name] for name in ("augself_weight", "equivariant_depth")}
     smaller = {"train_size": 24}
-    kept = {**four, **MUON, **FASTER, **smaller, **keeping("hue", embedding_dim), **BESIDE}
+    kept = {**four, **MUON, **FASTER, **smaller, **keeping("hue", embedding_dim), **KEEP_SETTINGS}
     kept |= {"chunks": CHUNKS, "equivariance_fraction": FRACTION}  # as `care train --keep hue`
     apart = {**faster, "chunks": 8, "equivariance_fraction": 1.0, "stop_gradient": True}  # views that cost little
     return {
