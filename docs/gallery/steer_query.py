@@ -20,7 +20,7 @@ from care.data import Samples, generate_shapes
 from care.evaluate import Embedder
 from care.evaluate.effects.families import Family
 from care.report import Asked, steered_gallery
-from care.steer import augmentation_of, bank_of, fit_rotation, gather, query_bank
+from care.steer import augmentation_of, bank_of, fit_rotation, query_bank, statistics_of
 
 encoder = care.pretrain(
     "shapes", out=Path(mkdtemp()) / "run", keep="hue", model="small_resnet", size=24, embedding_dim=64, head_width=256,
@@ -46,7 +46,7 @@ def observe(n: int, seed: int) -> Embedder:
     return Embedder(embed, samples, policy, "hue_only", torch.device("cpu"))
 
 
-rotation = fit_rotation(gather(observe(400, seed=1), "z", [Family("hue", policy, 30)], rank=24))
+rotation = fit_rotation(statistics_of(observe(400, seed=1), "z", [Family("hue", policy, 30)], rank=24))
 
 # %%
 # Search 2,000 other pictures for the neighbors of f(q), R(θ) f(q), and f(a(q)), where a(q) is the recolored query.

@@ -22,8 +22,8 @@ def skew_matrix(generator, d):
     return M - M.mT
 
 
-def evidence_of(F, F_a, theta, families, names=IMAGE_NAMES):
-    """What `gather` would have found, had a model given these embeddings F [n, d] and F_a [V, n, d]."""
+def planted_statistics(F, F_a, theta, families, names=IMAGE_NAMES):
+    """What `statistics_of` would have found, had a model given these embeddings F [n, d] and F_a [V, n, d]."""
     V, n, d = F_a.shape
     kept = torch.arange(n).expand(V, n)
     return FitStatistics(

@@ -10,7 +10,7 @@ from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
 from care.steer import fit_predictor, fit_rotation, fitting
 from care.steer.generators import rotations
 from care.steer.representation import represent
-from steer.planted import evidence_of, harmonics, skew_matrix, unit
+from steer.planted import harmonics, planted_statistics, skew_matrix, unit
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +36,12 @@ def planted(generator):
         A[IMAGE_NAMES.index(name)] = 1.5 * skew_matrix(generator, 8)
     F = unit(generator, 200, 8)
     theta, families = colors(generator, 20)
-    return A, evidence_of(F, F @ rotations(A, theta).mT, theta, families)
+    return A, planted_statistics(F, F @ rotations(A, theta).mT, theta, families)
 
 
 def test_planted_generators_are_recovered(planted, generator):
-    A, evidence = planted
-    rotation = fit_rotation(evidence)
+    A, statistics = planted
+    rotation = fit_rotation(statistics)
     theta, _ = colors(generator, 10)
     z = unit(generator, 30, 8)
     wanted = (rotations(A, theta) @ z[:, :, None])[:, :, 0]
@@ -55,7 +55,7 @@ def test_planted_generators_are_recovered(planted, generator):
 def test_products_are_recovered_where_they_were_planted(planted, generator, monkeypatch):
     """exp(θ_b A_b + θ_h A_h + θ_b² B + θ_b θ_h C): without products something is left over."""
     monkeypatch.setattr(fitting, "STEPS", 250)
-    A, evidence = planted
+    A, statistics = planted
     products = (("brightness", "brightness"), ("brightness", "hue"))
     A = torch.cat([A, torch.stack([2.0 * skew_matrix(generator, 8) for _ in products])])
 
@@ -63,12 +63,14 @@ def test_products_are_recovered_where_they_were_planted(planted, generator, monk
         b, h = theta[:, IMAGE_NAMES.index("brightness")], theta[:, IMAGE_NAMES.index("hue")]
         return z @ rotations(A, torch.cat([theta, (b * b)[:, None], (b * h)[:, None]], dim=1)).mT
 
-    evidence = evidence_of(evidence.F, rotated(evidence.theta, evidence.F), evidence.theta, evidence.families)
+    statistics = planted_statistics(
+        statistics.F, rotated(statistics.theta, statistics.F), statistics.theta, statistics.families
+    )
     theta, _ = colors(generator, 10)
     z = unit(generator, 30, 8)
     wanted, left = rotated(theta, z), {}
     for order in ((), products):
-        rotation = fit_rotation(evidence, products=order)
+        rotation = fit_rotation(statistics, products=order)
         found = torch.stack([rotation.rotate_by(z, one[None]) for one in theta])
         left[order] = (found - wanted).square().sum() / (z - wanted).square().sum()
     assert left[products] < 1e-3
@@ -77,12 +79,12 @@ def test_products_are_recovered_where_they_were_planted(planted, generator, monk
 
 def test_commuting_families_compose_exactly(planted, generator):
     """If the augmentations commute, the order in which embeddings are rotated does not matter either."""
-    A, evidence = planted
+    A, statistics = planted
     brightness, hue = IMAGE_NAMES.index("brightness"), IMAGE_NAMES.index("hue")
     A[hue] = A[brightness] @ A[brightness] @ A[brightness]
     A[hue] *= A[brightness].norm() / A[hue].norm()
-    F_a = evidence.F @ rotations(A, evidence.theta).mT
-    rotation = fit_rotation(evidence_of(evidence.F, F_a, evidence.theta, evidence.families))
+    F_a = statistics.F @ rotations(A, statistics.theta).mT
+    rotation = fit_rotation(planted_statistics(statistics.F, F_a, statistics.theta, statistics.families))
     one, two = torch.zeros(2, 1, len(IMAGE_NAMES))
     one[:, brightness], two[:, hue] = 0.4, -0.3
     z = unit(generator, 30, 8)
@@ -101,14 +103,14 @@ def test_full_turns_of_the_hue_are_found(generator):
     theta = torch.zeros(50, len(IMAGE_NAMES))
     theta[:, k] = torch.rand(50, generator=generator) - 0.5
     F = unit(generator, 200, 6)
-    rotation = fit_rotation(evidence_of(F, F @ rotations(A, theta).mT, theta, ["hue"] * 50))
+    rotation = fit_rotation(planted_statistics(F, F @ rotations(A, theta).mT, theta, ["hue"] * 50))
     assert (rotation.generators - A).norm() / A.norm() < 0.01
 
 
 def test_the_same_seed_fits_the_same(planted, monkeypatch):
     monkeypatch.setattr(fitting, "STEPS", 50)
-    _, evidence = planted
-    assert fit_rotation(evidence, seed=3).generators.equal(fit_rotation(evidence, seed=3).generators)
+    _, statistics = planted
+    assert fit_rotation(statistics, seed=3).generators.equal(fit_rotation(statistics, seed=3).generators)
 
 
 def test_a_representation_of_rotations_is_found(generator):
@@ -118,10 +120,10 @@ def test_a_representation_of_rotations_is_found(generator):
     x, policy = unit(generator, 400, 3), PointPolicy()
     a = policy.sample(120, (1,), generator)
     F, F_a = embed(x), embed(x @ a.rotation.mT)
-    evidence = evidence_of(F, F_a, coordinates(a), ["all"] * 120, POINT_NAMES)
-    _, degrees = represent(evidence.theta[:, :3], evidence.covariance, evidence.squared_displacement)
+    statistics = planted_statistics(F, F_a, coordinates(a), ["all"] * 120, POINT_NAMES)
+    _, degrees = represent(statistics.theta[:, :3], statistics.covariance, statistics.squared_displacement)
     assert sorted(degrees) == [1, 2]
-    rotation = fit_rotation(evidence)
+    rotation = fit_rotation(statistics)
     unseen = policy.sample(20, (1,), generator)
     y = unit(generator, 20, 3)
     wanted = embed((unseen.rotation @ y[:, :, None])[:, :, 0])
@@ -139,19 +141,19 @@ def test_a_scale_beside_rotations_gets_a_generator(generator):
     plane = lambda s: torch.stack([s.log().cos(), s.log().sin()], dim=-1)  # noqa: E731
     F = torch.cat([x, plane(torch.ones(300))], dim=1) / 2**0.5
     F_a = torch.cat([x @ a.rotation.mT, plane(a.scale)[:, None].expand(60, 300, 2)], dim=2) / 2**0.5
-    rotation = fit_rotation(evidence_of(F, F_a, coordinates(a), ["all"] * 60, POINT_NAMES))
+    rotation = fit_rotation(planted_statistics(F, F_a, coordinates(a), ["all"] * 60, POINT_NAMES))
     predicted = torch.stack([rotation.rotate(F, a[i]) for i in range(60)])
     assert (predicted - F_a).square().sum() / (F_a - F).square().sum() < 0.01
 
 
 def test_the_predictor_learns_what_is_no_rotation(planted, generator):
     """All embeddings drawn towards one point: it can be predicted, and by no rotation."""
-    _, evidence = planted
+    _, statistics = planted
     pole, k = unit(generator, 1, 8), IMAGE_NAMES.index("brightness")
     theta = torch.zeros(60, len(IMAGE_NAMES))
     theta[:, k] = torch.rand(60, generator=generator)
-    F_a = torch.nn.functional.normalize(evidence.F + 2 * theta[:, k, None, None] * pole, dim=2)
-    drawn = evidence_of(evidence.F, F_a, theta, ["brightness"] * 60)
+    F_a = torch.nn.functional.normalize(statistics.F + 2 * theta[:, k, None, None] * pole, dim=2)
+    drawn = planted_statistics(statistics.F, F_a, theta, ["brightness"] * 60)
     predictor, rotation = fit_predictor(drawn, steps=100), fit_rotation(drawn)
     z = unit(generator, 100, 8)
     for value in (0.2, 0.8):

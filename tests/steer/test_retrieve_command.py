@@ -46,9 +46,9 @@ def run(tmp_path_factory):
         "simclr",
         torch.device("cpu"),
     )
-    evidence = steer.gather(embedder, "embedding", [Family("all", policy, 4)])
+    statistics = steer.statistics_of(embedder, "embedding", [Family("all", policy, 4)])
     (folder / "mine" / "steering").mkdir()
-    steer.save(steer.fit_rotation(evidence), folder / "mine" / "steering" / "rotation.safetensors")
+    steer.save(steer.fit_rotation(statistics), folder / "mine" / "steering" / "rotation.safetensors")
     return folder / "mine"
 
 

@@ -20,9 +20,9 @@ from care.steer import (
     fit_predictor,
     fit_rotation,
     fitting,
-    gather,
     measure_rotation,
     measure_rotations,
+    statistics_of,
     steered_families,
 )
 from care.steer.families import measured_families
@@ -36,8 +36,8 @@ def embed(clouds):
 
 
 def steered(fitted, unseen, rank=64):
-    evidence = gather(fitted, "out", FIT, rank)
-    rotation, predictor = fit_rotation(evidence), fit_predictor(evidence, steps=50)
+    statistics = statistics_of(fitted, "out", FIT, rank)
+    rotation, predictor = fit_rotation(statistics), fit_predictor(statistics, steps=50)
     return measure_rotation(unseen, "out", MEASURED, rotation, predictor, "planted")
 
 
@@ -120,10 +120,10 @@ def test_augmentations_that_were_not_fitted_are_measured():
     embedder = observer_of(noting, planted_clouds(30, generator))
     families = [Family(ALL, PointPolicy(), 12)]  # equally many, so that equal seeds would draw the same
     seen.append(set())
-    evidence = gather(embedder, "out", families)
+    statistics = statistics_of(embedder, "out", families)
     seen.append(set())
-    predictor = fit_predictor(evidence, steps=1)
-    measure_rotation(embedder, "out", families, fit_rotation(evidence), predictor, "planted")
+    predictor = fit_predictor(statistics, steps=1)
+    measure_rotation(embedder, "out", families, fit_rotation(statistics), predictor, "planted")
     assert len(seen[0]) == 13
     assert len(seen[1]) > 13
     assert len(seen[0] & seen[1]) == 1
@@ -141,11 +141,11 @@ def test_an_invariant_encoder_is_said_to_be_one(scale, monkeypatch):
 
     embedder = observer_of(invariant, planted_clouds(30, generator), PointPolicy(scale=scale))
     families = [Family(ALL, PointPolicy(scale=scale), 6)]
-    evidence = gather(embedder, "out", families)
+    statistics = statistics_of(embedder, "out", families)
     monkeypatch.setattr(fitting, "STEPS", 50)
-    rotation = fit_rotation(evidence)
+    rotation = fit_rotation(statistics)
     assert rotation.generators.isfinite().all()
-    result = measure_rotation(embedder, "out", families, rotation, fit_predictor(evidence, steps=1), "planted")
+    result = measure_rotation(embedder, "out", families, rotation, fit_predictor(statistics, steps=1), "planted")
     assert not result.reacts
     assert "the model hardly reacts" in str(result)
     json.dumps(result.to_json(), allow_nan=False)
@@ -192,9 +192,9 @@ def counting(clouds):
 def test_every_augmentation_is_embedded_once(generator):
     """Also those that the basis is computed from, and for two rotations no more often than for one."""
     embedder, calls = counting(planted_clouds(30, generator))
-    evidence = gather(embedder, "out", [Family(ALL, PointPolicy(), 20)], rank=6)
+    statistics = statistics_of(embedder, "out", [Family(ALL, PointPolicy(), 20)], rank=6)
     assert len(calls) == 1 + 20
-    rotation, predictor = fit_rotation(evidence), fit_predictor(evidence, steps=1)
+    rotation, predictor = fit_rotation(statistics), fit_predictor(statistics, steps=1)
     counts, results = [], []
     for rotations in ({"one": rotation}, {"one": rotation, "two": rotation}):
         calls.clear()

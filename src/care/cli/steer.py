@@ -78,13 +78,13 @@ def steer(
         assert setup.train is not None  # it was needed
         few = (samples.limit(min(images, len(samples))) for samples in (setup.train, setup.test))
         fitted, unseen = (steered_embedder(setup, samples, output) for samples in few)
-        evidence = steering.gather(
+        statistics = steering.statistics_of(
             fitted, output, steering.steered_families(setup.policy, augmentations), rank, seed, progress
         )
         products = steering.COLOR_PRODUCTS if second_order else ()
         rotation, predictor = (
-            steering.fit_rotation(evidence, seed, progress, products),
-            steering.fit_predictor(evidence, seed, progress),
+            steering.fit_rotation(statistics, seed, progress, products),
+            steering.fit_predictor(statistics, seed, progress),
         )
         steering.save(rotation, folder / "rotation.safetensors")
         families = measured_families(setup.policy, min(MEASURED, augmentations))

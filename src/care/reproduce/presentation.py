@@ -10,12 +10,10 @@ import torch
 from matplotlib.figure import Figure
 
 from care.evaluate.comparison.paired import Difference, paired_difference
-from care.evaluate.comparison.quantities import ACTED_ON, CONTRASTED
+from care.evaluate.comparison.quantities import ACTED_ON, CONTRASTED, Key
 from care.evaluate.transfer.result import TRANSFER_TO
 from care.reproduce.trial import Outcome
 from care.tables import number
-
-Quantity = tuple[str, str]
 
 # Where a quantity is found in an evaluation.
 TUNED, PROBE = ("classes", "logistic regression (tuned)"), ("classes", "linear probe (paper), top-1")
@@ -26,14 +24,14 @@ GAMMA, WAHBA = (ACTED_ON, "γ_f"), (ACTED_ON, "W_f")
 DISPLACEMENT, COMPOSITION = (ACTED_ON, "displacement"), (ACTED_ON, "composition error")
 HUE, HUE_DISTANCE = ("backbone", "R² of hue, linear"), ("backbone", "hue distance of neighbors")
 # How much one map for all images leaves unexplained, in the embedding and in the backbone.
-MAPS: dict[str, Quantity] = {
+MAPS: dict[str, Key] = {
     "held-out ratio": RATIO,
     "any linear map": ANY_LINEAR,
     "backbone's held-out ratio": ("backbone", RATIO[1]),
     "backbone, any linear map": ("backbone", ANY_LINEAR[1]),
 }
 # Title of a column → the quantity it shows.
-COLUMNS: dict[str, Quantity] = {
+COLUMNS: dict[str, Key] = {
     "tuned probe %": TUNED,
     "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
@@ -103,13 +101,13 @@ def _of_before(outcomes: Sequence[Outcome], version: int) -> str | None:
     return f"{which}: {EARLIER[version]}{some}"
 
 
-def _version(outcome: Outcome, quantity: Quantity) -> int:
+def _version(outcome: Outcome, quantity: Key) -> int:
     """The version in which the estimator last changed that the quantity was measured with."""
     changes = (version for words, versions in ESTIMATED.items() if words in quantity[1] for version in versions)
     return max((version for version in changes if version <= outcome.evaluation.estimators), default=1)
 
 
-def is_accuracy(quantity: Quantity) -> bool:
+def is_accuracy(quantity: Key) -> bool:
     """Whether a quantity is a share of correct answers, which is shown in percent."""
     return quantity[0] == "classes" or quantity[0].startswith(TRANSFER_TO) or quantity[1] == KNN[1]
 
@@ -122,20 +120,20 @@ def by_label(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     return found
 
 
-def values(outcomes: Sequence[Outcome], quantity: Quantity) -> list[float]:
+def values(outcomes: Sequence[Outcome], quantity: Key) -> list[float]:
     """A quantity of every seed that has it in the newest of its estimators that any seed was measured with."""
     newest = max((_version(outcome, quantity) for outcome in outcomes), default=1)
     found = (outcome.value(*quantity) for outcome in outcomes if _version(outcome, quantity) == newest)
     return [value for value in found if value is not None and math.isfinite(value)]
 
 
-def mean(outcomes: Sequence[Outcome], quantity: Quantity) -> float:
+def mean(outcomes: Sequence[Outcome], quantity: Key) -> float:
     """The mean over seeds; NaN if nothing was measured."""
     found = values(outcomes, quantity)
     return fmean(found) if found else math.nan
 
 
-def cell(outcomes: Sequence[Outcome], quantity: Quantity, with_dimension: bool = False) -> str:
+def cell(outcomes: Sequence[Outcome], quantity: Key, with_dimension: bool = False) -> str:
     """Mean ± standard deviation over seeds, or just the value of one seed; optionally with the embedding dimension."""
     found = values(outcomes, quantity)
     if not found:
@@ -147,7 +145,7 @@ def cell(outcomes: Sequence[Outcome], quantity: Quantity, with_dimension: bool =
 
 
 def measured_table(
-    outcomes: Sequence[Outcome], columns: Mapping[str, Quantity] = COLUMNS
+    outcomes: Sequence[Outcome], columns: Mapping[str, Key] = COLUMNS
 ) -> tuple[list[str], list[list[str]]]:
     """A row per label: the columns, epochs, and seeds. If dimensions differ within a column, its cells name them."""
     dimensions = {quantity: {o.dimension(quantity[0]) for o in outcomes} - {None} for quantity in columns.values()}
@@ -167,7 +165,7 @@ def seen_views(outcome: Outcome) -> int:
     return round(steps * config.batch_size * config.views_a_step)
 
 
-def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quantity, words: str) -> str:
+def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Key, words: str) -> str:
     """A sentence: how much higher a quantity is for one label than for another, seed by seed, with its interval."""
     groups = by_label(outcomes)
     scale, unit = (100, " points") if is_accuracy(quantity) else (1, "")
@@ -184,7 +182,7 @@ def compared(outcomes: Sequence[Outcome], base: str, other: str, quantity: Quant
     return f"{words}: {other} {found.difference:+.3g}{unit} against {base} ({_interval(found)})."
 
 
-def _of_one_version(pairs: Sequence[tuple[Outcome, Outcome]], quantity: Quantity) -> list[tuple[Outcome, Outcome]]:
+def _of_one_version(pairs: Sequence[tuple[Outcome, Outcome]], quantity: Key) -> list[tuple[Outcome, Outcome]]:
     """The pairs measured with one estimator, the newest that both outcomes of any pair were measured with."""
     alike = [pair for pair in pairs if _version(pair[0], quantity) == _version(pair[1], quantity)]
     newest = max((_version(first, quantity) for first, _ in alike), default=1)

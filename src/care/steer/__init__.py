@@ -7,7 +7,7 @@ rotation.canonicalize(z, augmentation)    # predicts f(x) from z = f(a(x))
 
 from care.steer.canonical import Canonicalized, canonicalized_families, measure_canonicalization
 from care.steer.families import steered_families
-from care.steer.fit_statistics import FitStatistics, gather
+from care.steer.fit_statistics import FitStatistics, statistics_of
 from care.steer.fitting import COLOR_PRODUCTS, fit_rotation
 from care.steer.learned_rotation import LearnedRotation, load, save
 from care.steer.measuring import measure_rotation, measure_rotations
@@ -35,7 +35,6 @@ __all__ = [
     "canonicalized_families",
     "fit_predictor",
     "fit_rotation",
-    "gather",
     "load",
     "measure_canonicalization",
     "measure_rotation",
@@ -44,6 +43,7 @@ __all__ = [
     "query_bank",
     "save",
     "some_rows",
+    "statistics_of",
     "steered_families",
     "steered_retrieval",
 ]

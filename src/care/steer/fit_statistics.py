@@ -43,7 +43,7 @@ class FitStatistics:
     F_kept: Float[Tensor, "V s d"]
 
 
-def gather(
+def statistics_of(
     embedder: Embedder,
     output: str,
     families: Sequence[Family],

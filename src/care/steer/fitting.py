@@ -27,27 +27,27 @@ COLOR_PRODUCTS = tuple(pair for pair in combinations_with_replacement(COLOR_OPER
 
 
 def fit_rotation(
-    evidence: FitStatistics, seed: int = 0, progress: ProgressCallback = silent, products: Products = ()
+    statistics: FitStatistics, seed: int = 0, progress: ProgressCallback = silent, products: Products = ()
 ) -> LearnedRotation:
     """Fit the R(θ) = exp(Σ_k θ_k A_k) that best predicts f(a(x)) from f(x), with equal weight for every family.
 
     Rotations of point clouds get a representation of SO(3) (`represent`). All other coordinates, and `products` of two
     of them, get free generators.
     """
-    theta, C = with_products(evidence.theta, evidence.names, products), evidence.covariance
+    theta, C = with_products(statistics.theta, statistics.names, products), statistics.covariance
     fixed, represented = torch.zeros(theta.shape[1], *C.shape[1:]), 0
-    if evidence.names == POINT_NAMES:
+    if statistics.names == POINT_NAMES:
         represented = 3
-        fixed[:represented], _ = represent(theta[:, :represented], C, evidence.squared_displacement)
+        fixed[:represented], _ = represent(theta[:, :represented], C, statistics.squared_displacement)
     free = [k for k in range(represented, theta.shape[1]) if theta[:, k].any()]
-    generators = fit_generators(evidence, theta, fixed, free, seed, progress) if free else fixed
+    generators = fit_generators(statistics, theta, fixed, free, seed, progress) if free else fixed
     return LearnedRotation(
-        evidence.names, evidence.center, evidence.basis, generators, tuple(products), evidence.output
+        statistics.names, statistics.center, statistics.basis, generators, tuple(products), statistics.output
     )
 
 
 def fit_generators(
-    evidence: FitStatistics,
+    statistics: FitStatistics,
     theta: Float[Tensor, "V k"],
     fixed: Float[Tensor, "k m m"],
     free: Sequence[int],
@@ -58,17 +58,17 @@ def fit_generators(
 
     Because of the division, every augmentation counts by the share of its squared displacement that is explained;
     otherwise crops, which move embeddings most, would dominate. Adam starts from the regressed logarithms of the
-    Procrustes solutions of small augmentations, whose angles are most likely below π. θ is that of the evidence,
+    Procrustes solutions of small augmentations, whose angles are most likely below π. θ is that of the statistics,
     followed by the products, whose generators start from 0.
     """
-    C, near = evidence.covariance, _nearest(evidence)
+    C, near = statistics.covariance, _nearest(statistics)
     start = torch.zeros_like(fixed)
-    start[: len(evidence.names)] = regressed_logarithms(evidence.theta[near], C[near])
+    start[: len(statistics.names)] = regressed_logarithms(statistics.theta[near], C[near])
     A = start[free].requires_grad_()
-    floor = FLOOR * evidence.squared_displacement.mean().clamp_min(1e-6)  # the mean is 0 for an invariant model
-    C = C / (evidence.squared_displacement + floor)[:, None, None]
+    floor = FLOOR * statistics.squared_displacement.mean().clamp_min(1e-6)  # the mean is 0 for an invariant model
+    C = C / (statistics.squared_displacement + floor)[:, None, None]
     adam = torch.optim.Adam([A], LEARNING_RATE)
-    for step, rows in enumerate(_batches(evidence.families, seed)):
+    for step, rows in enumerate(_batches(statistics.families, seed)):
         adam.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / STEPS)
         R = rotations(fixed.index_add(0, torch.tensor(free), skew(A)), theta[rows], exponential)
         loss = -(R * C[rows]).sum((1, 2)).mean()
@@ -79,12 +79,12 @@ def fit_generators(
     return fixed.index_add(0, torch.tensor(free), skew(A.detach()))
 
 
-def _nearest(evidence: FitStatistics) -> Int[Tensor, " few"]:
+def _nearest(statistics: FitStatistics) -> Int[Tensor, " few"]:
     """The quarter of every family with the smallest θ, in units of the root mean square; at least four."""
-    size = (evidence.theta / evidence.theta.square().mean(0).sqrt().clamp_min(1e-9)).norm(dim=1)
+    size = (statistics.theta / statistics.theta.square().mean(0).sqrt().clamp_min(1e-9)).norm(dim=1)
     rows = []
-    for family in dict.fromkeys(evidence.families):
-        members = torch.tensor([i for i, name in enumerate(evidence.families) if name == family])
+    for family in dict.fromkeys(statistics.families):
+        members = torch.tensor([i for i, name in enumerate(statistics.families) if name == family])
         rows.append(members[size[members].argsort()[: max(4, len(members) // 4)]])
     return torch.cat(rows)
 

@@ -39,7 +39,7 @@ def measure_rotation(
     seed: int = 0,
     progress: ProgressCallback = silent,
 ) -> RotationResult:
-    """Measure every family with augmentations that `gather` did not draw; pass an embedder of images it did not see.
+    """Measure every family with other augmentations than `statistics_of` drew; pass an embedder of other images.
 
     Per-augmentation Procrustes is solved in the basis of the learned rotation.
     """

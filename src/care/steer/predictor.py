@@ -32,23 +32,23 @@ class Predictor(nn.Module):
 
 
 def fit_predictor(
-    evidence: FitStatistics, seed: int = 0, progress: ProgressCallback = silent, steps: int = STEPS
+    statistics: FitStatistics, seed: int = 0, progress: ProgressCallback = silent, steps: int = STEPS
 ) -> Predictor:
     """Minimize ‖p(f(x), θ_a) − f(a(x))‖² over the kept pairs of images and augmentations, by Adam."""
     with torch.random.fork_rng(devices=[]):  # the global generator stays as it was
         torch.default_generator.manual_seed(derive(seed, "steer", "predictor"))
-        predictor = Predictor(evidence.F.shape[1], evidence.theta.shape[1])
-    spread = evidence.theta.std(0)
+        predictor = Predictor(statistics.F.shape[1], statistics.theta.shape[1])
+    spread = statistics.theta.std(0)
     predictor.scale.copy_(torch.where(spread > 0, spread, 1.0))
     adam = torch.optim.Adam(predictor.parameters(), LEARNING_RATE)
     generator = generator_for("cpu", seed, "steer", "pairs")
-    V, s = evidence.kept.shape
+    V, s = statistics.kept.shape
     for step in range(steps):
         adam.param_groups[0]["lr"] = LEARNING_RATE * (1 - step / steps)
         pair = torch.randint(V * s, (BATCH,), generator=generator)
         a, i = pair // s, pair % s
-        predicted = predictor(evidence.F[evidence.kept[a, i]], evidence.theta[a])
-        loss = (predicted - evidence.F_kept[a, i]).square().sum(1).mean()
+        predicted = predictor(statistics.F[statistics.kept[a, i]], statistics.theta[a])
+        loss = (predicted - statistics.F_kept[a, i]).square().sum(1).mean()
         adam.zero_grad()
         loss.backward()
         adam.step()

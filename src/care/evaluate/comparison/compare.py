@@ -8,12 +8,11 @@ from typing import Any
 from rich.cells import cell_len
 
 from care.evaluate.comparison.paired import LEVEL, Difference, holm_adjusted, paired_difference
-from care.evaluate.comparison.quantities import Better, Quantity, acted_on, precise, quantities
+from care.evaluate.comparison.quantities import Better, Key, Quantity, acted_on, precise, quantities
 from care.evaluate.decoding.few_images import too_few_images
 from care.evaluate.evaluation import Evaluation
 from care.tables import WIDE, columns, text_table, wrapped
 
-Key = tuple[str, str]  # where a quantity was measured, and its name
 YES, UNDECIDED = "yes", "undecided"
 ROWS_OF_A_PICTURE = 40
 FEWEST = 5  # images or augmentations: three draws of a blur can be almost equal, and say nothing about others

@@ -17,6 +17,7 @@ from care.evaluate.evaluation import Evaluation, logistic_name, per_image_accura
 from care.evaluate.features.classification import WHITENED
 from care.tables import number
 
+Key = tuple[str, str]  # the group of a quantity, and its name
 Better = Literal["lower", "higher"]
 
 # The group of quantities of the output that the equivariance loss acts on, whatever its name: the equivariant part of a

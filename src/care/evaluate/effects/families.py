@@ -20,7 +20,7 @@ SINGLE = ("flip", "gray", "solarize")  # these families contain a single augment
 PAIRS = 10  # compositions (a, b, b∘a) per family
 
 # The output's name, the family, the number of the augmentation, and its effect.
-CacheEffect = Callable[[str, str, int, Effect], None]
+OnEffect = Callable[[str, str, int, Effect], None]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def respond_to_families(
     apart: bool = True,
     seed: int = 0,
     progress: ProgressCallback = silent,
-    cache: CacheEffect | None = None,
+    on_effect: OnEffect | None = None,
     rank: int | None = None,
 ) -> tuple[dict[str, dict[str, Response]], dict[str, Source]]:
     """(output → family → response, output → source of the fits); F holds f(x) of every output, as points of its space.
@@ -94,7 +94,7 @@ def respond_to_families(
     steps = _Steps(progress, sum(part.count + part.pairs for part in parts))
     found: dict[str, dict[str, Response]] = {output: {} for output in F}
     for part in parts:
-        for output, response in _respond(embedder, F, sources, part, seed, steps, cache).items():
+        for output, response in _respond(embedder, F, sources, part, seed, steps, on_effect).items():
             found[output][part.name] = response
     return found, sources
 
@@ -119,9 +119,9 @@ def _respond(
     part: Family,
     seed: int,
     steps: "_Steps",
-    cache: CacheEffect | None,
+    on_effect: OnEffect | None,
 ) -> dict[str, Response]:
-    """The response of every output to one family. Effects are measured one by one; only the `cache` keeps them."""
+    """The response of every output to one family. Effects are measured one by one; only `on_effect` may keep them."""
     source = embedder.samples.source
     a, b = part.draw(source, seed), part.draw_second(source, seed)
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
@@ -131,8 +131,8 @@ def _respond(
         effects = {o: effect_of(F[o], F_a, embedder.form(o), sources.get(o)) for o, F_a in augmented.items()}
         for output, effect in effects.items():
             measures[output].append(effect.measures)
-            if cache is not None:
-                cache(output, part.name, i, effect)
+            if on_effect is not None:
+                on_effect(output, part.name, i, effect)
         steps.done()
         if i < part.pairs:
             for output, composition in _compositions(embedder, effects, a[i], b[i]).items():

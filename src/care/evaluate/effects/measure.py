@@ -12,7 +12,7 @@ from care.augment import policy_named
 from care.data import Samples, place
 from care.evaluate.decoding.decode import RECORDED, evaluate_decoding
 from care.evaluate.effects.effect import Response
-from care.evaluate.effects.families import ALL, CacheEffect, respond_to_families
+from care.evaluate.effects.families import ALL, OnEffect, respond_to_families
 from care.evaluate.effects.measurement import Measurement
 from care.evaluate.embedder import EUCLIDEAN, Embedder, Embeddings, Policy, device_of
 from care.frozen import frozen
@@ -88,15 +88,15 @@ def measure_outputs(
     families: bool = True,
     seed: int = 0,
     progress: ProgressCallback = silent,
-    cache: CacheEffect | None = None,
+    on_effect: OnEffect | None = None,
     rank: int | None = None,
 ) -> dict[str, Measurement]:
     """`measure_model`, given the outputs `clean` of the model for the clean samples.
 
-    `cache` is called with the effect of every augmentation as soon as it is measured.
+    `on_effect` is called with the effect of every augmentation as soon as it is measured.
     """
     F = embedder.points(clean)
-    found, sources = respond_to_families(embedder, F, augmentations, families, seed, progress, cache, rank)
+    found, sources = respond_to_families(embedder, F, augmentations, families, seed, progress, on_effect, rank)
     return {
         output: _measurement(output, embedder, z, found[output], sources.get(output)) for output, z in clean.items()
     }

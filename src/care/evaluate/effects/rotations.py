@@ -21,8 +21,8 @@ PREDICTED = (ALL, "color")  # the families whose views are ranked
 IMAGES = 500  # images whose views are ranked: every view is compared with every view of every image
 
 
-class Cache:
-    """Keeps data of every effect for later parts: the cosines of all images, and predicted views of the first few."""
+class EffectCollector:
+    """Collects, of every effect, the cosines of all images and the predicted views of the first few."""
 
     def __init__(self, F: Embeddings) -> None:
         self.F = F
@@ -60,20 +60,20 @@ def evaluate_effects(
     embedder = embedder.also_with(forms)
     clean = {**clean, **{output_in_form(form): clean[EMBEDDING] for form in forms}}
     embedder, clean = with_projections(embedder, clean, projections, seed)
-    cache = Cache(embedder.points(clean))
-    measured = measure_outputs(embedder, clean, augmentations, True, seed, progress, cache)
-    predicted = _predictions(embedder, cache, augmentations, seed)
+    collected = EffectCollector(embedder.points(clean))
+    measured = measure_outputs(embedder, clean, augmentations, True, seed, progress, collected)
+    predicted = _predictions(embedder, collected, augmentations, seed)
     found = {
         "measurements": {output: m.to_json() for output, m in measured.items()},
         "prediction": {
             f"{output} {family}": {name: prediction.to_json() for name, prediction in by.items()}
             for (output, family), by in predicted.items()
         },
-        "positive_cosine": {output: torch.cat(c).mean().item() for output, c in cache.positives.items()},
-        "positive_quantiles": {output: quantiles(torch.cat(c)) for output, c in cache.positives.items()},
+        "positive_cosine": {output: torch.cat(c).mean().item() for output, c in collected.positives.items()},
+        "positive_quantiles": {output: quantiles(torch.cat(c)) for output, c in collected.positives.items()},
     }
-    arrays = {f"cosine/{output}": torch.stack(c).float() for output, c in cache.cosines.items()}
-    arrays |= {f"positive/{output}": torch.cat(c).float() for output, c in cache.positives.items()}
+    arrays = {f"cosine/{output}": torch.stack(c).float() for output, c in collected.cosines.items()}
+    arrays |= {f"positive/{output}": torch.cat(c).float() for output, c in collected.positives.items()}
     arrays |= {
         f"prediction/{output} {family}/{name}": values
         for (output, family), by in predicted.items()
@@ -89,18 +89,18 @@ def quantiles(values: Float[Tensor, " n"], count: int = 400) -> list[float]:
 
 
 def _predictions(
-    embedder: Embedder, cache: Cache, augmentations: int, seed: int
+    embedder: Embedder, collected: EffectCollector, augmentations: int, seed: int
 ) -> dict[tuple[str, str], dict[str, Prediction]]:
     """(output, family) → prediction by cross-fitted rotations, by the identity, and chance."""
     found = {}
     for part in families_of(embedder.policy, augmentations):
         targets = parameter_targets(part.draw(embedder.samples.source, seed))
         theta = torch.cat([t.values for t in targets.values()], dim=1).to(embedder.device) if targets else None
-        for (output, family), views in cache.views.items():
+        for (output, family), views in collected.views.items():
             if family != part.name or len(views) < 2:
                 continue
             predicted, F_a = (torch.stack(column) for column in zip(*views, strict=True))
-            F = cache.F[output][:IMAGES]
+            F = collected.F[output][:IMAGES]
             found[output, family] = {
                 "rotation": prediction_measures(predicted, F, F_a, theta),
                 "identity": prediction_measures(predict_by_identity(F, len(F_a)), F, F_a, theta),

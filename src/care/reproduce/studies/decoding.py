@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.comparison.quantities import ACTED_ON, Key
 from care.evaluate.embedder import BACKBONE
 from care.report import decoding_figure
-from care.reproduce.presentation import Presentation, Quantity, by_label, compared, measured_table, values
+from care.reproduce.presentation import Presentation, by_label, compared, measured_table, values
 from care.reproduce.scales import Scale
 from care.reproduce.trial import Outcome, Trial
 
@@ -38,5 +38,5 @@ def r2_by_output(groups: Mapping[str, Sequence[Outcome]]) -> dict[str, dict[str,
     }
 
 
-def _r2(output: str, parameter: str) -> Quantity:
+def _r2(output: str, parameter: str) -> Key:
     return output, f"R² of {parameter}, linear"

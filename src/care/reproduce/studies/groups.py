@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from care.evaluate import Settings
-from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.comparison.quantities import ACTED_ON, Key
 from care.evaluate.embedder import output_in_form
 from care.report import bar_figure
 from care.reproduce.presentation import (
@@ -16,7 +16,6 @@ from care.reproduce.presentation import (
     KNN,
     RATIO,
     Presentation,
-    Quantity,
     by_label,
     compared,
     measured_table,
@@ -95,12 +94,12 @@ def _care(form: str) -> str:
     return f"CARE, {form}"
 
 
-def _logistic(outcomes: Sequence[Outcome]) -> Quantity:
+def _logistic(outcomes: Sequence[Outcome]) -> Key:
     """The tuned logistic regression if all of these trials were measured with it, else the one with penalty 1."""
     return TUNED if all(values([outcome], TUNED) for outcome in outcomes) else GIVEN
 
 
-def _ratio(form: str) -> Quantity:
+def _ratio(form: str) -> Key:
     """The held-out ratio in the group of a form, whatever the encoder was trained with."""
     return output_in_form(form), "held-out ratio"
 

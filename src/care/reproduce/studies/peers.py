@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.comparison.quantities import ACTED_ON, Key
 from care.evaluate.transfer.result import TRANSFER_TO
 from care.report import tradeoff_figure
 from care.reproduce.presentation import (
@@ -18,7 +18,6 @@ from care.reproduce.presentation import (
     RATIO,
     TUNED,
     Presentation,
-    Quantity,
     by_label,
     compared,
     measured_table,
@@ -63,8 +62,8 @@ CHOSEN: dict[str, float] = {}
 
 TRANSFERRED = {"Flowers-102": "flowers102", "CIFAR-100": "cifar100"}
 FITTED_TO = {"": "all labels", " 5-shot": "5-way 5-shot", " 1-shot": "5-way 1-shot"}
-HUE_BY_NETWORK: Quantity = ("backbone", "R² of hue, network")
-KEPT: dict[str, Quantity] = {
+HUE_BY_NETWORK: Key = ("backbone", "R² of hue, network")
+KEPT: dict[str, Key] = {
     **{f"R² of {name}, {decoder}": ("backbone", f"R² of {name}, {decoder}")
        for name in ("hue", "brightness", "crop area") for decoder in ("network", "linear")},
     "hue distance": HUE_DISTANCE,
@@ -77,7 +76,7 @@ KEPT: dict[str, Quantity] = {
 }  # fmt: skip
 
 
-def columns(transferred: Mapping[str, str]) -> dict[str, Quantity]:
+def columns(transferred: Mapping[str, str]) -> dict[str, Key]:
     """Of the table: class accuracies, here and on other data sets, and what is kept."""
     elsewhere = {
         f"{name}{few} %": (f"{TRANSFER_TO}{data}", to)
@@ -224,5 +223,5 @@ def _not_measured(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -
     return found
 
 
-def _percent(outcomes: Sequence[Outcome], accuracy: Quantity) -> list[float]:
+def _percent(outcomes: Sequence[Outcome], accuracy: Key) -> list[float]:
     return [100 * value for value in values(outcomes, accuracy)]

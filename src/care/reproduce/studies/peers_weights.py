@@ -10,8 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from care.evaluate.comparison.quantities import Key
 from care.report import path_figure
-from care.reproduce.presentation import HUE, KNN, TUNED, Presentation, Quantity, by_label, mean, measured_table
+from care.reproduce.presentation import HUE, KNN, TUNED, Presentation, by_label, mean, measured_table
 from care.reproduce.scales import Scale
 from care.reproduce.studies.lambda_sweep import PER_CLASS
 from care.reproduce.studies.peers import BASE, HUE_BY_NETWORK, WEIGHTS, peer_config, settings
@@ -21,7 +22,7 @@ FACTORS = (1 / 3, 1.0, 3.0)
 # Ten epochs of SimCLR instead of the 50 in `peers`, on a cosine schedule even if the recipe for 50 has another.
 SHORT: dict[str, Any] = {"epochs": 10, "schedule": "cosine", "warmup_epochs": 1, "evaluate_every": 20}
 AUGMENTATIONS = 2  # few: nothing is chosen by the measures that they give
-COLUMNS: dict[str, Quantity] = {
+COLUMNS: dict[str, Key] = {
     "tuned probe %": TUNED,
     "kNN-200 %": KNN,
     "R² of hue, network": HUE_BY_NETWORK,

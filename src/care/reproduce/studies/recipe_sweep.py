@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.comparison.quantities import ACTED_ON, Key
 from care.report import tradeoff_figure
 from care.reproduce.presentation import (
     HUE,
@@ -14,7 +14,6 @@ from care.reproduce.presentation import (
     KNN_OF_Z,
     TUNED,
     Presentation,
-    Quantity,
     by_label,
     mean,
     measured_table,
@@ -28,8 +27,8 @@ from care.train.recipes import SMALL_IMAGES
 from care.train.recommended import CHUNKS, FRACTION, KEEP_SETTINGS
 
 BASE, COMPUTE = "SimCLR", 200  # views of a sample, over all epochs
-AT_LAYER: Quantity = ("intermediate", HUE[1])  # of the layer that the equivariant part is made from
-COLUMNS: dict[str, Quantity] = {
+AT_LAYER: Key = ("intermediate", HUE[1])  # of the layer that the equivariant part is made from
+COLUMNS: dict[str, Key] = {
     "tuned probe %": TUNED,
     "kNN-200 %": KNN,
     "kNN-200 % of z": KNN_OF_Z,

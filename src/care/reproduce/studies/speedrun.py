@@ -8,12 +8,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from care.evaluate.comparison.quantities import Key
 from care.report import tradeoff_figure
 from care.reproduce.presentation import (
     KNN,
     TUNED,
     Presentation,
-    Quantity,
     by_label,
     mean,
     measured_table,
@@ -39,7 +39,7 @@ RUNS: dict[str, tuple[int, dict[str, Any]]] = {
     "16 million views, batch 256, 24 px": (16, {**LARGER, **SMALLER_HERE}),
     "32 million views, batch 256, 24 px": (32, {**LARGER, **SMALLER_HERE}),
 }
-COLUMNS: dict[str, Quantity] = {"tuned probe %": TUNED, "kNN-200 %": KNN}
+COLUMNS: dict[str, Key] = {"tuned probe %": TUNED, "kNN-200 %": KNN}
 
 
 def trials(scale: Scale) -> list[Trial]:
@@ -87,7 +87,7 @@ def _minutes(outcome: Outcome) -> list[str]:
     return [f"{seconds / 60:.2f}", f"{(seconds - steps) / 60:.2f}"]
 
 
-def _first(timed: Sequence[Outcome], words: str, quantity: Quantity) -> str:
+def _first(timed: Sequence[Outcome], words: str, quantity: Key) -> str:
     """A remark on the fastest trial that reached the goal."""
     reached = [outcome for outcome in timed if mean([outcome], quantity) >= GOAL]
     if not reached:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from care.evaluate.comparison.quantities import ACTED_ON
+from care.evaluate.comparison.quantities import ACTED_ON, Key
 from care.report import sweep_figure
 from care.reproduce.presentation import (
     COMPOSITION,
@@ -14,7 +14,6 @@ from care.reproduce.presentation import (
     PROBE,
     RATIO,
     Presentation,
-    Quantity,
     by_label,
     compared,
     mean,
@@ -32,7 +31,7 @@ EVERYTHING = "split: all augmentations, κ = 1"
 COLOR_RATIO, BACKBONE_RATIO = (ACTED_ON, "held-out ratio, color"), ("backbone", "held-out ratio, color")
 COLOR_COMPOSITION = (ACTED_ON, "composition error, color")
 UNEXPLAINED, MRR = (ACTED_ON, "unexplained variance, color"), (ACTED_ON, "MRR by rotation, color")
-COLUMNS: dict[str, Quantity] = {
+COLUMNS: dict[str, Key] = {
     "linear probe (paper) %": PROBE,
     "kNN-200 %": KNN,
     "held-out ratio": RATIO,
