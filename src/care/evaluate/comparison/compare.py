@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rich.cells import cell_len
 
-from care.evaluate.comparison.paired import LEVEL, Difference, holm_adjusted, paired_difference
+from care.evaluate.comparison.paired import LEVEL, Difference, holm_adjusted, paired_difference, two_way_difference
 from care.evaluate.comparison.quantities import Better, Key, Quantity, acted_on, precise, quantities
 from care.evaluate.decoding.few_images import too_few_images
 from care.evaluate.evaluation import Evaluation
@@ -40,10 +40,7 @@ def compare_evaluations(
     pairs = [(name, key) for name in others for key in found[base] if _paired(found[base], found[name], key)]
     differences: dict[str, dict[Key, Difference]] = {name: {} for name in others}
     for name, key in pairs:
-        a, b = found[base][key].units, found[name][key].units
-        assert a is not None  # they are paired
-        assert b is not None
-        differences[name][key] = paired_difference(a, b, fewest=FEWEST)
+        differences[name][key] = _difference(found[base][key], found[name][key])
     about = evaluations[base].record["about"] if evaluations else {"test_images": 0, "augmentations": 0}
     return Comparison(found, differences, about["test_images"], about["augmentations"])
 
@@ -56,8 +53,23 @@ def check_paired(evaluations: Mapping[str, Evaluation]) -> None:
 
 
 def _paired(mine: Mapping[Key, Quantity], theirs: Mapping[Key, Quantity], key: Key) -> bool:
-    a, b = mine[key].units, theirs[key].units if key in theirs else None
-    return a is not None and b is not None and len(a) > 1
+    a, b = mine[key], theirs.get(key)
+    if b is None or a.units is None or b.units is None:
+        return False
+    return len(a.units) > 1 or (a.images is not None and b.images is not None)
+
+
+def _difference(a: Quantity, b: Quantity) -> Difference:
+    """b − a over the units, and over the images that augmentations share, if known.
+
+    Without these, the interval is for the same images: it has no p, as it does not say what holds for others.
+    """
+    assert a.units is not None  # they are paired
+    assert b.units is not None
+    if a.over == "augmentations" and a.images is not None and b.images is not None:
+        return two_way_difference(a.units, b.units, a.images, b.images, fewest=FEWEST)
+    found = paired_difference(a.units, b.units, fewest=FEWEST)
+    return found if a.over == "images" else replace(found, p=math.nan)
 
 
 @dataclass(frozen=True)
@@ -131,16 +143,18 @@ class Comparison:
     def _notes(self) -> list[str]:
         """Notes that explain "yes", and why some rows or intervals are missing."""
         all_of_them = [d for by in self.differences.values() for d in by.values()]
-        drawn = f"{self.images:,} test images or {self.augmentations:,} augmentations (per family)"
-        drawn = drawn if self.images else "test images or few-shot tasks"
+        both = f", or over them and the {self.augmentations:,} augmentations (per family) together"
+        drawn = f"{self.images:,} test images{both}" if self.images else "test images"
         notes = [
             f"yes: p < 0.05 after Holm's correction for the {len(self.adjusted())} differences of this table; each "
             f"interval is Student's over the {drawn}, for that difference alone and one pretraining seed per model"
         ]
-        if any(math.isnan(d.low) for d in all_of_them):
+        if any(math.isnan(d.p) and not math.isnan(d.low) for d in all_of_them):
             notes.append(
-                f"no interval: fewer than {FEWEST} images or augmentations, or a few that all differ by the same amount"
+                "an interval without a verdict: over augmentations or few-shot tasks alone, on these test images"
             )
+        if any(math.isnan(d.low) for d in all_of_them):
+            notes.append(f"no interval: fewer than {FEWEST} images or augmentations, or all differ by the same amount")
         if any(d.dropped for d in all_of_them):
             notes.append("left out: images or augmentations that have no value for one of the models")
         return [*notes, *self.left_out()]

@@ -1,6 +1,5 @@
 """The quantities of an evaluation: each with a name, a value, and which direction is better."""
 
-import itertools
 import math
 from collections.abc import ItemsView, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -55,9 +54,11 @@ PREDICTIONS: dict[str, tuple[str, Better]] = {
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """A value and, if known, the values of the images or augmentations whose mean it is.
+    """A value and, if known, the values of the `units` whose mean it is: images, augmentations or few-shot tasks.
 
-    `group` is the output that was measured, with embeddings of this `dimension`, or "classes".
+    Augmentations and tasks share the images that they are measured on, so their spread does not say how far the value
+    is from that of other images. `images` has what every image adds to it, if known. `group` is the output that was
+    measured, with embeddings of this `dimension`, or "classes".
     """
 
     group: str
@@ -67,6 +68,8 @@ class Quantity:
     units: Float[Tensor, " n"] | None = None
     percent: bool = False
     dimension: int | None = None
+    over: Literal["images", "augmentations", "tasks"] = "images"
+    images: Float[Tensor, " n"] | None = None
 
     def __str__(self) -> str:
         if self.value is None or math.isnan(self.value):
@@ -136,14 +139,14 @@ def _responses(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
         yield Quantity(output, "length", measured.length, None)
     if measured.strength is not None:
         yield Quantity(output, "strength of ω", measured.strength, None)
-    for measure, (name, better) in RESPONSES.items():
-        spread = getattr(families[ALL], measure)
-        if spread.values:
-            yield Quantity(output, name, spread.mean, better, torch.tensor(spread.values))
-    for measure, family in itertools.product(BY_FAMILY, (family for family in families if family != ALL)):
+    shown = [(measure, ALL) for measure in RESPONSES]
+    shown += [(measure, family) for measure in BY_FAMILY for family in families if family != ALL]
+    for measure, family in shown:
         (name, better), spread = RESPONSES[measure], getattr(families[family], measure)
         if spread.values:
-            yield Quantity(output, f"{name}, {family}", spread.mean, better, torch.tensor(spread.values))
+            title, units = name if family == ALL else f"{name}, {family}", torch.tensor(spread.values)
+            images = evaluation.arrays.get(f"images/{output}/{family}/{measure}")
+            yield Quantity(output, title, spread.mean, better, units, over="augmentations", images=images)
 
 
 def _predictions(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
@@ -151,8 +154,9 @@ def _predictions(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
         of, _, family = where.partition(" ")
         for measure, (name, better) in PREDICTIONS.items():
             if of == output and by["rotation"][measure] is not None:
-                units = evaluation.arrays.get(f"prediction/{where}/{measure}")
-                yield Quantity(output, f"{name} by rotation, {family}", by["rotation"][measure], better, units)
+                title, value = f"{name} by rotation, {family}", by["rotation"][measure]
+                units, images = (evaluation.arrays.get(f"{of}prediction/{where}/{measure}") for of in ("", "images/"))
+                yield Quantity(output, title, value, better, units, over="augmentations", images=images)
 
 
 def _retrieval(evaluation: Evaluation, output: str) -> Iterator[Quantity]:

@@ -77,6 +77,9 @@ class Response:
     gram_error         E [B(f(a x), f(a x')) − B(f(x), f(x'))]²
     cosine             E cos∠(f(x), f(a(x)))
     cosine_variance    its variance over images
+
+    `images` has, for some measures, what every image adds to the mean over augmentations: their spread is the error
+    over images. It is not part of the record.
     """
 
     augmentations: tuple[str, ...]
@@ -90,6 +93,7 @@ class Response:
     gram_error: PerAugmentation
     cosine: PerAugmentation
     cosine_variance: PerAugmentation
+    images: Mapping[str, Float[Tensor, " n"]] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def in_words(self) -> str:
         """The share of the augmentation's effect that one rotation explains, by the worse of two measures."""
@@ -114,10 +118,10 @@ class Response:
         """Undoes `to_json`. Measures that an earlier version did not have are empty."""
         record = {BEFORE.get(name, name): values for name, values in record.items()}
         values = {name: [math.nan if v is None else v for v in record.get(name, ())] for name in MEASURES}
-        return cls(tuple(record["augmentations"]), **_per_augmentation(values))
+        return cls(tuple(record["augmentations"]), **_per_augmentation(values))  # type: ignore[arg-type]
 
 
-MEASURES = tuple(field.name for field in dataclasses.fields(Response) if field.name != "augmentations")
+MEASURES = tuple(field.name for field in dataclasses.fields(Response) if field.name not in ("augmentations", "images"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +154,19 @@ class Effect:
             return geometry.crossfit_predictions(self.F, R)
         return self.source.moved(self.F, geometry.crossfit_predictions(self.source.coordinates(self.F), R))
 
-    def composition(self, F_b: Float[Tensor, "n d"], F_ba: Float[Tensor, "n d"]) -> Float[Tensor, "2"]:
-        """(E‖R_b R_a f − f_{b∘a}‖², E‖f_{b∘a} − f‖²), both over the images."""
+    def composition(self, F_b: Float[Tensor, "n d"], F_ba: Float[Tensor, "n d"]) -> Float[Tensor, "2 n"]:
+        """(‖R_b R_a f − f_{b∘a}‖², ‖f_{b∘a} − f‖²) of every image."""
         predicted, form = self.rotated(self.fit(F_b) @ self.R), geometry.form_of(rotation_group(self.form))
-        return torch.stack([form.squared_distance(points, F_ba).mean() for points in (predicted, self.F)])
+        return torch.stack([form.squared_distance(points, F_ba) for points in (predicted, self.F)])
+
+    def of_images(self) -> dict[str, Float[Tensor, " n"]]:
+        """What every image adds to the displacement, the held-out ratio and the unexplained variance."""
+        form = geometry.form_of(rotation_group(self.form))
+        moved, left = (form.squared_distance(points, self.F_a) for points in (self.F, self.rotated(self.R)))
+        found = {"displacement": moved.sqrt(), "heldout_ratio": linearized(left, moved)}
+        if isinstance(self.form, geometry.Euclidean):
+            found["unexplained"] = linearized(left, (self.F_a - self.F_a.mean(0)).square().sum(1))
+        return found
 
 
 def effect_of(
@@ -199,19 +212,31 @@ def rotation_group(form: BilinearForm) -> geometry.Group:
 def respond(
     augmentations: Sequence[str],
     measures: Sequence[Mapping[str, Tensor]],
-    compositions: Sequence[Float[Tensor, "2"]],
+    compositions: Sequence[Float[Tensor, "2 n"]],
+    of_images: Sequence[Mapping[str, Float[Tensor, " n"]]] = (),
 ) -> Response:
-    """The response to a family, from the measures of its augmentations and from compositions of two of them."""
+    """The response to a family, from the measures of its augmentations and from compositions of two of them.
+
+    `of_images` holds `Effect.of_images` of some of the augmentations.
+    """
     columns = {name: torch.stack([row[name] for row in measures]).tolist() for name in measures[0]}
-    columns["composition_error"] = _composition_errors(torch.stack(list(compositions))) if compositions else []
-    return Response(tuple(augmentations), **_per_augmentation(columns))
+    images = {name: torch.stack([row[name] for row in of_images]).nanmean(0).cpu() for name in (of_images or [{}])[0]}
+    columns["composition_error"] = []
+    if compositions:
+        pairs = torch.stack(list(compositions))
+        columns["composition_error"] = linearized(*pairs.mean(2).T).tolist()
+        images["composition_error"] = linearized(*pairs.mean(0)).cpu()
+    return Response(tuple(augmentations), images=images, **_per_augmentation(columns))
 
 
-def _composition_errors(compositions: Float[Tensor, "pairs 2"]) -> list[float]:
-    """error_i / E_i displacement²_i: their mean is Σ errors / Σ displacements², even if one pair hardly moves."""
-    errors, squared_displacements = compositions.unbind(1)
-    moved = squared_displacements.mean()
-    return torch.where(moved.sqrt() < HARDLY, torch.nan, errors / moved).tolist()
+def linearized(errors: Float[Tensor, " units"], squares: Float[Tensor, " units"]) -> Float[Tensor, " units"]:
+    """r + (e_i − r s_i) / E s for r = Σe / Σs: their mean is r, and their spread that of r to first order.
+
+    The ratio of the sums is not upset by a unit that hardly moves, as a mean of e_i / s_i is. NaN if none moves.
+    """
+    mean = squares.mean()
+    ratio = errors.sum() / squares.sum()
+    return torch.where(mean.sqrt() < HARDLY, torch.nan, ratio + (errors - ratio * squares) / mean)
 
 
 def _per_augmentation(columns: Mapping[str, Sequence[float]]) -> dict[str, PerAugmentation]:

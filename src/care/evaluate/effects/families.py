@@ -126,11 +126,14 @@ def _respond(
     a, b = part.draw(source, seed), part.draw_second(source, seed)
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
     compositions: dict[str, list[Tensor]] = {output: [] for output in F}
+    of_images: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
     for i in range(part.count):
         augmented = embedder.points(embedder.augmented(a[i]))
         effects = {o: effect_of(F[o], F_a, embedder.form(o), sources.get(o)) for o, F_a in augmented.items()}
         for output, effect in effects.items():
             measures[output].append(effect.measures)
+            if i < PAIRS:  # these augmentations are composed, so their rotations are fitted in any case
+                of_images[output].append(effect.of_images())
             if on_effect is not None:
                 on_effect(output, part.name, i, effect)
         steps.done()
@@ -139,13 +142,13 @@ def _respond(
                 compositions[output].append(composition)
             steps.done()
     names = [a.describe(i) for i in range(part.count)]
-    return {output: respond(names, measures[output], compositions[output]) for output in F}
+    return {output: respond(names, measures[output], compositions[output], of_images[output]) for output in F}
 
 
 def _compositions(
     embedder: Embedder, effects: dict[str, Effect], a: Parameters, b: Parameters
-) -> dict[str, Float[Tensor, "2"]]:
-    """Error and displacement of b∘a. b is applied to views that a has made, so b(x) is b of the clean view."""
+) -> dict[str, Float[Tensor, "2 n"]]:
+    """Error and displacement of b∘a by image. b is applied to views that a has made, so b(x) is b of the clean view."""
     clean = embedder.policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
     F_b, F_ba = (embedder.points(embedder.augmented(first, b)) for first in (clean, a))
     return {output: effect.composition(F_b[output], F_ba[output]) for output, effect in effects.items()}

@@ -33,7 +33,7 @@ class Prediction:
     `parameter_error` (PRE) compares the parameters of the predicted view with those of the nearest view of any image:
     the mean of |difference| in standard deviations, 0 = equal; None without parameters. `gain` (EquiMod) is
     cos(f(a(x)), f̂) − cos(f(a(x)), f(x)): how much better the prediction is than the identity. `per_augmentation` has
-    the mean of each measure over images.
+    the mean of each measure over images, `per_image` that of the ranks over augmentations.
     """
 
     mrr: float
@@ -42,6 +42,7 @@ class Prediction:
     parameter_error: float | None
     gain: float | None
     per_augmentation: dict[str, Float[Tensor, " V"]]
+    per_image: dict[str, Float[Tensor, " n"]]
 
     def to_json(self) -> dict[str, float | None]:
         """The means as plain numbers; None for those that do not exist."""
@@ -78,12 +79,13 @@ def prediction_measures(
         if not torch.isfinite(points).all():
             raise ValueError("embeddings and predictions must be finite: they hold NaN or infinity")
     predictions, F, F_a = (Euclidean().embed(points.double()) for points in (predictions, F, F_a))
-    measures = _ranks(predictions, F_a)
+    ranks = _ranks(predictions, F_a)
+    measures = {name: scores.mean(1) for name, scores in ranks.items()}
     difference = None if parameters is None else _parameter_differences(parameters)
     if difference is not None:
         measures["parameter_error"] = _nearest_error(predictions, F_a, difference)
     measures["gain"] = (F_a * (predictions - F)).sum(-1).mean(1)
-    return _summary(measures)
+    return _summary(measures, {name: scores.mean(0) for name, scores in ranks.items()})
 
 
 def chance(V: int, parameters: Float[Tensor, "V p"] | None = None) -> Prediction:
@@ -100,8 +102,8 @@ def chance(V: int, parameters: Float[Tensor, "V p"] | None = None) -> Prediction
     return _summary(measures)
 
 
-def _ranks(predictions: Float[Tensor, "V n d"], F_a: Float[Tensor, "V n d"]) -> dict[str, Float[Tensor, " V"]]:
-    """MRR, H@1 and H@5 of each augmentation."""
+def _ranks(predictions: Float[Tensor, "V n d"], F_a: Float[Tensor, "V n d"]) -> dict[str, Float[Tensor, "V n"]]:
+    """MRR, H@1 and H@5 of each augmentation and image."""
     V, n, _ = F_a.shape
     scores = []
     for images in torch.arange(n, device=F_a.device).split(max(1, PAIRS_AT_ONCE // V**2)):
@@ -109,7 +111,7 @@ def _ranks(predictions: Float[Tensor, "V n d"], F_a: Float[Tensor, "V n d"]) -> 
         excess = cosine - cosine.diagonal().mT[:, None, :]  # over the predicted view, u = v
         better, tied = (excess > TIE).sum(1), (excess.abs() <= TIE).sum(1)
         scores.append(_expected_scores(better.double(), tied.double()))
-    return {name: torch.cat([score[name] for score in scores], dim=1).mean(1) for name in scores[0]}
+    return {name: torch.cat([score[name] for score in scores], dim=1) for name in scores[0]}
 
 
 def _expected_scores(better: Float[Tensor, "..."], tied: Float[Tensor, "..."]) -> dict[str, Float[Tensor, "..."]]:
@@ -152,6 +154,6 @@ def _parameter_differences(parameters: Float[Tensor, "V p"]) -> Float[Tensor, "V
     return (theta[:, None] - theta[None]).abs().mean(-1)
 
 
-def _summary(measures: dict[str, Tensor]) -> Prediction:
+def _summary(measures: dict[str, Tensor], per_image: dict[str, Tensor] | None = None) -> Prediction:
     means: dict[str, Any] = {name: float(measures[name].mean()) if name in measures else None for name in MEASURES}
-    return Prediction(**means, per_augmentation=measures)
+    return Prediction(**means, per_augmentation=measures, per_image=per_image or {})

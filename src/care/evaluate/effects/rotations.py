@@ -73,11 +73,22 @@ def evaluate_effects(
         "positive_quantiles": {output: quantiles(torch.cat(c)) for output, c in collected.positives.items()},
     }
     arrays = {f"cosine/{output}": torch.stack(c).float() for output, c in collected.cosines.items()}
+    arrays |= {
+        f"images/{output}/{family}/{measure}": values.float()
+        for output, m in measured.items()
+        for family, response in m.families.items()
+        for measure, values in response.images.items()
+    }
     arrays |= {f"positive/{output}": torch.cat(c).float() for output, c in collected.positives.items()}
     arrays |= {
         f"prediction/{output} {family}/{name}": values
         for (output, family), by in predicted.items()
         for name, values in by["rotation"].per_augmentation.items()
+    }
+    arrays |= {
+        f"images/prediction/{output} {family}/{name}": values
+        for (output, family), by in predicted.items()
+        for name, values in by["rotation"].per_image.items()
     }
     return found, arrays
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
@@ -111,7 +111,8 @@ def transfer_table(transfers: Mapping[str, Transfer]) -> str:
         title = f"{data}: {found['classes']} classes, {IN_WORDS[found['customary']]}"
         rows.append([title, *[""] * len(transfers)])
         rows += [[f"  {row}", *(_cell(of_model[row]) for of_model in scores)] for row in scores[0]]
-    note = "\n\n" + paragraphs(["± standard deviation over draws of the labels; in few-shot tasks, 95 % interval"])
+    note = "± standard deviation over draws of the labels; in few-shot tasks, 95 % interval over tasks of these images"
+    note = "\n\n" + paragraphs([note])
     table = text_table("accuracy of frozen features on other data sets", ["", *transfers], rows)
     return table + note if any("±" in cell for row in rows for cell in row) else table
 
@@ -141,12 +142,13 @@ def _quantities(transfer: Transfer, data: str) -> Iterator[Quantity]:
     weights = class_weights(arrays["labels"]) if by_class else 1.0
     for row, (accuracy, _) in transfer.scores(data).items():
         what, _, kind = row.rpartition(" ")
+        over: Literal["images", "tasks"]
         if kind.endswith("-shot"):
-            units = arrays[f"{kind}/logistic"].double()
+            units, over = arrays[f"{kind}/logistic"].double(), "tasks"
         else:
             correct = arrays["all" if row == "all labels" else what.removesuffix(" of the")].double()
-            units = weights * correct.reshape(-1, correct.shape[-1]).mean(0)
-        yield Quantity(f"{TRANSFER_TO}{data}", row, accuracy, "higher", units, percent=True)
+            units, over = weights * correct.reshape(-1, correct.shape[-1]).mean(0), "images"
+        yield Quantity(f"{TRANSFER_TO}{data}", row, accuracy, "higher", units, percent=True, over=over)
 
 
 def _cell(score: Score) -> str:
