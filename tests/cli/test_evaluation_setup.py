@@ -75,6 +75,26 @@ def test_normalization_and_size_are_those_that_were_asked_for(run):
     torch.testing.assert_close(setup.module.std, torch.tensor([0.1, 0.2, 0.3]))
 
 
+def test_a_checkpoint_is_measured_like_its_run(run):
+    (checkpoint,) = (run / "checkpoints").iterdir()
+    ours, theirs = (setup_of(ModelOptions(str(path), device="cpu"), "unused") for path in (run, checkpoint))
+    images = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert theirs.model == f"mine-{checkpoint.name}"
+    assert theirs.policy_name == ours.policy_name
+    assert all(
+        torch.equal(a, b) for a, b in zip(ours.embed(images).values(), theirs.embed(images).values(), strict=True)
+    )
+
+
+def test_what_is_measured_of_a_checkpoint_is_written_beside_those_of_runs(run, tmp_path, monkeypatch):
+    """A checkpoint is deleted when newer ones are saved."""
+    (checkpoint,) = (run / "checkpoints").iterdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("care.evaluate.evaluate_model", _not_yet)  # has no results to save
+    CliRunner().invoke(app, ["evaluate", str(checkpoint), "--device", "cpu"])
+    assert (tmp_path / f"evaluation-mine-{checkpoint.name}").is_dir()
+
+
 def _not_yet(*_):
     raise KeyboardInterrupt
 

@@ -19,7 +19,7 @@ from care.objective import policy_for
 from care.pretrained import PretrainedModel, is_timm_folder, load_pretrained
 from care.train import Config
 from care.train.distributed import resolve_device
-from care.train.runs import load_trained
+from care.train.runs import is_checkpoint, load_trained
 
 FIFTH = "a fifth of train"  # the name of that split
 FEWEST = 20  # images: with fewer, the halves that rotations are fitted and tested on are too small
@@ -70,8 +70,9 @@ def config_of(model: str) -> Config | None:
 
 
 def is_run(model: str) -> bool:
-    """Whether `model` is the folder of a run, and not one that was exported for Hugging Face."""
-    return Path(model).is_dir() and not is_timm_folder(Path(model))
+    """Whether `model` is the folder of a run, not of a checkpoint nor of an export for Hugging Face."""
+    path = Path(model)
+    return path.is_dir() and not is_timm_folder(path) and not is_checkpoint(path)
 
 
 def policy_name(options: ModelOptions, config: Config | None) -> str:

@@ -52,14 +52,13 @@ def retrieve(
 
         from care.atomic_files import write_atomically
         from care.augment import read_changes
-        from care.cli.evaluation_setup import ModelOptions, is_run, setup_of
+        from care.cli.evaluation_setup import ModelOptions, config_of, setup_of
         from care.cli.retrieve_setup import image_policy, number_in, query_alone, retrieval_figure, rotation_of, taking
         from care.cli.steer_setup import steered_embedder, steering_folder
         from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows
-        from care.train.runs import load_trained
 
         changes = read_changes(make)
-        config = load_trained(Path(model)).config if is_run(model) else None
+        config = config_of(model)
         views_of = policy or (config.equivariance_policy if config else None)
         setup = setup_of(
             ModelOptions(model, name, split, views_of, device=device, batch_size=batch_size), train="unused"

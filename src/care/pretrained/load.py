@@ -11,7 +11,7 @@ from care.pretrained.model import Channels, PretrainedModel, frozen_model
 from care.pretrained.onnx_model import OnnxModel
 from care.pretrained.timm_model import timm_pretrained
 from care.tables import visible
-from care.train.runs import load_trained
+from care.train.runs import load_trained, run_name
 
 FORMS = "a run folder, timm/NAME, timm/NAME@random, timm/NAME@FILE.safetensors, or a TorchScript or ONNX file"
 
@@ -21,7 +21,7 @@ def load_pretrained(
 ) -> PretrainedModel:
     """The model that `what` names, frozen, on the CPU.
 
-    `runs/mine`               a run of ours, or its `model.safetensors`
+    `runs/mine`               a run of ours, its `model.safetensors`, or one of its checkpoints
     `mine`                    a folder that `care export --to huggingface` wrote, also `timm/local-dir:mine`
     `timm/resnet50.a1_in1k`   a model of timm with published weights; also `timm/hf-hub:ORG/NAME`
     `timm/resnet18@random`    a model of timm with random weights, always the same
@@ -69,12 +69,13 @@ def _channels(mean: Sequence[float] | None, std: Sequence[float] | None) -> Chan
 def _trained_run(path: Path, channels: Channels | None) -> PretrainedModel:
     if channels:
         raise ValueError(f"{path} is a run, which normalizes images as it was trained to: leave out mean and std")
-    file = path / "model.safetensors" if path.is_dir() else path
     try:
-        trained = load_trained(file)
+        trained = load_trained(path)
     except ValueError as error:
         hint = "" if path.is_dir() else f"; weights of a model of timm are given as timm/NAME@{path}"
         raise ValueError(f"{error}{hint}") from error
     size = trained.source[0] if len(trained.source) == 2 else None
-    name, equivariant_dim = visible(file.resolve().parent.name), trained.config.equivariant_dim
-    return PretrainedModel(name, trained.encoder, size, has_head=True, equivariant_dim=equivariant_dim)
+    equivariant_dim = trained.config.equivariant_dim
+    return PretrainedModel(
+        visible(run_name(path)), trained.encoder, size, has_head=True, equivariant_dim=equivariant_dim
+    )

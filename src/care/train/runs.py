@@ -156,12 +156,25 @@ def load(run: str | Path) -> Encoder:
     return load_trained(Path(run)).encoder
 
 
+def is_checkpoint(path: Path) -> bool:
+    """Whether this is the folder of a checkpoint."""
+    return (path / STATE).exists()
+
+
+def run_name(path: Path) -> str:
+    """The name of a run folder, of its checkpoint (mine-step-00000500), or of the run that a file of weights is in."""
+    path = path.resolve()
+    if is_checkpoint(path):
+        return f"{path.parent.parent.name}-{path.name}"
+    return path.name if path.is_dir() else path.parent.name
+
+
 def load_trained(path: Path) -> Trained:
     """Load a run folder, a `model.safetensors`, or a checkpoint.
 
     The configuration is the one saved with the weights, not that of `config.toml`, which may have been edited.
     """
-    if (path / STATE).exists():
+    if is_checkpoint(path):
         return _of_checkpoint(path)
     file = Run(path).weights if path.is_dir() else path
     if not file.exists():
