@@ -29,23 +29,6 @@ TARGET = "target"  # f(a(x)) itself, beside its predictions
 Map = Callable[[Tensor, Tensor], Tensor]
 
 
-def measure_rotation(
-    embedder: Embedder,
-    output: str,
-    families: Sequence[Family],
-    rotation: LearnedRotation,
-    predictor: Predictor,
-    model: str,
-    seed: int = 0,
-    progress: ProgressCallback = silent,
-) -> RotationResult:
-    """Measure every family with augmentations that `gather` did not draw; pass an embedder of images it did not see.
-
-    Per-augmentation Procrustes is solved in the basis of the learned rotation.
-    """
-    return measure_rotations(embedder, output, families, {model: rotation}, predictor, seed, progress)[0]
-
-
 def measure_rotations(
     embedder: Embedder,
     output: str,
@@ -55,7 +38,11 @@ def measure_rotations(
     seed: int = 0,
     progress: ProgressCallback = silent,
 ) -> list[RotationResult]:
-    """`measure_rotation` for several rotations of one model, by title; every augmented image is embedded once."""
+    """Measure every family with augmentations that `gather` did not draw; pass an embedder of images it did not see.
+
+    `rotations` are rotations of one model by title; every augmented image is embedded once. Per-augmentation Procrustes
+    is solved in the basis of the learned rotation.
+    """
     F, predictor = embedder.points(embedder.clean())[output], predictor.to(embedder.device)
     benches = [_Bench(F, rotation.to(embedder.device), predictor) for rotation in rotations.values()]
     found: list[dict[str, FamilyResult]] = [{} for _ in benches]
