@@ -7,10 +7,12 @@ import re
 from typing import Any
 
 from care.augment.mixed import MixedPolicy, mixture
+from care.augment.points import PointPolicy
 from care.augment.policy import ImagePolicy
 from care.augment.presets import PRESETS
 from care.suggestions import did_you_mean
 
+Policy = ImagePolicy | PointPolicy
 POINT_POLICY = "rotations"  # the name of `PointPolicy`
 LARGEST = 4096  # pixels per side
 FIELDS = {field.name: field.default for field in dataclasses.fields(ImagePolicy)}

@@ -9,11 +9,12 @@ import torch
 from torch import nn
 
 from care.augment import PointPolicy
+from care.augment.naming import Policy
 from care.data import Samples
 from care.data.class_rank import rank_within_class
 from care.evaluate.decoding.decode import evaluate_decoding
 from care.evaluate.effects.rotations import evaluate_effects
-from care.evaluate.embedder import EMBEDDING, Embed, Embedder, Policy
+from care.evaluate.embedder import EMBEDDING, Embed, Embedder
 from care.evaluate.evaluation import ESTIMATORS, Evaluation
 from care.evaluate.features.classification import Classifiers, ProbeOn, evaluate_classification
 from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from care.augment import PointPolicy, coordinates, relative
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
+from care.augment.naming import Policy
 from care.objective import Context
-from care.objective.views import Policy
 
 DRAWN = 4096  # augmentations from which the range and spread of θ are estimated
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from care.augment import PRESETS, PointPolicy, policy_named
-from care.augment.naming import POINT_POLICY
+from care.augment.naming import POINT_POLICY, Policy
 from care.models import Encoder, split_batchnorm
 from care.objective.choice import Choice, choose
 from care.objective.method import Context, Equivariance, Method
 from care.objective.objective import Objective
 from care.objective.registry import NONE, find
 from care.objective.settings import Settings, setting
-from care.objective.views import Policy, ViewPlan, ViewSpec
+from care.objective.views import ViewPlan, ViewSpec
 
 
 @dataclass(frozen=True, kw_only=True)
