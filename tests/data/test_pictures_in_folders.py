@@ -80,7 +80,7 @@ def test_folders_that_are_something_else(tmp_path):
     (tmp_path / "val" / "b").mkdir(parents=True)
     with pytest.raises(ValueError, match="val/b: the training pictures have no such class"):
         read_folder(tmp_path, "val", 4)
-    with pytest.raises(ValueError, match="--size must be from 1 to 4096, got 5000"):
+    with pytest.raises(ValueError, match="pixels must be from 1 to 4096, got 5000"):
         list(read_folder(tmp_path, "train", 5000).examples)
     with pytest.raises(ValueError, match="is not a folder"):
         folder_splits(tmp_path / "missing")

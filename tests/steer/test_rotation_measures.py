@@ -20,7 +20,6 @@ from care.steer import (
     fit_predictor,
     fit_rotation,
     fitting,
-    measure_rotation,
     measure_rotations,
     statistics_of,
     steered_families,
@@ -38,7 +37,7 @@ def embed(clouds):
 def steered(fitted, unseen, rank=64):
     statistics = statistics_of(fitted, "out", FIT, rank)
     rotation, predictor = fit_rotation(statistics), fit_predictor(statistics, steps=50)
-    return measure_rotation(unseen, "out", MEASURED, rotation, predictor, "planted")
+    return measure_rotations(unseen, "out", MEASURED, {"planted": rotation}, predictor)[0]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +122,7 @@ def test_augmentations_that_were_not_fitted_are_measured():
     statistics = statistics_of(embedder, "out", families)
     seen.append(set())
     predictor = fit_predictor(statistics, steps=1)
-    measure_rotation(embedder, "out", families, fit_rotation(statistics), predictor, "planted")
+    measure_rotations(embedder, "out", families, {"planted": fit_rotation(statistics)}, predictor)
     assert len(seen[0]) == 13
     assert len(seen[1]) > 13
     assert len(seen[0] & seen[1]) == 1
@@ -145,7 +144,7 @@ def test_an_invariant_encoder_is_said_to_be_one(scale, monkeypatch):
     monkeypatch.setattr(fitting, "STEPS", 50)
     rotation = fit_rotation(statistics)
     assert rotation.generators.isfinite().all()
-    result = measure_rotation(embedder, "out", families, rotation, fit_predictor(statistics, steps=1), "planted")
+    (result,) = measure_rotations(embedder, "out", families, {"planted": rotation}, fit_predictor(statistics, steps=1))
     assert not result.reacts
     assert "the model hardly reacts" in str(result)
     json.dumps(result.to_json(), allow_nan=False)

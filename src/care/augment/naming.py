@@ -1,16 +1,18 @@
 """Policies as text: a preset by name, possibly with some fields replaced, or a mixture of several."""
 
 import dataclasses
-import difflib
 import functools
 import math
 import re
 from typing import Any
 
 from care.augment.mixed import MixedPolicy, mixture
+from care.augment.points import PointPolicy
 from care.augment.policy import ImagePolicy
 from care.augment.presets import PRESETS
+from care.suggestions import did_you_mean
 
+Policy = ImagePolicy | PointPolicy
 POINT_POLICY = "rotations"  # the name of `PointPolicy`
 LARGEST = 4096  # pixels per side
 FIELDS = {field.name: field.default for field in dataclasses.fields(ImagePolicy)}
@@ -57,8 +59,7 @@ def _preset(name: str) -> ImagePolicy:
     if name not in PRESETS:
         known = (*PRESETS, POINT_POLICY)
         close = [preset for preset in known if name and preset.startswith(name)]
-        close = close or difflib.get_close_matches(name, known, 1)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        hint = f"; did you mean {' or '.join(close)}?" if close else did_you_mean(name, known)
         raise ValueError(f"unknown policy {name!r}: choose one of {', '.join(PRESETS)}{hint}")
     return PRESETS[name]()
 
@@ -69,9 +70,8 @@ def _changed(policy: ImagePolicy, changes: list[str]) -> ImagePolicy:
     for change in changes:
         name, _, value = (part.strip() for part in change.partition("="))
         if name not in FIELDS:
-            close = difflib.get_close_matches(name, FIELDS, 1)
-            hint = f"did you mean {close[0]}?" if close else f"its fields are {', '.join(FIELDS)}"
-            raise ValueError(f"a policy has no field {name!r}; {hint}")
+            hint = did_you_mean(name, FIELDS) or f"; its fields are {', '.join(FIELDS)}"
+            raise ValueError(f"a policy has no field {name!r}{hint}")
         values[name] = _value(name, value)
     if values.get("size", 0) > LARGEST:
         raise ValueError(f"views have at most {LARGEST} pixels a side, got {values['size']}")

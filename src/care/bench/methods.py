@@ -1,6 +1,5 @@
 """Rows of `care bench methods`: the step of every method, compared with SimCLR on as many views."""
 
-import difflib
 import math
 from typing import Any
 
@@ -10,6 +9,7 @@ from care.bench.results import Row, Table
 from care.bench.settings import Settings
 from care.bench.training import build_step, building, peak_memory, warmup_calls
 from care.objective.registry import REGISTERED
+from care.suggestions import did_you_mean
 from care.train import distributed
 from care.train.arithmetic import cudnn_benchmark
 from care.train.distributed import Processes
@@ -32,9 +32,8 @@ def chosen_methods(names: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     }
     for name in names:
         if name not in every:
-            close = difflib.get_close_matches(name, every, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(every)}"
-            raise ValueError(f"no method or equivariance is called {name!r}; {hint}")
+            hint = did_you_mean(name, every) or f"; there are {', '.join(every)}"
+            raise ValueError(f"no method or equivariance is called {name!r}{hint}")
     return {name: chosen for name, chosen in every.items() if not names or name in names}
 
 

@@ -9,11 +9,12 @@ import torch
 
 from care import data
 from care.augment import PointPolicy, apply
+from care.augment.naming import Policy
 from care.cli.errors import sentence_of
 from care.data import Samples, place
 from care.data.registry import NoHeldoutSplit, heldout_split
 from care.evaluate import Embedder, EvaluationSetup
-from care.evaluate.embedder import EMBEDDING, Policy
+from care.evaluate.embedder import EMBEDDING
 from care.geometry import form_named
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, is_timm_folder, load_pretrained

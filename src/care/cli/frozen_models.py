@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
+from care.augment.naming import Policy
 from care.cli.evaluation_setup import ModelOptions, config_of, policy_name, views_for
 from care.evaluate import Downstream
-from care.evaluate.embedder import Policy, features_of
+from care.evaluate.embedder import features_of
 from care.pretrained import PretrainedModel
 from care.tables import visible
 

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 CLASSES = 10
+NOISE = 0.05  # the standard deviation of every bend and twist, in radians
 
 # Mean bend and twist of a helix and of a strand, in radians, close to those of the trace of a protein backbone.
 SECONDARY_STRUCTURES = ((1.57, 0.87), (0.98, -2.97))
@@ -25,12 +26,12 @@ class Chains:
     labels: Int[Tensor, " n"]
 
 
-def generate_chains(n: int, seed: int, points: int = 64, noise: float = 0.05) -> Chains:
+def generate_chains(n: int, seed: int, points: int = 64) -> Chains:
     """n chains in equal shares of all classes; the same seed gives the same chains, and all seeds share the classes."""
     generator = torch.Generator().manual_seed(seed)
     profiles = _class_profiles(points)
     labels = torch.arange(n) % CLASSES
-    angles = profiles[labels] + noise * torch.randn(n, points - 1, 2, generator=generator)
+    angles = profiles[labels] + NOISE * torch.randn(n, points - 1, 2, generator=generator)
     return Chains(_standardize(_fold(angles) @ _random_rotations(n, generator).mT), labels)
 
 

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from care.data.readers.decoding import as_rgb
+from care.data.readers.pictures import shuffled
 from care.data.readers.source import Example, Source
 from care.data.samples import Samples
 from care.data.streamed.tables import IMAGES, LABELS
-from care.randomness import derive
 
 PIXELS = 256  # the side of pictures of different sizes, as for pictures in folders
 LOOKED_AT = 16  # pictures examined to find out whether all have the same size
@@ -71,15 +71,10 @@ def read_dataset(pictures: Any, pixels: int | None = None, workers: int = 0) -> 
     """
     examples = Examples(pictures, pixels)
     loader = DataLoader(
-        examples, batch_size=None, sampler=shuffled_positions(len(examples)), num_workers=workers, collate_fn=_as_it_is
+        examples, batch_size=None, sampler=shuffled(range(len(examples))), num_workers=workers, collate_fn=_as_it_is
     )
     words = f"{type(pictures).__name__} given in Python"
     return Source(words, examples.classes, *examples.size, len(examples), iter(loader))
-
-
-def shuffled_positions(n: int) -> list[int]:
-    """0 … n − 1 in a random order: data sets are often sorted by class, but the first 1,000 should show all classes."""
-    return sorted(range(n), key=lambda i: derive(0, "file", i))
 
 
 def _picture_and_label(item: Any) -> tuple[Any, Any]:

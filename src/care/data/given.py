@@ -9,8 +9,9 @@ import numpy as np
 
 from care.atomic_files import remove_folder
 from care.data.catalogue import ANY_FOLDER, DATA_SETS
-from care.data.datasets import Examples, read_dataset, shuffled_positions
+from care.data.datasets import Examples, read_dataset
 from care.data.readers import Source, folder_splits, read_folder
+from care.data.readers.pictures import shuffled
 from care.data.registry import prepared_names
 from care.data.store import HEADER, open_store, read_header, stores_in
 from care.data.store_writer import write_store
@@ -55,7 +56,7 @@ class Given:
         examples, samples = Examples(self.pictures, self.pixels), open_store(store)
         if (len(examples), examples.size, examples.classes) != (len(samples), samples.source, samples.classes):
             return False
-        order = shuffled_positions(len(examples))
+        order = shuffled(range(len(examples)))
         rows = np.linspace(0, len(order) - 1, min(COMPARED, len(order))).round().astype(int).tolist()
         return all(np.array_equal(examples[order[row]].image, samples.inputs[row].numpy()) for row in rows)
 

@@ -1,6 +1,5 @@
 """Data sets by name or path: where their stores are, which splits they have, and their samples."""
 
-import difflib
 import os
 import re
 from pathlib import Path
@@ -12,6 +11,7 @@ from care.data.samples import Samples
 from care.data.store import HEADER, open_store, stores_in
 from care.data.streamed.opening import open_pictures, streamed_splits
 from care.data.streamed.pictures import Decoder
+from care.suggestions import did_you_mean
 
 INDEXES = ".indexes"  # a folder beside the stores, for the indexes of archives
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -155,9 +155,7 @@ def _not_prepared(name: str, split: str, root: Path | None) -> str:
                 f"prepare it: care data prepare {name} --from {name}"
             )
         there = sorted({*DATA_SETS, *prepared_names(root)})
-        close = difflib.get_close_matches(name, there, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        return f"no data set is called {name!r}: choose one of {', '.join(there)}{hint}"
+        return f"no data set is called {name!r}: choose one of {', '.join(there)}{did_you_mean(name, there)}"
     command = f"care data prepare {name} --from FOLDER" + (f" --root {root}" if root else "")
     other = ", or with --download in place of --from FOLDER" if getattr(DATA_SETS.get(name), "download", None) else ""
     return f"{name} has no split {split!r} in {data_root(root)}: run {command}{other}"

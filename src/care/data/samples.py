@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float32, Int64, UInt8
 from torch import Tensor
 
+from care.data.class_rank import rank_within_class
 from care.data.streamed.pictures import StreamedPictures
 from care.randomness import epoch_order, sharded_order
 
@@ -139,9 +140,8 @@ class Samples:
         """
         # Classes count from 1 here; 0 are samples without a class, which are not held out.
         group = self.labels + 1 if self.classes else torch.ones_like(self.labels)
-        sizes, order = group.bincount(minlength=2), group.argsort(stable=True)
-        followers = torch.empty_like(group)  # the number of later samples of the same class
-        followers[order] = sizes.cumsum(0)[group[order]] - torch.arange(1, len(group) + 1, device=group.device)
+        sizes = group.bincount(minlength=2)
+        followers = sizes[group] - 1 - rank_within_class(group)  # the number of later samples of the same class
         validation = (followers < (sizes // 2).clamp_max(per_class)[group]) & (group > 0)
         if per_class < 1 or not validation.any():
             raise ValueError(f"{self.name} has too few samples to hold out {per_class} per class for validation")

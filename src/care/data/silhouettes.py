@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 Plane = Float[Tensor, "n h w"]
+NOTCH = 0.42  # the radius of the star's notches
 
 
 def disc(u: Plane, v: Plane) -> Plane:
@@ -35,13 +36,13 @@ def triangle(u: Plane, v: Plane) -> Plane:
     return torch.maximum(-v, math.sqrt(0.75) * u.abs() + 0.5 * v) - 0.5
 
 
-def star(u: Plane, v: Plane, notch: float = 0.42) -> Plane:
-    """A star with five points in the unit circle, one of them up, and five notches at radius `notch`."""
+def star(u: Plane, v: Plane) -> Plane:
+    """A star with five points in the unit circle, one of them up, and five notches."""
     fifth = 2 * math.pi / 5
     radius, away = torch.hypot(u, v), torch.atan2(u, v)
     # Folded onto the axis of the nearest point, the ten edges are one: from (0, 1) down to a notch.
     away = (away - fifth * (away / fifth).round()).abs()
-    drop, width = 1 - notch * math.cos(fifth / 2), notch * math.sin(fifth / 2)
+    drop, width = 1 - NOTCH * math.cos(fifth / 2), NOTCH * math.sin(fifth / 2)
     return (drop * radius * away.sin() + width * (radius * away.cos() - 1)) / math.hypot(drop, width)
 
 

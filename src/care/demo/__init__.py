@@ -9,7 +9,7 @@ from care.demo.claims import Claim, Verdict, judge
 from care.demo.hue import HueDemo, Kept, demonstrate_hue
 from care.demo.hue_story import headline, hue_page, sentences, shortened
 from care.demo.lessons import HUE, LESSONS, MEASURES
-from care.demo.numbers import COLUMNS, table, tall_tables
+from care.demo.numbers import COLUMNS, tall_tables
 from care.demo.running import demonstrate
 from care.demo.story import story, verdicts
 
@@ -30,7 +30,6 @@ __all__ = [
     "sentences",
     "shortened",
     "story",
-    "table",
     "tall_tables",
     "verdicts",
 ]

@@ -16,7 +16,7 @@ from care.demo.running import BANK, fresh
 from care.demo.time_budget import affordable, least_seconds, threads_restored
 from care.evaluate import Embedder, EvaluationSetup, knn_predict, tuned_logistic
 from care.evaluate.comparison.quantities import Quantity
-from care.evaluate.decoding.r2 import r2_units
+from care.evaluate.decoding.r2 import r2_units, weighted_units
 from care.evaluate.decoding.ridge import ridge_predictions
 from care.evaluate.decoding.targets import factor_targets
 from care.evaluate.embedder import BACKBONE, EMBEDDING, Embeddings
@@ -127,6 +127,5 @@ def _quantity(name: str, units: Tensor, better: Any, percent: bool = False) -> Q
 
 def _distance(retrieval: Mapping[str, float], arrays: Mapping[str, Tensor]) -> Quantity:
     """The hue distance of neighbors, with queries weighted by how much color they have."""
-    mean = retrieval["hue_distance"]
-    values, weight = (arrays[f"retrieval/{EMBEDDING}/hue_distance{end}"].double() for end in ("", "_weight"))
-    return Quantity("", "hue of neighbors", mean, "lower", mean + weight * (values - mean) / weight.mean())
+    values, weight = (arrays[f"retrieval/{EMBEDDING}/hue_distance{end}"] for end in ("", "_weight"))
+    return Quantity("", "hue of neighbors", retrieval["hue_distance"], "lower", weighted_units(values, weight))

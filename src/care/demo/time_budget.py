@@ -3,7 +3,7 @@
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 
@@ -65,7 +65,7 @@ def seconds_of(job: Job, clock: Callable[[], float] = time.perf_counter, most: f
     return job.total_steps * fmean(steps[1:] or steps)  # the first one also loads and plans, once
 
 
-def affordable(seconds: float, shares: Iterable[float] = SHARES) -> float:
+def affordable(seconds: float) -> float:
     """The largest share of the pictures, all of which take `seconds` to train on, that leaves the demo in time."""
-    *most, least = sorted(shares, reverse=True)
+    *most, least = SHARES
     return next((share for share in most if (share + REST) * seconds <= PATIENCE), least)

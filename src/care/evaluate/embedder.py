@@ -9,11 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from care.augment import ImagePolicy, Parameters, PointPolicy, apply
+from care.augment import ImagePolicy, Parameters, apply
+from care.augment.naming import Policy
 from care.data import Samples, batches
 from care.geometry import BilinearForm, Euclidean, form_named
-
-Policy = ImagePolicy | PointPolicy
 
 # Pixels times channels embedded at once on a CPU and on a GPU: 500 and 4,000 images of 32 pixels.
 NUMBERS_AT_ONCE = (1_536_000, 12_288_000)

@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from care.augment import PointPolicy
+from care.augment.naming import Policy
 from care.data import Samples
+from care.data.class_rank import rank_within_class
 from care.evaluate.decoding.decode import evaluate_decoding
 from care.evaluate.effects.rotations import evaluate_effects
-from care.evaluate.embedder import EMBEDDING, Embed, Embedder, Policy
+from care.evaluate.embedder import EMBEDDING, Embed, Embedder
 from care.evaluate.evaluation import ESTIMATORS, Evaluation
 from care.evaluate.features.classification import Classifiers, ProbeOn, evaluate_classification
 from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE
@@ -155,10 +157,8 @@ def _training_images(train: Samples, images: int | None) -> Samples:
     share = 1.0 if images is None else TRAIN_PER_IMAGE * images / len(train)
     if share >= 1:
         return train
-    order = train.labels.argsort(stable=True)
-    _, kind, count = train.labels[order].unique_consecutive(return_inverse=True, return_counts=True)
-    rank = torch.arange(len(train)) - (count.cumsum(0) - count)[kind]
-    return train.subset(order[rank < share * count[kind]].sort().values)
+    _, kind, count = train.labels.unique(return_inverse=True, return_counts=True)
+    return train.subset((rank_within_class(train.labels) < share * count[kind]).nonzero()[:, 0])
 
 
 def _about(setup: EvaluationSetup, settings: Settings, images: int, fitted: int) -> dict[str, Any]:

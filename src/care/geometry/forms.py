@@ -188,10 +188,15 @@ def form_of(group: Group) -> BilinearForm:
 
 
 def boost(direction: Float[Tensor, " space"], rapidity: Float[Tensor, ""]) -> Float[Tensor, "d d"]:
-    """The Lorentz boost [[cosh η, sinh η uᵀ], [sinh η u, I + (cosh η − 1) u uᵀ]] along the unit vector u."""
-    u, cosh, sinh = direction[:, None], rapidity.cosh(), rapidity.sinh()
-    space = torch.eye(len(direction)).to(u) + (cosh - 1) * u @ u.mT
-    return torch.cat([torch.cat([cosh.view(1, 1), sinh * u.mT], 1), torch.cat([sinh * u, space], 1)], 0)
+    """The Lorentz boost along the unit vector u that carries the apex to (cosh η, sinh η u)."""
+    return frame(torch.cat([rapidity.cosh().view(1), rapidity.sinh() * direction]))
+
+
+def frame(u: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d d"]:
+    """The boost that carries the apex (1, 0, …, 0) to u = (t, s): [[t, sᵀ], [s, I + s sᵀ / (1 + t)]]."""
+    t, s = u[..., :1, None], u[..., 1:, None]
+    space = torch.eye(s.shape[-2]).to(u) + s @ s.mT / (1 + t)
+    return torch.cat([torch.cat([t, s.mT], dim=-1), torch.cat([s, space], dim=-1)], dim=-2)
 
 
 def _normal(rows: int, columns: int, generator: torch.Generator) -> Float[Tensor, "{rows} {columns}"]:

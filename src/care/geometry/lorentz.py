@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.geometry.forms import Minkowski
+from care.geometry.forms import Minkowski, frame
 from care.geometry.kabsch import kabsch
 
 MINKOWSKI = Minkowski()
@@ -43,13 +43,6 @@ def _solve(x: Float[Tensor, "*batch n d"], y: Float[Tensor, "*batch n d"]) -> Fl
     M = (_adjoint(to_w) @ N @ _adjoint(to_u))[..., 1:, 1:]
     R = kabsch(M, special=False, size=torch.linalg.matrix_norm(N))
     return torch.cat([to_w[..., :1], to_w[..., 1:] @ R], dim=-1) @ _adjoint(to_u)
-
-
-def frame(u: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d d"]:
-    """The boost that carries the apex (1, 0, …, 0) to u = (t, s): [[t, sᵀ], [s, I + s sᵀ / (1 + t)]]."""
-    t, s = u[..., :1, None], u[..., 1:, None]
-    space = torch.eye(s.shape[-2]).to(u) + s @ s.mT / (1 + t)
-    return torch.cat([torch.cat([t, s.mT], dim=-1), torch.cat([s, space], dim=-1)], dim=-2)
 
 
 def _adjoint(A: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
+from care.augment.naming import Policy
 from care.losses import parameter_difference
 from care.methods.scaled_parameters import ScaledParameters, drawn_names
 from care.models import Encoder, projection_head
@@ -24,7 +25,6 @@ from care.objective import (
     setting,
 )
 from care.objective.settings import names_in
-from care.objective.views import Policy
 
 PARAMETERS_OF_IMAGES = {
     "crop": ("x", "y", "scale", "aspect"),

@@ -7,6 +7,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from care.augment.naming import Policy
 from care.geometry import form_named
 from care.losses import equivariance
 from care.models import Encoder
@@ -22,7 +23,6 @@ from care.objective import (
     ViewSpec,
     setting,
 )
-from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)

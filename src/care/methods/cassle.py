@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from care.augment.naming import Policy
 from care.methods.scaled_parameters import ScaledParameters
 from care.methods.teacher import Forward
 from care.models import Encoder
 from care.objective import Context, EncodedView, Equivariance, Method, Settings, Terms, ViewPlan, ViewSpec, setting
-from care.objective.views import Policy
 
 LAYERS = 6  # of γ
 

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from care.augment.naming import Policy
 from care.losses import gaussian_bins, jensen_shannon, von_mises_bins
 from care.methods.scaled_parameters import coordinates_of_views, drawn_names, names_of
 from care.models import Encoder
@@ -23,7 +24,6 @@ from care.objective import (
     plan_sharing_views,
     setting,
 )
-from care.objective.views import Policy
 
 WHOLE_CIRCLE = 0.99  # the least range that random draws from all hues span
 

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from care.augment.naming import Policy
 from care.losses import info_nce
 from care.methods.scaled_parameters import ScaledParameters
 from care.models import Encoder, projection_head
@@ -23,7 +24,6 @@ from care.objective import (
     plan_sharing_views,
     setting,
 )
-from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from care.augment import ImagePolicy
+from care.augment.naming import Policy
 from care.losses import quarter_turns
 from care.models import Encoder
 from care.models.timm_models import MISFITS, output_width
@@ -23,7 +24,6 @@ from care.objective import (
     ViewSpec,
     setting,
 )
-from care.objective.views import Policy
 
 SMALLEST = 8  # pixels
 LARGEST_CHUNK = 64  # of which some images are turned

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from care.augment import ImagePolicy
+from care.augment.naming import Policy
 from care.augment.policy import Family
 from care.losses import leave_one_out
 from care.models import Encoder, projection_head
@@ -25,7 +26,6 @@ from care.objective import (
     setting,
 )
 from care.objective.settings import names_in
-from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,10 @@ from torch import Tensor, nn
 
 from care.augment import PointPolicy, coordinates, relative
 from care.augment.coordinates import IMAGE_NAMES, POINT_NAMES
+from care.augment.naming import Policy
 from care.objective import Context
-from care.objective.views import Policy
+
+DRAWN = 4096  # augmentations from which the range and spread of θ are estimated
 
 
 class ScaledParameters(nn.Module):
@@ -57,9 +59,9 @@ def coordinates_of_views(context: Context) -> Float[Tensor, "count k"]:
 
 
 @cache
-def drawn_coordinates(policy: Policy, count: int = 4096) -> Float[Tensor, "count k"]:
-    """θ of `count` augmentations drawn from `policy` with a fixed seed, to estimate the range and spread of θ."""
+def drawn_coordinates(policy: Policy) -> Float[Tensor, "count k"]:
+    """θ of DRAWN augmentations from `policy`, with a fixed seed."""
     generator = torch.Generator().manual_seed(0)
     if isinstance(policy, PointPolicy):
-        return coordinates(policy.sample(count, (1,), generator))
-    return coordinates(policy.sample(count, (policy.size, policy.size), generator), policy.center)
+        return coordinates(policy.sample(DRAWN, (1,), generator))
+    return coordinates(policy.sample(DRAWN, (policy.size, policy.size), generator), policy.center)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from care.augment.naming import Policy
 from care.losses import mapped, off_diagonal_covariance, variance_hinge
 from care.methods.scaled_parameters import ScaledParameters
 from care.methods.split import check_parts
@@ -23,7 +24,6 @@ from care.objective import (
     plan_sharing_views,
     setting,
 )
-from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from care.augment.naming import Policy
 from care.losses import info_nce
 from care.objective import EncodedView, Method, Settings, Term, Terms, ViewSpec, setting
-from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,13 +9,13 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from care.augment.naming import Policy
 from care.losses import orbit_uniformity, slice_uniformity
 from care.methods.augself import AugSelf, AugSelfSettings
 from care.methods.care import CARE, CARESettings
 from care.methods.essl import ESSL, ESSLSettings
 from care.models import Encoder
 from care.objective import Context, EncodedView, Method, Term, Terms, ViewPlan, ViewSpec, setting
-from care.objective.views import Policy
 
 OF_TURNS = ("turned_fraction", "turn_width")
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from care.augment.naming import Policy
 from care.losses import linear_map, mapped, uniformity
 from care.methods.equimod import unaugmented
 from care.methods.scaled_parameters import ScaledParameters
@@ -22,7 +23,6 @@ from care.objective import (
     plan_sharing_views,
     setting,
 )
-from care.objective.views import Policy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from care.augment.naming import Policy
 from care.losses import info_nce, mapped
 from care.models import Encoder, projection_head
 from care.objective import (
@@ -24,7 +25,6 @@ from care.objective import (
     plan_sharing_views,
     setting,
 )
-from care.objective.views import Policy
 
 START = 0.01  # the initial standard deviation of the entries of B_k
 

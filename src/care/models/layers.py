@@ -1,6 +1,5 @@
 """The features of an intermediate layer of a backbone, beside its final features."""
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from care.models.timm_models import MISFITS, in_one_line, without_numbers
+from care.suggestions import did_you_mean
 
 
 def layer_names(backbone: nn.Module) -> tuple[str, ...]:
@@ -32,9 +32,8 @@ def layer_index(backbone: nn.Module, name: str) -> int:
     kind = type(backbone).__name__
     if not names:
         raise ValueError(f"{kind} has no layers that can be read: leave out {name}, or choose a model such as resnet18")
-    close = difflib.get_close_matches(name, names, 1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    raise ValueError(f"{kind} has no layer {name!r}; its layers are {', '.join(filter(None, names))}{hint}")
+    layers = ", ".join(filter(None, names))
+    raise ValueError(f"{kind} has no layer {name!r}; its layers are {layers}{did_you_mean(name, names)}")
 
 
 def layer_width(backbone: nn.Module, source: tuple[int, ...], index: int) -> int:

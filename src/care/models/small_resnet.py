@@ -1,8 +1,12 @@
 """A ResNet for small images, fast on a CPU."""
 
+from itertools import pairwise
+
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import relu
+
+WIDTHS = (32, 64, 128)  # of the stem and of every block
 
 
 class SmallResNet(nn.Module):
@@ -12,13 +16,13 @@ class SmallResNet(nn.Module):
     24 px has 3 × 3 positions left; a network made for large images would leave one, or none.
     """
 
-    def __init__(self, stem: int = 32, widths: tuple[int, ...] = (64, 128)) -> None:
+    def __init__(self) -> None:
         super().__init__()
+        stem, *_, last = WIDTHS
         self.stem = nn.Sequential(nn.Conv2d(3, stem, 5, stride=2, padding=2, bias=False), nn.BatchNorm2d(stem))
-        pairs = zip((stem, *widths[:-1]), widths, strict=True)
-        self.blocks = nn.Sequential(*(Block(before, after) for before, after in pairs))
-        self.num_features = widths[-1]
-        self.feature_info = [{"module": f"blocks.{i}"} for i in range(len(widths))]
+        self.blocks = nn.Sequential(*(Block(before, after) for before, after in pairwise(WIDTHS)))
+        self.num_features = last
+        self.feature_info = [{"module": f"blocks.{i}"} for i in range(len(self.blocks))]
 
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n features"]:
         """One vector per image."""

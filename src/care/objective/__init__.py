@@ -3,7 +3,7 @@
 from care.objective.build import ObjectiveSettings, build_encoder, build_objective, policy_for, view_plan
 from care.objective.choice import Choice, choose
 from care.objective.method import Context, Equivariance, Method, Term, Terms, teacher_update, total
-from care.objective.objective import Objective, positions_seen, teacher_views_count, views_cost, views_seen
+from care.objective.objective import Objective, teacher_views_count, views_cost, views_seen
 from care.objective.settings import Settings, setting
 from care.objective.views import EncodedView, View, ViewPlan, ViewSpec, plan_sharing_views
 
@@ -26,7 +26,6 @@ __all__ = [
     "choose",
     "plan_sharing_views",
     "policy_for",
-    "positions_seen",
     "setting",
     "teacher_update",
     "teacher_views_count",

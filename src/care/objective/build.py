@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from care.augment import PRESETS, PointPolicy, policy_named
+from care.augment.naming import POINT_POLICY, Policy
 from care.models import Encoder, split_batchnorm
 from care.objective.choice import Choice, choose
 from care.objective.method import Context, Equivariance, Method
 from care.objective.objective import Objective
 from care.objective.registry import NONE, find
 from care.objective.settings import Settings, setting
-from care.objective.views import Policy, ViewPlan, ViewSpec
-
-ROTATIONS = "rotations"  # the policy for point clouds
+from care.objective.views import ViewPlan, ViewSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +115,7 @@ class ObjectiveSettings(Settings):
             self.head_width,
             self.head_last_batchnorm,
             joint=self.batchnorm == "joint",
-            clouds=self.policy == ROTATIONS,
+            clouds=self.policy == POINT_POLICY,
             policy=_policy_of_equivariance(self),
             method_policy=self.training_policy,
             second_policy=_second_policy(self),
@@ -125,9 +124,9 @@ class ObjectiveSettings(Settings):
     def check(self, batch: int, processes: int = 1) -> None:
         """ValueError, one sentence, for settings that make no sense together."""
         for name in (self.policy, self.second_policy or self.policy, self.equivariance_policy):
-            if name not in (*PRESETS, ROTATIONS):
+            if name not in (*PRESETS, POINT_POLICY):
                 policy_named(name)  # its error lists the known policies
-        if self.second_policy is not None and (ROTATIONS in (self.policy, self.second_policy)):
+        if self.second_policy is not None and (POINT_POLICY in (self.policy, self.second_policy)):
             raise ValueError("second_policy is for images: point clouds have one policy")
         self._check_train_size()
         theirs = getattr(self.equivariance.settings, "equivariance_views", "own")
@@ -151,7 +150,7 @@ class ObjectiveSettings(Settings):
         """ValueError for training views of point clouds, or for larger ones than those of the finished encoder."""
         if self.train_size is None:
             return
-        if self.policy == ROTATIONS:
+        if self.policy == POINT_POLICY:
             raise ValueError("train_size is for images: point clouds have no pixels, leave it out")
         side = getattr(policy_for(self.policy, self.size), "size", self.train_size)
         if self.train_size > side:
@@ -163,7 +162,7 @@ class ObjectiveSettings(Settings):
 
 def policy_for(name: str, size: int | None = None) -> Policy:
     """The policy called `name`: an image preset, at its own size or at `size`, or `rotations` for point clouds."""
-    if name == ROTATIONS:
+    if name == POINT_POLICY:
         return PointPolicy()
     return policy_named(name) if size is None else policy_named(name).resized(size)
 

@@ -13,9 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from care.augment.naming import Policy
 from care.models import Encoder, forward_views
 from care.objective.settings import Settings
-from care.objective.views import EncodedView, Policy, ViewPlan, ViewSpec
+from care.objective.views import EncodedView, ViewPlan, ViewSpec
 
 Gather = Callable[[Tensor], Tensor]
 EVERY_ROW = slice(None)

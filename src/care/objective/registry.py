@@ -1,7 +1,6 @@
 """Methods and equivariances by name. Each is registered by a line below, and imported on first use."""
 
 import dataclasses
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -11,6 +10,7 @@ from types import ModuleType
 from typing import Literal, overload
 
 from care.objective.method import Equivariance, Method
+from care.suggestions import did_you_mean
 
 Kind = Literal["method", "equivariance"]
 NONE = "none"
@@ -70,8 +70,7 @@ def find(kind: Kind, name: str) -> Found | None:
         return load(kind, name, REGISTERED[kind][name])
     if ":" in name:
         raise ValueError(f"{name} is code outside of care: it is run only if --{kind} {name} asks for it")
-    close = difflib.get_close_matches(name, REGISTERED[kind], 1)
-    hint = f"; did you mean {close[0]}?" if close else f", or a class of your own, mine.py:{BASES[kind].__name__}"
+    hint = did_you_mean(name, REGISTERED[kind]) or f", or a class of your own, mine.py:{BASES[kind].__name__}"
     raise ValueError(f"{kind} must be one of {', '.join(names(kind))}, got {name}{hint}")
 
 

@@ -8,11 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.augment import ImagePolicy, PointPolicy, apply, coordinates
+from care.augment import ImagePolicy, apply, coordinates
+from care.augment.naming import Policy
 from care.augment.policy import Family
 from care.whole_pictures import side_of, squares_and_aspects
-
-Policy = ImagePolicy | PointPolicy
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The neighbors that models retrieve for color-jittered queries."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,19 +15,18 @@ from care.report.style import GOOD, INK, LABEL, dark, literal, model_colors, sho
 ACROSS = 12  # neighbors side by side; models that do not fit go below
 CELL = 0.7  # inches
 GAP = 0.3  # cells between blocks
-CAPTION = 0.2  # cells below a picture
+PITCH = 1.06  # cells from row to row
 KEY = 0.25  # inches per line below all pictures
 FRAMES = {True: (GOOD, 1.8), False: ("0.75", 0.9)}  # whether the class is the query's → color, width of the line
 
 
 @dataclass(frozen=True)
 class Block:
-    """Pictures under one title: a row per query, and perhaps a caption and a frame for each."""
+    """Pictures under one title: a row per query, and perhaps a frame for each."""
 
     title: str
     color: str
     pictures: UInt8[Tensor, "q k 3 h w"] | Float[Tensor, "q k 3 h w"]
-    captions: Sequence[Sequence[str]] | None = None
     right: Bool[Tensor, "q k"] | None = None
 
     @property
@@ -40,33 +39,28 @@ def neighbors_figure(
     queries: UInt8[Tensor, "q 3 h w"],
     jittered: UInt8[Tensor, "q 3 h w"] | Float[Tensor, "q 3 h w"],
     results: Mapping[str, UInt8[Tensor, "q k 3 height width"]],
-    labels: Mapping[str, Sequence[Sequence[str]]] | None = None,
     right: Mapping[str, Bool[Tensor, "q k"]] | None = None,
-    query_labels: Sequence[str] | None = None,
 ) -> Figure:
     """A row per query: the original, the jittered picture that was the query, and the neighbors each model found.
 
-    `labels` (model → query → neighbor) and `query_labels` are written below the pictures. `right` frames the neighbors:
-    green if true (a neighbor of the query's class), else gray, as a key below explains. Models that do not fit side by
-    side continue below.
+    `right` frames the neighbors: green if true (a neighbor of the query's class), else gray, as a key below explains.
+    Models that do not fit side by side continue below.
     """
     if not results or len(queries) == 0:
         raise ValueError("there is nothing to draw: pass at least one query and the neighbors one model found for it")
-    above = [[label] for label in query_labels] if query_labels else None
-    start = [Block("original", INK, queries[:, None], above), Block("query", INK, jittered[:, None])]
+    start = [Block("original", INK, queries[:, None]), Block("query", INK, jittered[:, None])]
     found = [
-        Block(name, dark(color), results[name], (labels or {}).get(name), (right or {}).get(name))
+        Block(name, dark(color), results[name], (right or {}).get(name))
         for name, color in model_colors(results).items()
     ]
-    pitch = 1 + CAPTION * bool(labels or query_labels) + 0.06
     bands = [start + band for band in _bands(found)]
     width = max(sum(block.width + GAP for block in band) for band in bands) - GAP
     columns = 2 if CELL * width > 3.5 else 1  # of the key
-    height = len(bands) * (CELL * pitch * len(queries) + 0.35) + KEY * (3 - columns) * bool(right)
+    height = len(bands) * (CELL * PITCH * len(queries) + 0.35) + KEY * (3 - columns) * bool(right)
     figure = Figure(figsize=(CELL * width, height), layout="constrained")
     for ax, band in zip(figure.subplots(len(bands), 1, squeeze=False)[:, 0], bands, strict=True):
-        _draw_band(ax, band, pitch)
-        ax.set(xlim=(0, width), ylim=(pitch * len(queries), 0), aspect="equal", anchor="W")
+        _draw_band(ax, band)
+        ax.set(xlim=(0, width), ylim=(PITCH * len(queries), 0), aspect="equal", anchor="W")
         ax.set_axis_off()
     if right:
         _explain_frames(figure, columns)
@@ -83,7 +77,7 @@ def _bands(blocks: list[Block]) -> list[list[Block]]:
     return bands
 
 
-def _draw_band(ax: Axes, band: list[Block], pitch: float) -> None:
+def _draw_band(ax: Axes, band: list[Block]) -> None:
     left = 0.0
     for block in band:
         title = literal(shortened(block.title, max(9, 9 * block.width)))
@@ -93,7 +87,7 @@ def _draw_band(ax: Axes, band: list[Block], pitch: float) -> None:
         )  # fmt: skip
         for i in range(len(block.pictures)):
             for j in range(block.width):
-                _draw_picture(ax, block, i, j, left + j, pitch * i)
+                _draw_picture(ax, block, i, j, left + j, PITCH * i)
         left += block.width + GAP
 
 
@@ -103,9 +97,6 @@ def _draw_picture(ax: Axes, block: Block, i: int, j: int, x: float, y: float) ->
     height, width = (0.47 * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
     box = (x + 0.5 - width, x + 0.5 + width, y + 0.5 + height, y + 0.5 - height)
     ax.imshow(pixels, extent=box)
-    if block.captions is not None:
-        caption = literal(shortened(block.captions[i][j], 15))
-        ax.text(x + 0.5, y + 1 + CAPTION / 2, caption, fontsize=5, color=INK, ha="center", va="center")
     if block.right is not None:
         ax.add_patch(_frame((box[0], box[3]), 2 * width, 2 * height, bool(block.right[i, j])))
 

@@ -11,11 +11,12 @@ from care.report.style import INK, LABEL, PALETTE, SMALL, dark, finite, headline
 # λ → value; the value without the loss, if known; values of variants by name.
 Panel = tuple[Mapping[float, float], float | None, Mapping[str, float]]
 SWEEP, BASE = PALETTE[0], PALETTE[1]
+WITHOUT = "SimCLR"  # the method without the loss
 
 
-def sweep_figure(panels: Mapping[str, Panel], base: str = "SimCLR", variable: str = "λ") -> Figure:
+def sweep_figure(panels: Mapping[str, Panel], variable: str = "λ") -> Figure:
     """A column per quantity: above, a curve over λ on a logarithmic axis; below, a row per variant, named at the left.
-    The value without the loss is a dashed line through both, and variants of the base have its color."""
+    The value without the loss is a dashed line through both, and variants of SimCLR have its color."""
     if not panels:
         raise ValueError("there is nothing to draw: pass at least one quantity")
     names = list(dict.fromkeys(name for _, _, others in panels.values() for name in others))
@@ -24,16 +25,16 @@ def sweep_figure(panels: Mapping[str, Panel], base: str = "SimCLR", variable: st
     axes = figure.subplots(len(heights), len(panels), squeeze=False, height_ratios=heights)
     for column, (title, (weights, without, others)) in enumerate(panels.items()):
         known = without if without is not None and finite([without]) else None
-        _draw_curve(axes[0, column], weights, known, base)
+        _draw_curve(axes[0, column], weights, known)
         axes[0, column].set_xlabel(variable, fontsize=LABEL, color=INK)
         headline(axes[0, column], literal(title))
         if names:
             _draw_rows(axes[1, column], names if column == 0 else [""] * len(names), known)
-            _draw_variants(axes[1, column], {names.index(name): others[name] for name in others}, names, base)
+            _draw_variants(axes[1, column], {names.index(name): others[name] for name in others}, names)
     return figure
 
 
-def _draw_curve(ax: Axes, weights: Mapping[float, float], without: float | None, base: str) -> None:
+def _draw_curve(ax: Axes, weights: Mapping[float, float], without: float | None) -> None:
     tidy(ax)
     known = {weight: value for weight, value in sorted(weights.items()) if finite([value])}
     if known:
@@ -44,7 +45,7 @@ def _draw_curve(ax: Axes, weights: Mapping[float, float], without: float | None,
     if without is not None:
         ax.axhline(without, color=BASE, linewidth=1.2, linestyle="--", zorder=1)
         ax.margins(y=0.12)
-        label_ends(ax, [(without, f"{literal(base)}\n{short(without)}", BASE)])
+        label_ends(ax, [(without, f"{literal(WITHOUT)}\n{short(without)}", BASE)])
 
 
 def _draw_rows(ax: Axes, names: list[str], without: float | None) -> None:
@@ -58,11 +59,11 @@ def _draw_rows(ax: Axes, names: list[str], without: float | None) -> None:
         ax.axvline(without, color=BASE, linewidth=1.2, linestyle="--", zorder=1)
 
 
-def _draw_variants(ax: Axes, values: Mapping[int, float], names: list[str], base: str) -> None:
+def _draw_variants(ax: Axes, values: Mapping[int, float], names: list[str]) -> None:
     """A dot per row, and its number at the right."""
     for row, value in values.items():
         if finite([value]):
-            color = BASE if names[row].startswith(base) else SWEEP
+            color = BASE if names[row].startswith(WITHOUT) else SWEEP
             ax.plot([value], [row], "o", color=color, markersize=4)
             ax.text(
                 1.02,

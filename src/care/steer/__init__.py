@@ -10,7 +10,7 @@ from care.steer.families import steered_families
 from care.steer.fit_statistics import FitStatistics, statistics_of
 from care.steer.fitting import COLOR_PRODUCTS, fit_rotation
 from care.steer.learned_rotation import LearnedRotation, load, save
-from care.steer.measuring import measure_rotation, measure_rotations
+from care.steer.measuring import measure_rotations
 from care.steer.predictor import fit_predictor
 from care.steer.result import FamilyResult, PooledRatio
 from care.steer.retrieved import RetrievalResult, notes_on
@@ -37,7 +37,6 @@ __all__ = [
     "fit_rotation",
     "load",
     "measure_canonicalization",
-    "measure_rotation",
     "measure_rotations",
     "notes_on",
     "query_bank",

@@ -16,11 +16,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import COLOR_OPERATIONS, ImageParameters, Parameters, PointPolicy
+from care.augment.naming import Policy
 from care.evaluate.comparison.paired import Difference, paired_difference
 from care.evaluate.decoding.r2 import r2_units
 from care.evaluate.decoding.targets import parameter_targets
 from care.evaluate.effects.families import ALL, Family
-from care.evaluate.embedder import Embedder, Policy
+from care.evaluate.embedder import Embedder
 from care.progress import ProgressCallback, silent
 from care.randomness import derive, generator_for
 from care.steer.families import every_family

@@ -1,8 +1,8 @@
 """The families for fitting and measuring R(θ): the policy, each of its families, each color operation alone."""
 
 from care.augment import COLOR_OPERATIONS, ImagePolicy
+from care.augment.naming import Policy
 from care.evaluate.effects.families import ALL, Family, color_families, families_of
-from care.evaluate.embedder import Policy
 
 POLICY_SHARE = 3  # times as many augmentations of the policy as of a family, since all coordinates vary in it
 

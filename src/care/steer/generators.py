@@ -8,6 +8,8 @@ from torch import Tensor
 
 from care.geometry import skew, solve_wahba
 
+RIDGE = 1e-6  # of the mean square of a coordinate: those that never vary get the generator 0
+
 
 def rotations(
     generators: Float[Tensor, "k m m"],
@@ -46,9 +48,7 @@ def procrustes_rotations(covariance: Float[Tensor, "n m m"]) -> Float[Tensor, "n
     return solve_wahba(eye.expand_as(covariance), covariance.mT)
 
 
-def regressed_logarithms(
-    theta: Float[Tensor, "n k"], covariance: Float[Tensor, "n m m"], ridge: float = 1e-6
-) -> Float[Tensor, "k m m"]:
+def regressed_logarithms(theta: Float[Tensor, "n k"], covariance: Float[Tensor, "n m m"]) -> Float[Tensor, "k m m"]:
     """A = argmin Σ_a ‖log R_a − Σ_k θ_ak A_k‖², with R_a the Procrustes solution of augmentation a.
 
     A closed form, valid for rotation angles below π: beyond, the principal logarithm belongs to another angle.
@@ -56,7 +56,7 @@ def regressed_logarithms(
     """
     L = logarithms(procrustes_rotations(covariance)).flatten(1).double()
     X = theta.double() / _scale(theta)
-    gram = X.mT @ X + ridge * len(X) * torch.eye(X.shape[1], dtype=X.dtype)
+    gram = X.mT @ X + RIDGE * len(X) * torch.eye(X.shape[1], dtype=X.dtype)
     A = torch.linalg.solve(gram, X.mT @ L) / _scale(theta)[:, None]
     return skew(A.view(-1, *covariance.shape[1:])).to(covariance.dtype)
 

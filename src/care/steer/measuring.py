@@ -13,7 +13,7 @@ from care.evaluate.effects.effect import PerAugmentation
 from care.evaluate.effects.families import Family
 from care.evaluate.effects.prediction import predict_by_identity, prediction_measures
 from care.evaluate.embedder import Embedder
-from care.geometry import crossfit_predictions, crossfit_rotations, displacement, solve_wahba
+from care.geometry import crossfit_predictions, crossfit_rotations, displacement, relative_error, solve_wahba
 from care.progress import ProgressCallback, silent
 from care.randomness import derive
 from care.steer.learned_rotation import LearnedRotation
@@ -29,23 +29,6 @@ TARGET = "target"  # f(a(x)) itself, beside its predictions
 Map = Callable[[Tensor, Tensor], Tensor]
 
 
-def measure_rotation(
-    embedder: Embedder,
-    output: str,
-    families: Sequence[Family],
-    rotation: LearnedRotation,
-    predictor: Predictor,
-    model: str,
-    seed: int = 0,
-    progress: ProgressCallback = silent,
-) -> RotationResult:
-    """Measure every family with other augmentations than `statistics_of` drew; pass an embedder of other images.
-
-    Per-augmentation Procrustes is solved in the basis of the learned rotation.
-    """
-    return measure_rotations(embedder, output, families, {model: rotation}, predictor, seed, progress)[0]
-
-
 def measure_rotations(
     embedder: Embedder,
     output: str,
@@ -55,7 +38,11 @@ def measure_rotations(
     seed: int = 0,
     progress: ProgressCallback = silent,
 ) -> list[RotationResult]:
-    """`measure_rotation` for several rotations of one model, by title; every augmented image is embedded once."""
+    """Measure every family with other augmentations than `statistics_of` drew; pass an embedder of other images.
+
+    `rotations` are rotations of one model by title; every augmented image is embedded once. Per-augmentation Procrustes
+    is solved in the basis of the learned rotation.
+    """
     F, predictor = embedder.points(embedder.clean())[output], predictor.to(embedder.device)
     benches = [_Bench(F, rotation.to(embedder.device), predictor) for rotation in rotations.values()]
     found: list[dict[str, FamilyResult]] = [{} for _ in benches]
@@ -144,7 +131,7 @@ def _measure_family(bench: _Bench, seen: _Views) -> FamilyResult:
 
 
 class _Ratios:
-    """Collects the held-out ratio of every map for every augmentation."""
+    """Collects ‖predicted − F_a‖² / ‖F_a − F‖² on held-out images, of every map for every augmentation."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[float]] = {name: [] for name in MAPS}
@@ -152,7 +139,7 @@ class _Ratios:
 
     def add(self, predicted: Mapping[str, Tensor], F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> None:
         for name in MAPS:
-            self.values[name].append(float(_ratio(predicted[name], F, F_a)))
+            self.values[name].append(float(relative_error(predicted[name], F, F_a, "SO")))
         self.weights.append(float((F_a - F).square().sum(1).mean()))
 
     def found(self) -> dict[str, PooledRatio]:
@@ -166,13 +153,6 @@ def _composed(
     then = coordinates(b, 1.0).to(bench.F)
     found = {name: predict(predict(bench.F, theta), then) for name, predict in bench.maps.items()}
     return found | {PROCRUSTES: bench.rotated(bench.procrustes(F_b) @ R)}
-
-
-def _ratio(predicted: Float[Tensor, "n d"], F: Float[Tensor, "n d"], F_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """‖predicted − F_a‖² / ‖F_a − F‖², on held-out images; NaN for F_a = F."""
-    squared_displacement = (F_a - F).square().sum()
-    ratio = (predicted - F_a).square().sum() / squared_displacement
-    return torch.where(squared_displacement > torch.finfo(F.dtype).eps * F.square().sum(), ratio, torch.nan)
 
 
 def _ranks(views: Sequence[Mapping[str, Tensor]], F: Float[Tensor, "n d"]) -> dict[str, dict[str, float]]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from care.augment import ImageParameters, ImagePolicy, Parameters, changed
 from care.evaluate.comparison.paired import Difference, paired_difference
+from care.evaluate.decoding.r2 import weighted_units
 from care.evaluate.embedder import Embedder
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.evaluate.retrieval.neighbors import retrieval_measures
@@ -150,8 +151,5 @@ def _hues(embedder: Embedder, a: Parameters) -> Hues:
 
 
 def _units(per_query: Mapping[str, Tensor], name: str) -> Float[Tensor, " q"]:
-    """One number per query whose mean is the weighted mean: its linearization, for an interval."""
-    value = per_query[name].double()
-    weight = per_query.get(f"{name}_weight", torch.ones_like(value)).double()
-    mean = (weight * value).nansum() / weight.sum()
-    return mean + (weight * (value - mean)).nan_to_num() / weight.mean()
+    """One number per query; their mean is the measure."""
+    return weighted_units(per_query[name], per_query.get(f"{name}_weight", torch.ones_like(per_query[name])))

@@ -2,11 +2,11 @@
 
 import torch
 
+from care.augment.naming import POINT_POLICY
 from care.data import Samples
 from care.models import Encoder, checkpoint_activations, describe_stem
 from care.models.timm_models import MISFITS, output_width
 from care.objective import build_encoder, build_objective
-from care.objective.build import ROTATIONS
 from care.train import checkpoint
 from care.train.config import Config
 from care.train.initial import initial_encoder
@@ -48,7 +48,7 @@ def check_objective(config: Config, source: tuple[int, ...], begins: bool = True
 def _check_policies(config: Config, clouds: bool) -> None:
     """ValueError for augmentations of pictures if the samples are point clouds, and vice versa."""
     for name in ("policy", "equivariance_policy", "measured_policy"):
-        if (getattr(config, name) == ROTATIONS) != clouds:
+        if (getattr(config, name) == POINT_POLICY) != clouds:
             wanted = "rotations, since it holds point clouds" if clouds else "one for images"
             raise ValueError(f"{name} {getattr(config, name)} cannot augment {config.data}: choose {wanted}")
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care import geometry
-from care.augment import ImagePolicy, PointPolicy
+from care.augment.naming import Policy
 from care.data import Samples
 from care.evaluate import Embedder, knn_predict
 from care.evaluate.effects.effect import rotation_group
@@ -40,7 +40,7 @@ class Monitor:
 
     bank: Samples
     test: Samples
-    policy: ImagePolicy | PointPolicy
+    policy: Policy
     form: geometry.BilinearForm
     seed: int
     equivariant_dim: int = 0

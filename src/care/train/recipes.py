@@ -1,12 +1,12 @@
 """The paper's experiments, and a few others, by name. λ is in our units, in comments in the authors':
 `care.losses.mean_weight` converts them."""
 
-import difflib
 from typing import Any
 
 from care.losses import mean_weight
 from care.objective.registry import NONE, setting_names
 from care.objective.settings import names_in
+from care.suggestions import did_you_mean
 from care.train.config import DEFAULT_CHOICE, Config
 from care.train.default_values import OF_OPTIMIZER, usual_head
 from care.train.initial import with_model_of_init
@@ -156,12 +156,9 @@ def keeping(what: str, embedding_dim: int) -> dict[str, Any]:
     words = names_in(what, "keep", "hue,crop")
     for word in words:
         if word not in KEPT:
-            close = difflib.get_close_matches(word, KEPT, 1)
-            hint = f"; did you mean {close[0]}?" if close else ""
             *first, last = KEPT
-            raise ValueError(
-                f"cannot keep {word}: choose {', '.join(first)} or {last}, or several, such as hue,crop{hint}"
-            )
+            choices = f"choose {', '.join(first)} or {last}, or several, such as hue,crop"
+            raise ValueError(f"cannot keep {word}: {choices}{did_you_mean(word, KEPT)}")
     policies = ",".join(KEPT[word] for word in words)
     return {**split_embedding(embedding_dim), "equivariance_policy": policies}
 
@@ -175,7 +172,5 @@ def recipe(name: str) -> Config:
     """The experiment called `name`."""
     found = recipes()
     if name not in found:
-        close = difflib.get_close_matches(name, found, 1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise ValueError(f"unknown recipe {name!r}; {hint}`care recipes` lists them")
+        raise ValueError(f"unknown recipe {name!r}{did_you_mean(name, found) or ';'} `care recipes` lists them")
     return found[name]

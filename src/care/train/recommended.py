@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from care.augment import ImagePolicy, policy_named
-from care.objective.build import ROTATIONS
+from care.augment.naming import POINT_POLICY
 from care.train.config import Config
 from care.train.recipes import ANY_FOLDER, DEFAULTS, default_config, fitting_chunks, keeping
 
@@ -40,7 +40,7 @@ def recommended_config(data: str, **chosen: Any) -> Config:
 
 
 def _is_clouds(data: str, chosen: Mapping[str, Any]) -> bool:
-    return chosen.get("policy", DEFAULTS.get(data, {}).get("policy")) == ROTATIONS
+    return chosen.get("policy", DEFAULTS.get(data, {}).get("policy")) == POINT_POLICY
 
 
 def _for_clouds(chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from care.train.runs import Run, view_source
 from care.train.state_tree import flatten_state, unflatten_state
 from care.train.writer import Writer
 
-COUNT_DECODED = 1000  # pictures decoded to estimate the mean of their channels
+COUNT, COUNT_DECODED = 10_000, 1000  # images, and pictures to decode, that estimate the mean of their channels
+AT_ONCE = 250
 
 
 @dataclass
@@ -154,7 +155,7 @@ def _share(values: Tensor, processes: Processes) -> Tensor:
     return values[processes.rank].clone() if len(values) == processes.world_size else values.mean()
 
 
-def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250) -> dict[str, tuple[float, ...]]:
+def channel_statistics(samples: Samples) -> dict[str, tuple[float, ...]]:
     """Mean and standard deviation of each channel over the first images, E x and √(E x² − (E x)²), a few at once.
 
     Empty for point clouds, which are already centered and of unit size.
@@ -162,8 +163,8 @@ def channel_statistics(samples: Samples, count: int = 10_000, at_once: int = 250
     if len(samples.source) == 1:
         return {}
     moments = torch.zeros(2, 3, dtype=torch.float64)
-    few = samples.limit(min(COUNT_DECODED if samples.streamed else count, len(samples)))
-    for block in batches(few, torch.arange(len(few)).split(at_once), few.device):
+    few = samples.limit(min(COUNT_DECODED if samples.streamed else COUNT, len(samples)))
+    for block in batches(few, torch.arange(len(few)).split(AT_ONCE), few.device):
         x = block.double() / 255
         moments += torch.stack([x.sum((0, 2, 3)), x.square().sum((0, 2, 3))]).cpu()
     mean, square = moments / (len(few) * math.prod(few.source))

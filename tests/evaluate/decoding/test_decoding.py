@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from care.data import Samples, generate_shapes
 from care.evaluate.decoding.decode import factor_r2, parameter_r2
-from care.evaluate.decoding.r2 import r2_units
+from care.evaluate.decoding.r2 import r2_units, weighted_units
 from care.evaluate.decoding.ridge import PENALTIES, fit_ridge
 from care.evaluate.decoding.targets import Target, factor_targets
 
@@ -136,6 +136,20 @@ def test_the_numbers_of_images_are_those_of_r2(generator):
     for i in (1, 2, 3):
         rest = known & (torch.arange(400) != i)
         assert r2(rest) - r2(known) == pytest.approx((units[rest].mean() - units[known].mean()).item(), rel=0.05)
+
+
+def test_weighted_units_are_the_derivative_of_the_weighted_mean(generator):
+    """Also by what leaving out one image changes; an image of weight 0 may have no value."""
+    values, weight = torch.rand(2, 400, generator=generator, dtype=torch.float64)
+    weight[7], gone = 0, values.clone()
+    gone[7] = torch.nan
+    mean = float((weight * values).sum() / weight.sum())
+    units = weighted_units(gone, weight)
+    assert units.mean() == pytest.approx(mean)
+    assert units[7] == mean
+    without = [(weight * values).sum() - w * x for w, x in zip(weight, values, strict=True)]
+    change = torch.stack(without) / (weight.sum() - weight) - mean
+    torch.testing.assert_close(units - mean, -399 * change, rtol=0.02, atol=1e-12)
 
 
 def test_a_target_that_does_not_vary_has_no_score(generator):

@@ -10,15 +10,19 @@ from care.evaluate.effects import prediction as module
 from care.evaluate.effects.prediction import (
     chance,
     predict_by_identity,
-    predict_by_rotation,
     prediction_measures,
 )
-from care.geometry import crossfit_rotations
+from care.geometry import crossfit_predictions, crossfit_rotations
 from care.geometry.crossfit import halves
 
 
 def sphere(*shape, generator):
     return torch.nn.functional.normalize(torch.randn(*shape, generator=generator, dtype=torch.float64), dim=-1)
+
+
+def predict_by_rotation(F, F_a, group="SO"):
+    """R_v f(x_i) with R_v fitted to F → F_a[v] on other images."""
+    return crossfit_predictions(F, crossfit_rotations(F, F_a, group))
 
 
 def equivariant(V, n, d, generator):

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 
 import PIL
 from PIL import Image
@@ -19,13 +20,15 @@ from care.randomness import derive
 
 LARGEST_SIDE = 4096
 
+T = TypeVar("T")
 
-def shuffled(files: Sequence[tuple[Path, int]]) -> list[tuple[Path, int]]:
-    """The files in a random order that depends only on their number.
 
-    Folders are read class by class, but the first thousand images of a store should show all classes.
+def shuffled(pictures: Sequence[T]) -> list[T]:
+    """The pictures in a random order that depends only on their number.
+
+    They are often sorted by class, but the first thousand images of a store should show all classes.
     """
-    return [files[i] for i in sorted(range(len(files)), key=lambda i: derive(0, "file", i))]
+    return [pictures[i] for i in sorted(range(len(pictures)), key=lambda i: derive(0, "file", i))]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from care.evaluate.decoding.decode import RECORDED
 from care.evaluate.decoding.few_images import images_for_r2
+from care.evaluate.decoding.r2 import weighted_units
 from care.evaluate.effects.families import ALL
 from care.evaluate.evaluation import Evaluation, logistic_name, per_image_accuracy, probe_name
 from care.evaluate.features.classification import WHITENED
@@ -166,9 +167,7 @@ def _retrieval(evaluation: Evaluation, output: str) -> Iterator[Quantity]:
             units = evaluation.arrays.get(f"retrieval/{output}/{measure}")
             weight = evaluation.arrays.get(f"retrieval/{output}/{measure}_weight")
             if units is not None and weight is not None:
-                # The mean of these is the weighted mean, and to first order they vary around it as it does.
-                change = torch.where(weight > 0, units - record[measure], 0)  # a query of weight 0 may have no hue
-                units = record[measure] + weight * change / weight.mean()
+                units = weighted_units(units, weight)
             yield Quantity(output, name, record[measure], better, units)
 
 

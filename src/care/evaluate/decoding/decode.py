@@ -5,7 +5,7 @@ A fit to noise can be slightly below 0, and is reported as such. NaN means that 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from care.evaluate.decoding.bilinear import Pair, bilinear_predictions
 from care.evaluate.decoding.network import network_predictions
 from care.evaluate.decoding.r2 import r2_units
-from care.evaluate.decoding.ridge import PENALTIES, ridge_predictions
+from care.evaluate.decoding.ridge import ridge_predictions
 from care.evaluate.decoding.targets import Target, factor_targets, parameter_targets
 from care.evaluate.embedder import Embedder, Embeddings
 from care.progress import ProgressCallback
@@ -84,16 +84,13 @@ def parameter_units(pair: Pair, targets: Mapping[str, Target], decoder: Decoder,
     return _units(together, targets, predict)
 
 
-def factor_r2(
-    H: Float[Tensor, "n f"], targets: Mapping[str, Target], penalties: Sequence[float] = PENALTIES
-) -> dict[str, float]:
+def factor_r2(H: Float[Tensor, "n f"], targets: Mapping[str, Target]) -> dict[str, float]:
     """R² of the generative factors of sample i, decoded from h(x_i) by ridge regression, by target.
 
     Targets come from `factor_targets`; rows in which a target is not known are left out. A target of several columns,
     such as cos and sin of an angle, has one R²: the sums run over its columns too.
     """
-    predict = lambda X, Y, known, others: ridge_predictions(X, Y, known, others, penalties)  # noqa: E731
-    return _means(_units(H, targets, predict))
+    return _means(_units(H, targets, ridge_predictions))
 
 
 def _units(X: Float[Tensor, "n f"], targets: Mapping[str, Target], predict: Predict) -> Numbers:

@@ -1,4 +1,4 @@
-"""R² of predictions, image by image."""
+"""R² and weighted means, image by image: numbers whose mean they are, for intervals."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -22,3 +22,14 @@ def r2_units(
     one_minus_r2 = error[shown].sum() / spread[shown].sum()
     units = 1 - one_minus_r2 - (error - one_minus_r2 * spread) / spread[shown].mean()
     return torch.where(shown, units, torch.nan)
+
+
+def weighted_units(values: Float[Tensor, " n"], weight: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """One number per image, u_i = x̄ + w_i (x_i − x̄) / E w, whose mean is the weighted mean x̄ = Σ_i w_i x_i / Σ_i w_i.
+
+    To first order, x̄ varies with the images as their mean does. A value of weight 0 does not count, not even NaN.
+    """
+    weight = weight.double()
+    x = torch.where(weight > 0, values.double(), 0)
+    mean = (weight * x).sum() / weight.sum()
+    return mean + weight * (x - mean) / weight.mean()

@@ -58,7 +58,6 @@ def ridge_predictions(
     Y: Float[Tensor, "n t"],
     known: Bool[Tensor, "n t"],
     others: Float[Tensor, "m f"],
-    penalties: Sequence[float] = PENALTIES,
 ) -> Float[Tensor, "m t"]:
     """The targets of the rows `others`, each regressed on the rows of X in which it is known; NaN with fewer than 2."""
     predicted = torch.full((len(others), Y.shape[1]), torch.nan, dtype=torch.float64, device=X.device)
@@ -66,7 +65,7 @@ def ridge_predictions(
     for rows in known.mT.unique(dim=0):
         columns = (known == rows[:, None]).all(0)
         if rows.sum() >= 2:
-            predicted[:, columns] = fit_ridge(X[rows], Y[rows][:, columns], penalties).predict(others)
+            predicted[:, columns] = fit_ridge(X[rows], Y[rows][:, columns]).predict(others)
     return predicted
 
 

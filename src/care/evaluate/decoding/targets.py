@@ -8,11 +8,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from care.augment import ImageParameters, Parameters, PointParameters
+from care.augment.coordinates import SMALLEST_FACTOR
 from care.data import Samples
 from care.data.silhouettes import SILHOUETTES
 
-# A picture this dark, flat or gray looks like one with factor 0, whose logarithm is infinite.
-SMALLEST_FACTOR = 0.01
 QUARTER = 0.25  # of the hue circle
 
 

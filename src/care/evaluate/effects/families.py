@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import COLOR_OPERATIONS, ImagePolicy, Parameters
+from care.augment.naming import Policy
 from care.evaluate.effects.effect import Effect, Response, effect_of, respond
-from care.evaluate.embedder import Embedder, Embeddings, Policy
+from care.evaluate.embedder import Embedder, Embeddings
 from care.geometry import POINTS_PER_DIRECTION, Euclidean, Source, source_of
 from care.progress import ProgressCallback, silent
 from care.randomness import generator_for

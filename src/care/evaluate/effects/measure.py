@@ -9,12 +9,13 @@ from torch import Tensor
 
 from care import geometry
 from care.augment import policy_named
+from care.augment.naming import Policy
 from care.data import Samples, place
 from care.evaluate.decoding.decode import RECORDED, evaluate_decoding
 from care.evaluate.effects.effect import Response
 from care.evaluate.effects.families import ALL, OnEffect, respond_to_families
 from care.evaluate.effects.measurement import Measurement
-from care.evaluate.embedder import EUCLIDEAN, Embedder, Embeddings, Policy, device_of
+from care.evaluate.embedder import EUCLIDEAN, Embedder, Embeddings, device_of
 from care.frozen import frozen
 from care.geometry import BilinearForm, Euclidean, Source, Symplectic, symplectic_strength
 from care.progress import ProgressCallback, silent

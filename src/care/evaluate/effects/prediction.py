@@ -1,8 +1,8 @@
 """How well f(a(x)) can be predicted from f(x) and the augmentation a.
 
 Predictions [V, n, d] have rows f̂(a_v(x_i)), one for each of V augmentations and n images, however they were made: by
-rotations fitted on other images (`predict_by_rotation`), by a learned map, or by the identity (`predict_by_identity`,
-f̂ = f(x)). Report `prediction_measures` of the identity, and `chance`, as baselines.
+rotations fitted on other images (`care.geometry.crossfit_predictions`), by a learned map, or by the identity
+(`predict_by_identity`, f̂ = f(x)). Report `prediction_measures` of the identity, and `chance`, as baselines.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from care.geometry import Euclidean, Group, crossfit_predictions, crossfit_rotations
+from care.geometry import Euclidean
 
 # Cosines are made in blocks of at most this many (64 MiB in float64).
 PAIRS_AT_ONCE = 2**23
@@ -47,13 +47,6 @@ class Prediction:
     def to_json(self) -> dict[str, float | None]:
         """The means as plain numbers; None for those that do not exist."""
         return {name: getattr(self, name) for name in MEASURES}
-
-
-def predict_by_rotation(
-    F: Float[Tensor, "n d"], F_a: Float[Tensor, "V n d"], group: Group = "SO"
-) -> Float[Tensor, "V n d"]:
-    """R_v f(x_i) with R_v fitted to F → F_a[v] on other images."""
-    return crossfit_predictions(F, crossfit_rotations(F, F_a, group))
 
 
 def predict_by_identity(F: Float[Tensor, "n d"], V: int) -> Float[Tensor, "V n d"]:

@@ -19,6 +19,7 @@ from care.progress import ProgressCallback
 
 PREDICTED = (ALL, "color")  # the families whose views are ranked
 IMAGES = 500  # images whose views are ranked: every view is compared with every view of every image
+QUANTILES = 400
 
 
 class EffectCollector:
@@ -93,9 +94,9 @@ def evaluate_effects(
     return found, arrays
 
 
-def quantiles(values: Float[Tensor, " n"], count: int = 400) -> list[float]:
-    """`count` representative values for a histogram: the medians of as many equal parts, in order."""
-    middles = (torch.arange(count, device=values.device) + 0.5) / count * len(values)
+def quantiles(values: Float[Tensor, " n"]) -> list[float]:
+    """QUANTILES representative values for a histogram: the medians of as many equal parts, in order."""
+    middles = (torch.arange(QUANTILES, device=values.device) + 0.5) / QUANTILES * len(values)
     return values.sort().values[middles.long()].tolist()
 
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
+from care.data.class_rank import rank_within_class
 from care.evaluate.adam import adam_step
 from care.evaluate.features.logistic import checked_rows, cross_entropy_gradient
 from care.randomness import generator_for
@@ -238,8 +239,6 @@ def every_tenth(labels: Int64[Tensor, " n"], choice: str) -> Bool[Tensor, " n"]:
 
     ValueError without any; `choice` names the setting to be chosen by these rows.
     """
-    ascending, order = labels.sort(stable=True)
-    place = torch.arange(len(labels), device=labels.device) - torch.searchsorted(ascending, ascending)
-    heldout = (place % 10 == 1)[order.argsort()]
+    heldout = rank_within_class(labels) % 10 == 1
     _require(bool(heldout.any()), f"to choose a {choice}, a class needs two training rows: give only one {choice}")
     return heldout

@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from care.augment.naming import Policy
 from care.data import Samples, place
-from care.evaluate.embedder import Embedder, Policy
+from care.evaluate.embedder import Embedder
 from care.evaluate.transfer.downstream import Downstream
 from care.evaluate.transfer.labels import stratified
 

@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Bool, Float64, Int
 from torch import Tensor
 
+from care.data.class_rank import rank_within_class
+from care.evaluate.features.classification import mean_per_class
 from care.randomness import generator_for
 
 
@@ -19,17 +21,14 @@ def stratified(
     most = counts - 1 if leave_one else counts
     take = (share * counts).round().long().clamp_min(1).minimum(most.clamp_min(0))
     order = torch.randperm(len(here), generator=generator_for("cpu", seed, *counters))
-    order = order[here[order].argsort(stable=True)]  # class after class, each in a random order
-    rank = torch.arange(len(here)) - (counts.cumsum(0) - counts)[here[order]]
     chosen = torch.zeros(len(here), dtype=torch.bool)
-    chosen[order] = rank < take[here[order]]
+    chosen[order] = rank_within_class(here[order]) < take[here[order]]
     return chosen.to(labels.device)
 
 
 def accuracies(correct: Bool[Tensor, " n"], labels: Int[Tensor, " n"]) -> dict[str, float]:
     """Top-1 accuracy, and the mean accuracy per class."""
-    hits = correct.double()
-    return {"top1": hits.mean().item(), "mean_per_class": (hits * class_weights(labels)).mean().item()}
+    return {"top1": correct.double().mean().item(), "mean_per_class": mean_per_class(correct, labels)}
 
 
 def class_weights(labels: Int[Tensor, " n"]) -> Float64[Tensor, " n"]:

@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from care.augment import policy_named
-from care.evaluate.embedder import Policy, device_of
+from care.augment.naming import Policy
+from care.evaluate.embedder import device_of
 from care.evaluate.features.tuned_logistic import PENALTIES
 from care.evaluate.transfer.classifier import fit_classifier
 from care.evaluate.transfer.downstream import Downstream, check_names, load_downstream

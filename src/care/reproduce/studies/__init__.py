@@ -1,6 +1,5 @@
 """All studies by name: figures and tables of the paper, and studies that are not in the paper."""
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from care.reproduce.studies import (
     split_sweep,
 )
 from care.reproduce.trial import Outcome, Trial
+from care.suggestions import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,6 @@ STUDIES = {
 def study_named(name: str) -> Reproduction:
     """The study called `name`."""
     if name not in STUDIES:
-        close = difflib.get_close_matches(name, STUDIES, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(STUDIES)}"
-        raise ValueError(f"no study is called {name!r}; {hint}")
+        hint = did_you_mean(name, STUDIES) or f"; there are {', '.join(STUDIES)}"
+        raise ValueError(f"no study is called {name!r}{hint}")
     return STUDIES[name]
