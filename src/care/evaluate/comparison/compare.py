@@ -135,7 +135,8 @@ class Comparison:
         scale, unit = (100, " points") if quantity.percent else (1, "")
         numbers = (scale * x for x in (difference.difference, difference.low, difference.high))
         middle, low, high = (f"{x:+.3g}" for x in numbers)
-        interval = "" if math.isnan(difference.low) else f" [{low}, {high}]"
+        none = math.isnan(difference.low) or difference.low == difference.high == 0  # no two values differ
+        interval = "" if none else f" [{low}, {high}]"
         missing = f", {difference.dropped} left out" if difference.dropped else ""
         verdict = f"{verdicts[model, key]}, one seed" if (model, key) in verdicts else ""
         return str(quantity), f"{middle}{unit}{interval}{missing}", verdict
@@ -154,7 +155,9 @@ class Comparison:
                 "an interval without a verdict: over augmentations or few-shot tasks alone, on these test images"
             )
         if any(math.isnan(d.low) for d in all_of_them):
-            notes.append(f"no interval: fewer than {FEWEST} images or augmentations, or all differ by the same amount")
+            notes.append(
+                f"no interval: fewer than {FEWEST} images or augmentations, or they all differ by the same amount"
+            )
         if any(d.dropped for d in all_of_them):
             notes.append("left out: images or augmentations that have no value for one of the models")
         return [*notes, *self.left_out()]

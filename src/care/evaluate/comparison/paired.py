@@ -39,9 +39,9 @@ def paired_difference(
     A unit is what a repetition would draw anew: an image, an augmentation, or a seed. Both models are measured on the
     same units, so that difficulty common to both cancels. Units where a or b is NaN are left out of both. With
     [seeds, units], b_i − a_i is the mean over the seeds: the interval covers other units for these seeds, not other
-    seeds. With fewer than `fewest` units there is no interval, and its ends are NaN. The same holds for units that are
-    all equal, and for a few that all differ by the same amount, as counts can by chance, unless the sign test,
-    p = 2¹⁻ⁿ, excludes 0.
+    seeds. With fewer than `fewest` units there is no interval, and its ends are NaN. The same holds for a few units
+    that all differ by the same amount, as counts can by chance, unless the sign test, p = 2¹⁻ⁿ, excludes 0. Where both
+    models agree on all units, the interval has no width: how often they would disagree on others is not known.
 
     For measures averaged over augmentations and images, see `two_way_difference`.
 
@@ -52,8 +52,8 @@ def paired_difference(
     _check(a, b, level)
     mean, error, n, dropped = _mean_and_error(a, b)
     p = tails(mean / error, n - 1) if error else 2.0 ** (1 - n) if mean else 1.0
-    if n < fewest or (not error and p >= 1 - level):
-        return _without_interval(mean, n, dropped, fewest)
+    if n < fewest or (not error and mean and p >= 1 - level):
+        return Difference(mean, math.nan, math.nan, n, dropped)
     half = quantile(level, n - 1) * error
     return Difference(mean, mean - half, mean + half, n, dropped, p)
 
@@ -77,17 +77,14 @@ def two_way_difference(
     mean, over_augmentations, V, dropped = _mean_and_error(a, b)
     _, over_images, n, _ = _mean_and_error(a_images, b_images)
     error = math.hypot(over_augmentations, over_images)
-    if (fewest > V and len(a) > 1) or n < fewest or not error:
-        return _without_interval(mean, min(V, n), dropped, fewest)
+    if (V < fewest and len(a) > 1) or n < fewest or (not error and mean):
+        return Difference(mean, math.nan, math.nan, V, dropped)
+    if not error:
+        return Difference(mean, mean, mean, V, dropped, 1.0)
     smaller = over_augmentations**4 / max(1, V - 1) + over_images**4 / (n - 1)
     freedom = max(1, math.floor(error**4 / smaller))
     half = quantile(level, freedom) * error
     return Difference(mean, mean - half, mean + half, V, dropped, tails(mean / error, freedom))
-
-
-def _without_interval(mean: float, units: int, dropped: int, fewest: int) -> Difference:
-    """Enough units that are all equal are no reason to call the models different."""
-    return Difference(mean, math.nan, math.nan, units, dropped, math.nan if mean or units < fewest else 1.0)
 
 
 def _mean_and_error(
