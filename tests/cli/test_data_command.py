@@ -91,7 +91,7 @@ def test_a_folder_of_photos_under_a_name_of_its_own(photos):
 
 
 def test_photos_without_classes(photos):
-    assert "2 images of 256 × 256 pixels, no classes\n" in run("prepare", "dogs", "--from", photos / "dog")
+    assert "2 images of 30 × 30 pixels, no classes\n" in run("prepare", "dogs", "--from", photos / "dog")
     assert (load("dogs").classes, load("dogs").labels.tolist()) == ((), [-1, -1])
 
 
@@ -103,7 +103,7 @@ def test_bad_files_are_left_out_and_listed_at_the_end(photos, root):
     output = run("prepare", "pets", "--from", photos).splitlines()
     assert "pets train: 6 pictures to read" in output
     assert any(line.startswith("pets train: ignored, ") and line.endswith(": 1 .db") for line in output)
-    assert f"{root}/pets/train: 3 images of 256 × 256 pixels, 2 classes" in output
+    assert f"{root}/pets/train: 3 images of 30 × 30 pixels, 2 classes" in output
     assert output[-4] == f"cannot be read, as listed in {root}/pets/train/skipped.txt:"
     bad = {
         f"{photos}/cat/2[x].jpg": "cannot be",
@@ -128,7 +128,7 @@ def test_too_many_bad_files_stop_it_and_more_can_be_left_out(photos, root, monke
     assert len((root / "pets" / ".partial-train" / "store" / "skipped.txt").read_text().splitlines()) == 22
     output = run("prepare", "pets", "--from", photos, "--skip", "30")
     assert "pets train: goes on after " in output
-    assert "3 images of 256 × 256 pixels" in output
+    assert "3 images of 30 × 30 pixels" in output
     assert load("pets").labels.tolist().count(1) == 2
     assert [entry.name for entry in (root / "pets").iterdir()] == ["train"]
 

@@ -9,9 +9,12 @@ import care
 from care.data import load, write_store
 from care.data.picture_side import picture_side
 from care.data.readers import read_folder
-from care.train import fitted_config
+from care.export import export
+from care.train import fitted_config, prepare, train
 from care.train.job import load_samples
+from cli.world import make_run
 from data.on_disk import WRITERS
+from train.small import small_config, small_data
 
 
 @pytest.fixture
@@ -95,7 +98,8 @@ def test_a_store_says_how_large_its_pictures_are(stores, tmp_path):
     [
         ({"size": 64}, ("mocov2", 64)),
         ({"policy": "byol"}, ("byol", 32)),
-        ({"policy": "mocov2:gray=0.1"}, ("mocov2:gray=0.1", None)),
+        ({"policy": "mocov2:gray=0.1"}, ("mocov2:gray=0.1", 32)),
+        ({"policy": "mocov2:size=96"}, ("mocov2:size=96", None)),
         ({"policy": care.augment.ImagePolicy(size=48)}, ("simclr:size=48,kernel_size=3", None)),
         ({"equivariance": "care"}, ("small_images", 32)),
         ({"init": "timm/resnet18.a1_in1k"}, ("mocov2", None)),  # trained at 224 pixels
@@ -105,3 +109,23 @@ def test_what_is_chosen_remains(chosen, found, stores, tmp_path):
     prepared(stores / "mine", photos(tmp_path / "photos", (32, 32)), 32)
     config = fitted_config("mine", **chosen)
     assert (config.policy, config.size) == found
+
+
+def test_weights_of_a_run_keep_the_size_that_they_were_trained_at(stores, tmp_path):
+    prepared(stores / "mine", photos(tmp_path / "photos", (32, 32)), 32)
+    prepared(stores / "larger", photos(tmp_path / "others", (100, 100)), 100)
+    run = tmp_path / "run"
+    train(prepare(small_config(small_data(tmp_path / "data"), epochs=1, limit=16, size=24), run))
+    file, _ = export(make_run(tmp_path / "timm", str(tmp_path / "data"), model="test_resnet", size=32), "timm")
+    for init, size in ((run, 24), (run / "model.safetensors", 24), (file, 32)):
+        assert [fitted_config(data, init=str(init)).size for data in ("mine", "larger")] == [size, size]
+    assert fitted_config("mine", init=str(run), size=16).size == 16
+
+
+def test_prepared_pictures_are_not_enlarged(tmp_path):
+    for side, stored in ((16, 16), (65, 65), (300, 256)):
+        folder = photos(tmp_path / str(side), (side, side + 20))
+        source = read_folder(folder, "train", None)
+        assert (source.height, source.width) == (stored, stored)
+        assert any(f"squares of {stored} pixels" in note for note in source.notes) == (stored < 256)
+        assert read_folder(folder, "train", 77).height == 77

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from care.data.chains import CLASSES as CHAIN_CLASSES
 from care.data.chains import generate_chains, longest_axes
 from care.data.readers import read_cifar10, read_cifar100, read_flowers, read_folder, read_stl10
 from care.data.readers.download import Download
+from care.data.readers.folder import LARGEST
 from care.data.readers.source import Source
 from care.data.samples import Samples
 
@@ -37,7 +39,7 @@ class Published:
     """
 
     summary: str
-    read: Callable[[Path, str, int], Source]
+    read: Callable[[Path, str, Any], Source]
     splits: tuple[str, ...] = ()
     pixels: int | None = None
     page: str = ""
@@ -57,7 +59,7 @@ def _shapes(n: int, seed: int) -> Samples:
     return Samples(shapes.images, shapes.labels, shapes.classes, dict(shapes.factors), name="shapes")
 
 
-ANY_FOLDER = Published("pictures in folders, one per class, or without classes", read_folder, pixels=256)
+ANY_FOLDER = Published("pictures in folders, one per class, or without classes", read_folder, pixels=LARGEST)
 
 DATA_SETS: dict[str, Generated | Published] = {
     "chains": Generated("generated protein-like point clouds, 10 classes", _chains),

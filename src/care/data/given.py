@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from care.atomic_files import remove_folder
-from care.data.catalogue import ANY_FOLDER, DATA_SETS
+from care.data.catalogue import DATA_SETS
 from care.data.datasets import Examples, read_dataset
 from care.data.readers import Source, folder_splits, read_folder
 from care.data.readers.pictures import shuffled
@@ -44,7 +44,7 @@ class Given:
     def source(self) -> Source:
         """The reader."""
         if isinstance(self.pictures, str | Path):
-            return read_folder(Path(self.pictures), self.part, self.pixels or ANY_FOLDER.pixels or 0)
+            return read_folder(Path(self.pictures), self.part, self.pixels)
         return read_dataset(self.pictures, self.pixels, self.workers)
 
     def is_in(self, store: Path) -> bool:

@@ -138,7 +138,7 @@ def read(name: str, path: Path, split: str, pixels: int | None = None) -> Source
         raise ValueError(f"the pictures of {name} all have the same size, which --pixels cannot change")
     if not path.exists():
         raise ValueError(f"{path} does not exist: --from takes the folder or archive that you downloaded")
-    return known.read(path, split, pixels or known.pixels or 0)
+    return known.read(path, split, pixels if known is ANY_FOLDER else pixels or known.pixels)
 
 
 def _chosen(name: str, split: str, splits: tuple[str, ...]) -> str:

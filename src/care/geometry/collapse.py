@@ -20,10 +20,12 @@ SPHERE = Euclidean()
 def rankme(Z: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """RankMe = exp(−Σ p_k log p_k) with p_k = σ_k / Σσ + ε, of the singular values σ of Z (Garrido et al. 2023).
 
-    The rows of Z are the outputs of a network, neither centered nor normalized; only the first 25,600 are used. RankMe
-    lies between 1 = all outputs are multiples of one vector, and min(n, d). It is 0 if all outputs are 0.
+    The rows of Z are the outputs of a network, neither centered nor normalized; at most 25,600 are used, evenly spaced,
+    since they may be sorted by class. RankMe lies between 1 = all outputs are multiples of one vector, and min(n, d).
+    It is 0 if all outputs are 0.
     """
-    Z = checked_points(Z[:ROWS], Z[:ROWS])[0]
+    Z = _some(Z)
+    Z = checked_points(Z, Z)[0]
     sigma = _singular_values(Z.double())
     p = sigma / sigma.sum() + EPSILON
     return torch.where(sigma.sum() > 0, torch.special.entr(p).sum().exp(), 0).to(Z.dtype)
@@ -59,9 +61,10 @@ def alignment(F: Float[Tensor, "*#batch n d"], F_a: Float[Tensor, "*#batch n d"]
 def gaussian_uniformity(F: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
     """log E_{i≠j} exp(−2 ‖f(x_i) − f(x_j)‖²) on the unit sphere (Wang and Isola 2020).
 
-    0 = collapsed, about −4 = uniform. Only the first 25,600 embeddings are used.
+    0 = collapsed, about −4 = uniform. At most 25,600 embeddings are used, evenly spaced.
     """
-    z = SPHERE.embed(checked_points(F[:ROWS], F[:ROWS], at_least=2)[0])
+    F = _some(F)
+    z = SPHERE.embed(checked_points(F, F, at_least=2)[0])
     n, rows = len(z), torch.arange(len(z), device=z.device)
     sums = []
     for i in rows.split(max(1, PAIRS_AT_ONCE // n)):
@@ -70,6 +73,11 @@ def gaussian_uniformity(F: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         potential = (4 * (z[i] @ z.mT) - 2 * (lengths[i, None] + lengths)).clamp_max(0)
         sums.append(potential.masked_fill(i[:, None] == rows, -torch.inf).logsumexp(1))
     return (torch.cat(sums).logsumexp(0) - math.log(n * (n - 1))).clamp_max(0)
+
+
+def _some(X: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
+    n = len(X)
+    return X if n <= ROWS else X[torch.arange(ROWS, device=X.device) * n // ROWS]
 
 
 def _singular_values(X: Float[Tensor, "n d"]) -> Float[Tensor, " r"]:

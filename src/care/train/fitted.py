@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from care.augment import PRESETS, ImagePolicy
+from care.augment import ImagePolicy
 from care.data import load
 from care.data.catalogue import ANY_FOLDER, DATA_SETS, Published
 from care.data.heldout import usual_validation
@@ -11,6 +11,7 @@ from care.data.picture_side import picture_side
 from care.data.registry import known_splits
 from care.objective import policy_for
 from care.train.config import Config
+from care.train.initial import size_of_init
 from care.train.recipes import DEFAULTS
 from care.train.recommended import recommended_config
 
@@ -36,24 +37,25 @@ def _held_out(config: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
 def _views(config: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Views no larger than the pictures; and for small pictures without a policy of their own, `SMALL_POLICY`.
 
-    A chosen size remains, and so does that of a model with initial weights, which were trained at that size.
+    A chosen size remains. Initial weights have seen one size: a run's own, or that of the policy if it is not known.
     """
     known, policy = DATA_SETS.get(config.data, ANY_FOLDER), policy_for(config.policy, config.size)
     sized = not isinstance(known, Published) or known.pixels is None  # pictures and policy have one size
     if sized or not isinstance(policy, ImagePolicy) or _is_size_chosen(chosen):
         return {}
+    seen = None if chosen.get("init") is None else size_of_init(str(chosen["init"])) or policy.size
     samples = load(config.data, config.split)
-    side = max(SMALLEST_VIEW, picture_side(samples))
-    if side >= policy.size:
+    side = seen or min(policy.size, max(SMALLEST_VIEW, picture_side(samples)))
+    if side == policy.size:
         return {}
     small = side <= SMALL and config.data not in DEFAULTS
     return {
         "size": side,
         **({"policy": SMALL_POLICY} if small else {}),
-        **({"pixels": side} if samples.streamed else {}),  # no enlarging before a crop
+        **({"pixels": side} if samples.streamed and not seen else {}),  # no enlarging before a crop
     }
 
 
 def _is_size_chosen(chosen: Mapping[str, Any]) -> bool:
-    own = chosen.get("policy") not in (None, *PRESETS)
-    return own or any(chosen.get(name) is not None for name in ("size", "init"))
+    policy = chosen.get("policy")
+    return chosen.get("size") is not None or isinstance(policy, ImagePolicy) or "size=" in str(policy)

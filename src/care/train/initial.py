@@ -24,13 +24,20 @@ class Initial:
     """Weights of a backbone, under the parameter names of its model, and the metadata found with them.
 
     `model` is None if the file does not name it. `channels` are the mean and the standard deviation that normalize
-    images; if they are missing, timm's for the model are used.
+    images; if they are missing, timm's for the model are used. `size` is that of the views it was trained with, if
+    known.
     """
 
     weights: Weights
     model: str | None = None
     stem: str = "imagenet"
     channels: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    size: int | None = None
+
+
+def size_of_init(init: str) -> int | None:
+    """The size of the images that the weights were trained for, in a run or an export of care; None if unknown."""
+    return None if _published_name(init) is not None else read_initial(init).size
 
 
 def with_model_of_init(values: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +107,9 @@ def _of_run(file: Path, model: str | None) -> Initial:
     tensors, about = load_weights(file)
     weights = {name.removeprefix(BACKBONE): x for name, x in tensors.items() if name.startswith(BACKBONE)}
     model = model or tomllib.loads(about["config"])["model"]
-    return Initial(weights, model, stem_of_weights(weights, about), _channels(tensors))
+    source = json.loads(about["source"])
+    size = source[0] if len(source) == 2 else None
+    return Initial(weights, model, stem_of_weights(weights, about), _channels(tensors), size)
 
 
 def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Initial:
@@ -109,7 +118,8 @@ def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Init
     channels: dict[str, tuple[float, ...]] = {
         name: tuple(json.loads(about[name])) for name in ("mean", "std") if name in about
     }
-    return Initial(weights, model, stem_of_weights(weights, about), channels)
+    size = int(json.loads(about["size"])) if "size" in about else None
+    return Initial(weights, model, stem_of_weights(weights, about), channels, size)
 
 
 def _of_timm_folder(folder: Path) -> Initial:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from care.data import Samples, generate_shapes
 from care.evaluate.decoding.decode import factor_r2, parameter_r2
 from care.evaluate.decoding.r2 import r2_units, weighted_units
-from care.evaluate.decoding.ridge import PENALTIES, fit_ridge
+from care.evaluate.decoding.ridge import PENALTIES, fit_ridge, ridge_predictions
 from care.evaluate.decoding.targets import Target, factor_targets
 
 
@@ -182,3 +182,13 @@ def test_targets_of_other_rows_are_refused(unchecked):
         parameter_r2(
             torch.zeros(5, 2), torch.zeros(5, 2), {"hue": Target(torch.zeros(4, 1), torch.ones(4, dtype=torch.bool))}
         )
+
+
+def test_features_that_are_seldom_active_do_not_upset_r2(generator):
+    """A unit that is almost 0 in all fitted rows has a tiny scale; R² was below −100 in one draw of ten."""
+    n, known = 456, torch.ones(228, 1, dtype=torch.bool)
+    for _ in range(10):
+        y, X = torch.randn(n, 1, generator=generator), torch.randn(n, 128, generator=generator).sub(2.3).relu()
+        X[:, 0] = y[:, 0] + torch.randn(n, generator=generator)  # R² of the population: 0.5
+        predicted = ridge_predictions(X[:228], y[:228], known, X[228:])
+        assert 1 - (predicted - y[228:]).square().sum() / (y[228:] - y[228:].mean()).square().sum() > -0.2

@@ -5,11 +5,13 @@ from pathlib import Path
 
 from care.data.readers.files import folders_in, ignored, pictures_beside, pictures_in
 from care.data.readers.pictures import Pictures, shuffled
+from care.data.readers.side import stored_side
 from care.data.readers.source import Source
 
 # The names of the folders of each split, in small or capital letters.
 SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
 
+LARGEST = 256  # pixels of a side, if none is chosen
 SHARDS = (".tar", ".parquet", ".arrow")  # files that hold many pictures each, which are not prepared
 
 
@@ -18,11 +20,13 @@ def folder_splits(path: Path) -> tuple[str, ...]:
     return tuple(_split_folders(path))
 
 
-def read_folder(path: Path, split: str, side: int) -> Source:
+def read_folder(path: Path, split: str, pixels: int | None) -> Source:
     """A split of the folder in `shuffled` order; the classes are the folders of the training pictures, by name.
 
-    Without such folders there are no classes, and all labels are −1. Files that are not pictures are ignored and
-    counted in the notes; folders beside the splits are ignored and listed there.
+    Pictures become squares of `pixels`, by default 256, or the shorter side of most training pictures if that is less:
+    enlarging adds nothing, and views are made no larger than the pictures. Without such folders there are no classes,
+    and all labels are −1. Files that are not pictures are ignored and counted in the notes; folders beside the splits
+    are ignored and listed there.
     """
     classes, parts = split_parts(path, split)
     files, others = _labeled(parts)
@@ -31,8 +35,17 @@ def read_folder(path: Path, split: str, side: int) -> Source:
         raise ValueError(no_pictures(folders[split], classes))
     loose = pictures_without_class(folders[split], classes, len(files))
     notes = (*_beside(path, folders), *([loose] if loose else []), *([ignored(others)] if others else []))
+    side = pixels or _own_side(path)
+    if pixels is None and side < LARGEST:
+        notes += (f"small pictures keep their own size: squares of {side} pixels, unless --pixels says otherwise",)
     pictures, description = Pictures(shuffled(files), side), f"pictures of the folder {path.name}, {split}"
     return Source(description, classes, side, side, len(files), pictures, notes)
+
+
+def _own_side(path: Path) -> int:
+    """The side for all splits, by the pictures of the split train."""
+    files, _ = _labeled(split_parts(path, "train")[1])
+    return stored_side([file for file, _ in files], LARGEST)
 
 
 def split_parts(path: Path, split: str) -> tuple[tuple[str, ...], list[tuple[int, Path]]]:

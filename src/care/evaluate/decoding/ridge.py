@@ -59,13 +59,19 @@ def ridge_predictions(
     known: Bool[Tensor, "n t"],
     others: Float[Tensor, "m f"],
 ) -> Float[Tensor, "m t"]:
-    """The targets of the rows `others`, each regressed on the rows of X in which it is known; NaN with fewer than 2."""
+    """The targets of the rows `others`, each regressed on the rows of X in which it is known; NaN with fewer than 2.
+
+    Features of `others` are clamped to three times the range of the fitted ones. A unit that is almost always 0 in X
+    has a tiny scale, so a row in which it is not could be predicted thousands of deviations away.
+    """
     predicted = torch.full((len(others), Y.shape[1]), torch.nan, dtype=torch.float64, device=X.device)
     # The decomposition of the features is the expensive part: targets that are known in the same rows share it.
     for rows in known.mT.unique(dim=0):
         columns = (known == rows[:, None]).all(0)
         if rows.sum() >= 2:
-            predicted[:, columns] = fit_ridge(X[rows], Y[rows][:, columns]).predict(others)
+            low, high = X[rows].aminmax(dim=0)
+            within = others.clamp(2 * low - high, 2 * high - low)
+            predicted[:, columns] = fit_ridge(X[rows], Y[rows][:, columns]).predict(within)
     return predicted
 
 
