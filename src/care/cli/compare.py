@@ -25,8 +25,8 @@ def compare(
     Every run is compared with the first one, output by output, image by image and augmentation by augmentation.
     Each paired difference comes with its own 95 % interval (Student's t). A difference is certain, "yes", if it stays
     significant after Holm's correction for all differences of the table, else "undecided". Verdicts cover other images
-    and augmentations, not other pretraining seeds: every run is one seed. Results of [bold]care transfer[/bold] in the folders
-    are compared, too.
+    and augmentations, not other pretraining seeds: every run is one seed. Results of [bold]care transfer[/bold] in the
+    folders are compared, too.
 
     Example: [bold]care compare runs/simclr runs/care[/bold]
     """
