@@ -99,6 +99,12 @@ def test_pictures_that_are_not_prepared_are_said_to_be_decoded():
     assert "pictures, decoded to 32 × 32 pixels while training, 10 classes" in line
 
 
+@pytest.mark.parametrize(("classes", "words"), [(0, "no classes"), (1, "one class, so no kNN"), (2, "2 classes")])
+def test_how_many_classes_there_are_is_said(classes, words):
+    line = summary(default_config("shapes"), dataclasses.replace(FACTS, classes=classes))["data"]
+    assert line.endswith(f", {words}")
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_how_many_pictures_are_kept_is_said(tmp_path, monkeypatch):
     """Of those to train on, 16 of 22, ten have been decoded before; whole pictures of 12 pixels take 434 bytes."""

@@ -122,7 +122,11 @@ def _data(config: Config, facts: Facts) -> str:
     shape = " × ".join(map(str, facts.source))
     what = f"pictures of {shape} pixels" if len(facts.source) == 2 else f"clouds of {shape} points"
     what = f"pictures, decoded to {shape} pixels while training" if facts.streamed else what
-    return f"{config.data}, {config.split}: {facts.samples:,} {what}, {facts.classes or 'no'} classes"
+    return f"{config.data}, {config.split}: {facts.samples:,} {what}, {_classes(facts.classes)}"
+
+
+def _classes(number: int) -> str:
+    return "one class, so no kNN" if number == 1 else f"{number or 'no'} classes"
 
 
 def _watched(config: Config, facts: Facts) -> str:
