@@ -115,7 +115,7 @@ def unlabeled(tmp_path, monkeypatch, generator):
         pixels = torch.randint(256, (20, 24, 3), dtype=torch.uint8, generator=generator)
         Image.fromarray(pixels.numpy()).save(tmp_path / "photos" / f"{i}.png")
     assert "60 images of 16 × 16 pixels, no classes\n" in run(
-        "data", "prepare", "mine", "--from", tmp_path / "photos", "--size", 16
+        "data", "prepare", "mine", "--from", tmp_path / "photos", "--pixels", 16
     )
     return "mine"
 
