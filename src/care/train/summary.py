@@ -1,4 +1,4 @@
-"""The summary that `care train` prints first: the chosen settings, and what follows from them for these data."""
+"""The lines that a training prints first: the chosen settings, and what follows from them for these data."""
 
 import dataclasses
 from collections.abc import Mapping

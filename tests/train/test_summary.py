@@ -1,4 +1,4 @@
-"""What `care train` says before it begins."""
+"""What a training says before it begins."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -8,10 +8,10 @@ import timm
 import torch
 
 from care.cli.train_setup import configuration
-from care.cli.training_summary import Facts, beginning, summary
 from care.data import batches
 from care.data.streamed import cache as caching
 from care.train import default_config, prepare, recipe, recipes
+from care.train.summary import Facts, beginning, summary
 from data.on_disk import write_files
 from train.small import small_config, small_data
 
