@@ -23,7 +23,7 @@ MISTAKES = {
     "train --data ./data --batch-size 0": "batch_size must be at least 2",
     "train --data ./data --batch-size -4": "batch_size must be at least 2",
     "train --data ./data --batch-size 10000000000000": "batch_size must be .*at most 1048576",
-    "train --data ./data --batch-size 1024": "100 samples do not fill one batch of 1024: choose a smaller",
+    "train --data ./data --batch-size 1024": "100 samples do not fill one batch of 1024: choose a smaller --batch-size",
     f"{SMALL} --equivariance care --chunks 3": "chunks must divide a batch of 16 .*these do: 1, 2, 4, 8",
     f"{SMALL} --equivariance care --chunks 0": "0 does not; these do: 1, 2, 4, 8",
     f"{SMALL} --train-size 4": "train_size must be at least 8 and at most 4096, got 4",
