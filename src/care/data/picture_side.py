@@ -4,7 +4,9 @@ from contextlib import suppress
 from statistics import median_high
 
 import torch
+from jaxtyping import Int64
 from PIL import Image
+from torch import Tensor
 
 from care.data.readers.decoding import formats
 from care.data.readers.pictures import lenient_pillow
@@ -19,10 +21,14 @@ def picture_side(samples: Samples) -> int:
     if not isinstance(samples.stored, StreamedPictures):
         return min(samples.source)
     rows = torch.arange(len(samples)) if samples.rows is None else samples.rows
-    some = torch.linspace(0, len(rows) - 1, min(LOOKED_AT, len(rows))).round().long()
     with lenient_pillow():
-        sides = [side for row in rows[some].tolist() if (side := _side_in_file(samples.stored, row))]
+        sides = [side for row in rows[some_rows(len(rows))].tolist() if (side := _side_in_file(samples.stored, row))]
     return median_high(sides) if sides else samples.stored.side
+
+
+def some_rows(count: int) -> Int64[Tensor, " some"]:
+    """Some of so many rows, evenly spread: for what can be told from a few pictures."""
+    return torch.linspace(0, count - 1, min(LOOKED_AT, count)).round().long()
 
 
 def _side_in_file(pictures: StreamedPictures, index: int) -> int | None:
