@@ -260,9 +260,10 @@ MISTAKES = {
     "export nowhere --to onnx": "nowhere does not exist: give the folder of a finished run",
     "export unfinished --to onnx": "has the run finished?",
     "export file --to timm": "file is damaged, or was not written by care",
-    "export mine --to timm --out nowhere/x.safetensors": "nowhere/x.safetensors: it does not exist, or its parent",
+    "export mine --to timm": "timm does not build small_resnet at all: use --to onnx or --to torchscript",
+    "export mine --to torchscript --out mine/config.toml/x.pt": "config.toml: a file",
     "export mine --to timm --out w.pth": "w.pth would not be read as timm: choose an --out that ends in .safetensors",
-    "export mine --to timm --out empty": "empty: it is a folder, but a file is needed",
+    "export mine --to torchscript --out empty": "empty: it is a folder, but a file is needed",
     # care bench
     "bench nope": "no part of the benchmark is called 'nope'; there are train",
     "bench --device gpu": "device must be auto, cpu, cuda, cuda:1 or mps",
