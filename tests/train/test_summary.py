@@ -130,6 +130,8 @@ def test_what_is_watched_is_said():
     one = dataclasses.replace(FACTS, classes=0, watched="val")
     assert summary(default_config("x"), one)["watched"].startswith("the val split; ")
     assert summary(default_config("x", validation=100), one)["watched"] == "100 samples, cut from train"
+    few = summary(default_config("shapes", validation=1), FACTS)["watched"]
+    assert few == "1 sample of each class, cut from train"
 
 
 def test_the_facts_are_those_of_the_run(tmp_path, monkeypatch):

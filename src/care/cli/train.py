@@ -73,7 +73,7 @@ def train(
         from care.train.loggers import check_loggers, watching
         from care.train.summary import beginning
 
-        with patience(chosen.get("data"), partial(typer.echo, err=True)), opened_once():
+        with opened_once(patience(partial(typer.echo, err=True))):
             settings = configuration(chosen, keep, config, recipe_name, out if resume else None)
             check_loggers(logger or ())
             folder = out or run_folder(settings, recipe_name)

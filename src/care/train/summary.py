@@ -132,7 +132,8 @@ def _classes(number: int) -> str:
 def _watched(config: Config, facts: Facts) -> str:
     """The samples that the log is measured on, and that settings are thus selected on by whoever goes by the log."""
     if config.validation:
-        return f"{config.validation:,} samples{' of each class' if facts.classes else ''}, cut from {config.split}"
+        samples = f"{config.validation:,} sample{'s' * (config.validation != 1)}"
+        return f"{samples}{' of each class' if facts.classes else ''}, cut from {config.split}"
     return f"the {facts.watched} split; --validation N watches samples cut from the training split instead"
 
 
