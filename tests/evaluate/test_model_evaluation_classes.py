@@ -131,6 +131,8 @@ def test_too_many_neighbors_are_reported_beforehand():
     assert made.note_on_neighbors(Settings(neighbors=(20, 91))) == f"kNN with k = 91 is left out: {few}"
     found = made.note_on_neighbors(Settings(neighbors=(91, 200)))
     assert found == f"kNN with k = 91, 200 is left out: {few}, and k = 90 takes its place"
+    one = dataclasses.replace(made.train, labels=torch.zeros(90, dtype=torch.int64))
+    assert dataclasses.replace(made, train=one).note_on_neighbors(Settings(neighbors=(91,))) is None
     few = made.note_on_neighbors(Settings(neighbors=(43,), images=2))
     assert few.startswith("kNN with k = 43 is left out: only 42 training images")
 

@@ -121,9 +121,9 @@ class EvaluationSetup:
     def note_on_neighbors(self, settings: Settings) -> str | None:
         """A sentence about the k of kNN that exceed the number of labeled training images; None if none does."""
         labels = torch.tensor([]) if self.train is None else _training_images(self.train, settings.images).labels
-        n = int((labels >= 0).sum())
-        above = [str(k) for k in settings.neighbors if k > n]
-        if not above or not n:
+        labels = labels[labels >= 0]
+        n, above = len(labels), [str(k) for k in settings.neighbors if k > len(labels)]
+        if not above or len(labels.unique()) < 2:  # of one class there is no kNN at all
             return None
         used = "" if len(above) < len(settings.neighbors) else f", and k = {n} takes its place"
         return f"kNN with k = {', '.join(above)} is left out: only {n} training images have a label{used}"

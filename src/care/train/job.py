@@ -125,10 +125,10 @@ def _check_fills_batch(config: Config, samples: Samples, heldout: Samples) -> No
     if count >= batch:
         return
     if config.validation and config.limit is None:
-        left = f"{count} of {count + len(heldout)} samples are left after {len(heldout)} were held out"
-        raise ValueError(
-            f"{left}, and do not fill one batch of {batch}: choose a smaller --batch-size, or a smaller --validation"
-        )
+        both = count + len(heldout)
+        left = f"{count} of {both} samples are left after {len(heldout)} were held out"
+        other = ", or a smaller --validation" if both > batch else ""
+        raise ValueError(f"{left}, and do not fill one batch of {batch}: choose a smaller --batch-size{other}")
     raise ValueError(f"{count} samples do not fill one batch of {batch}: choose a smaller --batch-size")
 
 
