@@ -14,7 +14,6 @@ import care.reproduce
 from care.bench.results import SHOWN, Table
 from care.cli import app
 from care.cli.rate import say
-from care.cli.training_summary import Facts, in_lines, summary
 from care.evaluate import Evaluation
 from care.evaluate import summary as evaluation_summary
 from care.evaluate.comparison.compare import compare_evaluations
@@ -23,6 +22,7 @@ from care.evaluate.transfer.result import Transfer, transfer_table
 from care.reproduce import STUDIES
 from care.tables import paragraphs, text_table
 from care.train import Terminal, recipes
+from care.train.summary import Facts, in_lines, summary
 
 RESULTS = Path(__file__).parents[1] / "results"
 TRIALS = sorted((RESULTS / "small" / "trials").glob("*.json"))
@@ -123,7 +123,7 @@ def test_pictures(tmp_path):
         assert_fits(shown.replace(str(tmp_path), "here"))
     assert_fits(
         printed(
-            "data", "prepare", "pets", "--from", tmp_path / "photos", "--root", tmp_path / "s", "--size", 32
+            "data", "prepare", "pets", "--from", tmp_path / "photos", "--root", tmp_path / "s", "--pixels", 32
         ).replace(str(tmp_path), "here")
     )
 

@@ -72,7 +72,7 @@ def test_what_was_exported_is_measured_as_the_run_is(run):
 def test_a_network_that_timm_does_not_have_is_not_exported_to_it(tmp_path):
     data = small_data(tmp_path / "data")
     train(prepare(small_config(data, epochs=1, model="small_resnet"), tmp_path / "run"))
-    with pytest.raises(ValueError, match="timm has no small_resnet: use --to onnx"):
+    with pytest.raises(ValueError, match="timm does not build small_resnet at all: use --to onnx"):
         exporting.export(tmp_path / "run", "timm")
 
 

@@ -10,6 +10,7 @@ from care.cli.train_setup import configuration
 from care.data import generate_shapes
 from care.objective import policy_for, view_plan
 from care.train import Run, default_config, prepare, train
+from care.train.summary import beginning
 from data.photos import Photos
 
 SETTINGS = {
@@ -80,6 +81,23 @@ def test_a_data_set_with_labels_and_pictures_to_watch(shapes, tmp_path):
     config, (record,) = Run(tmp_path / "run").config(), Run(tmp_path / "run").log()
     assert record["knn"] is not None
     assert (config.size, config.validation) == (32, 0)  # no larger than the pictures, and nothing is cut off
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_was_chosen_is_printed_as_by_the_command(shapes, tmp_path, capsys, monkeypatch, quiet):
+    """The same lines, from the same run folder; and labels that are not used are reported."""
+    monkeypatch.setenv("COLUMNS", "120")
+    pairs = list(zip(shapes.images, shapes.labels.tolist(), strict=True))
+    care.pretrain(pairs, out=tmp_path / "run", **{**SETTINGS, "quiet": quiet})
+    said = capsys.readouterr().out
+    job = prepare(Run(tmp_path / "run").config(), tmp_path / "run", resume=True)
+    job.lock.release()
+    assert f"{beginning(job)}\n" in said or quiet
+    unused = "the labels are not used, since this list has no `classes`"
+    assert (unused in said) == ("data          " in said) == (not quiet)
+    if not quiet:
+        assert said.index(unused) < said.index("data          ") < said.index("epoch 1")
 
 
 @pytest.mark.usefixtures("undrawn")

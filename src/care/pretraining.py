@@ -27,6 +27,7 @@ from care.train import (
 )
 from care.train.loggers import check_loggers, watching
 from care.train.step_means import LOG_EVERY
+from care.train.summary import beginning
 
 # Settings on which those of `keep` depend.
 DECIDING = ("data", "method", "model", "init", "batch_size", "accumulate")
@@ -56,7 +57,8 @@ def pretrain(
     of `data` is held out, from 20 to 1,000 pictures. `settings` are those of `care train`, by name: `model`, `method`,
     `equivariance`, `epochs`, `batch_size`, … `policy` may be an `ImagePolicy`. `keep`, as `--keep`, is what an
     equivariant part of the embedding keeps: "hue", "photometric", "crop", or several such as "hue,crop". `resume`
-    continues the run in `out`, if there is one.
+    continues the run in `out`, if there is one. A dozen lines of what was chosen, and the progress, are printed unless
+    `quiet`.
     """
     run = Run(Path(out).absolute())
     started = (run.folder / "config.toml").exists()
@@ -77,6 +79,8 @@ def pretrain(
     if resumed is None:
         config = fitted_config(config.data, **settings)
     job = prepare(config, run.folder, resume)
+    if job.processes.is_rank_0 and not quiet:
+        Terminal().lines(beginning(job))
     train(job, watching(job, log_every, loggers, *([] if quiet else [Terminal()])))
     distributed.on_rank_0(job.processes, _draw, run)
     return load(run.folder)

@@ -43,7 +43,7 @@ def test_names_and_constants_are_those_of_their_modules():
     assert keys("care.train.loggers", "LOGGERS") == tuple(LOGGERS)
     assert constant("care.train.step_means", "LOG_EVERY") == LOG_EVERY
     assert constant("care.objective.registry", "REGISTERED") == registry.REGISTERED
-    assert constant("care.export.formats", "FILES") == export.FILES
+    assert constant("care.export.places", "FILES") == export.FILES
 
 
 SOURCE = """

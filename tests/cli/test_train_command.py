@@ -44,13 +44,17 @@ def run(*args, code=0):
 def test_a_long_search_for_pictures_is_said_by_the_first_process(tmp_path, monkeypatch):
     monkeypatch.setattr(train_setup, "SECONDS_OF_SILENCE", 0.0)
     said = queue.Queue()
-    with train_setup.patience(f"{tmp_path}/", said.put):
-        assert said.get(timeout=30) == f"finding the pictures in {tmp_path}/ …"
-    monkeypatch.setattr(threading.Timer, "start", lambda timer: said.put("nothing should be said"))
-    for data, rank in ((f"{tmp_path}/", "1"), ("shapes", "0"), (None, "0")):
-        monkeypatch.setenv("RANK", rank)
-        with train_setup.patience(data, said.put):
-            assert said.empty()
+    waiting = train_setup.patience(said.put)
+    with waiting(tmp_path):
+        assert said.get(timeout=30) == f"finding the pictures in {tmp_path} …"
+    monkeypatch.setattr(threading.Timer, "start", lambda timer: timer.run())
+    with waiting(tmp_path):  # once is enough
+        assert said.empty()
+    with waiting(tmp_path / "others"):
+        assert said.get(timeout=30) == f"finding the pictures in {tmp_path / 'others'} …"
+    monkeypatch.setenv("RANK", "1")
+    with train_setup.patience(said.put)(tmp_path):
+        assert said.empty()
 
 
 def test_a_run_that_is_resumed_at_its_end_says_so(tmp_path):
@@ -115,7 +119,7 @@ def unlabeled(tmp_path, monkeypatch, generator):
         pixels = torch.randint(256, (20, 24, 3), dtype=torch.uint8, generator=generator)
         Image.fromarray(pixels.numpy()).save(tmp_path / "photos" / f"{i}.png")
     assert "60 images of 16 × 16 pixels, no classes\n" in run(
-        "data", "prepare", "mine", "--from", tmp_path / "photos", "--size", 16
+        "data", "prepare", "mine", "--from", tmp_path / "photos", "--pixels", 16
     )
     return "mine"
 

@@ -1,5 +1,6 @@
 """Which pictures there are in files, tar shards and tables, in what order, and what is told where there are none."""
 
+import contextlib
 import shutil
 import tarfile
 
@@ -56,14 +57,24 @@ def test_files_are_visited_in_the_order_of_a_store(tmp_path):
 
 
 def test_a_folder_is_searched_once_where_it_is_asked_to(tmp_path, monkeypatch):
-    folder, searched = write_files(tmp_path, 12), []
-    monkeypatch.setattr(opening, "open_files", lambda *what: searched.append(what) or open_files(*what))
-    with opening.opened_once():
+    """And within the context that a search is to have, which nothing else is."""
+    folder, events = write_files(tmp_path, 12), []
+    monkeypatch.setattr(opening, "open_files", lambda *what: events.append("search") or open_files(*what))
+
+    @contextlib.contextmanager
+    def searching(where):
+        events.append(where)
+        yield
+        events.append("done")
+
+    with opening.opened_once(searching):
         sizes = [open_pictures(folder, "train", side).source for side in (8, 16)]
+        assert events == [folder, "search", "done"]
+        assert opening.streamed_splits(folder) == ("train",)
+        assert events[3:] == [folder, "done"]
     assert sizes == [(8, 8), (16, 16)]
-    assert len(searched) == 1
     open_pictures(folder)
-    assert len(searched) == 2  # files may have come since
+    assert events[5:] == ["search"]  # files may have come since
 
 
 def test_names_labels_and_some_sizes_tell_files_from_others(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from torch import nn
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
 from care.evaluate import Settings, evaluate_model, knn_predict, summary, whitening
-from care.evaluate.comparison.quantities import find_quantity
+from care.evaluate.comparison.quantities import find_quantity, quantities
 from care.evaluate.embedder import Embedder
 from care.evaluate.features.augmented_probe import augmented_probe
 from care.evaluate.features.classification import Classifiers, evaluate_classification
@@ -101,12 +101,57 @@ def test_whitened_neighbors_are_those_of_features_whitened_without_the_test_imag
     assert found.value == pytest.approx(hits.double().mean()) != evaluation.record["knn"]["5"]
 
 
-@pytest.mark.parametrize("labels", [[0] * 30, list(range(30))])
-def test_classes_that_no_penalty_can_be_chosen_by_have_no_logistic_regression(labels):
-    few = Samples(shapes(30, 0).inputs, torch.tensor(labels), tuple(map(str, range(30))))
+def test_classes_that_no_penalty_can_be_chosen_by_have_no_logistic_regression():
+    few = Samples(shapes(30, 0).inputs, torch.arange(30), tuple(map(str, range(30))))
     evaluation = evaluate_model(setup(colors, few, few, policy=COLORS), Settings(augmentations=1, probe="none"))
     assert evaluation.record["logistic"] is None
     assert evaluation.record["knn"] is not None
+
+
+@pytest.mark.parametrize(("asked", "left"), [((5, 120), ("5", "120")), ((20, 121, 200), ("20",)), ((200,), ("120",))])
+def test_no_more_neighbors_are_named_than_there_are_to_vote(asked, left):
+    """150 training images, of which 120 have a label."""
+    samples, settings = flags(150), Settings(augmentations=1, probe="none", logistic=False, neighbors=asked)
+    labels = torch.where(torch.arange(150) % 5 == 4, -1, samples.labels)
+    made = setup(lambda x: {"features": x.flatten(1)}, dataclasses.replace(samples, labels=labels), flags(60))
+    evaluation = evaluate_model(dataclasses.replace(made, policy=COLORS), settings)
+    assert tuple(evaluation.record["knn"]) == tuple(evaluation.record["knn_whitened"]) == left
+    assert {name for name in evaluation.arrays if name.startswith("correct/")} == {
+        f"correct/knn{k}{which}" for k in left for which in ("", "/whitened")
+    }
+    for k in ("5", "20", "120", "121", "200"):
+        assert (find_quantity(evaluation, "classes", f"kNN, k = {k}") is not None) == (k in left)
+        assert (f"kNN, k = {k} " in summary(evaluation)) == (k in left)
+
+
+def test_too_many_neighbors_are_reported_beforehand():
+    made = setup(colors, flags(90))
+    assert made.note_on_neighbors(Settings(neighbors=(20, 90))) is None
+    few = "only 90 training images have a label"
+    assert made.note_on_neighbors(Settings(neighbors=(20, 91))) == f"kNN with k = 91 is left out: {few}"
+    found = made.note_on_neighbors(Settings(neighbors=(91, 200)))
+    assert found == f"kNN with k = 91, 200 is left out: {few}, and k = 90 takes its place"
+    one = dataclasses.replace(made.train, labels=torch.zeros(90, dtype=torch.int64))
+    assert dataclasses.replace(made, train=one).note_on_neighbors(Settings(neighbors=(91,))) is None
+    few = made.note_on_neighbors(Settings(neighbors=(43,), images=2))
+    assert few.startswith("kNN with k = 43 is left out: only 42 training images")
+
+
+@pytest.mark.parametrize("classes", [1, 5, 6])
+def test_what_few_classes_make_certain_is_not_printed(classes):
+    """Of one class everything is right, of five the label is among five guesses."""
+    pictures = shapes(60, 0).inputs
+    samples = Samples(pictures, torch.arange(60) % classes, tuple(map(str, range(classes))))
+    settings = Settings(augmentations=1, probe_epochs=1, seeds=1, neighbors=(5,))
+    evaluation = evaluate_model(setup(colors, samples, samples, policy=COLORS), settings)
+    text, names = summary(evaluation), {q.name for q in quantities(evaluation)}
+    assert ("top-5" in text) == ("linear probe (paper), top-5" in names) == (classes == 6)
+    assert ("one class, so no probe and no kNN" in text) == (classes == 1)
+    assert ("linear probe (paper), top-1" in names) == ("kNN, k = 5" in names) == (classes > 1)
+    assert ("class precision of neighbors" in names) == (classes > 1)
+    assert evaluation.record["probe"] is None if classes == 1 else evaluation.record["probe"]["top5"]
+    del evaluation.record["about"]["train_classes"]  # as in older records
+    assert ("top-5" in summary(evaluation)) == (classes > 1)
 
 
 class Normalized(nn.Module):

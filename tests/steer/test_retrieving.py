@@ -169,6 +169,20 @@ def test_the_result_can_be_printed_and_written(embedder):
     assert record["one"]["overlap"]["learned_rotation"]["low"] is None
 
 
+def test_an_embedding_that_does_not_react_is_said_to(embedder):
+    """In place of a verdict on a rotation that has nothing to find: pictures that are gray, by their brightness."""
+    levels = torch.arange(200, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, 8, 8)
+    samples = dataclasses.replace(embedder.samples, stored=levels.contiguous())
+
+    def embed(images):
+        angles = images.mean((1, 2, 3))[:, None] * torch.arange(1, 4)
+        return {"out": torch.cat([angles.cos(), angles.sin()], 1)}
+
+    (line,) = result_of(dataclasses.replace(embedder, samples=samples, embed=embed)).sentences()
+    assert line.startswith("the embedding does not react to hue +0.200: f(q) and f(a(q)) have the same neighbors")
+    assert "does not react" not in str(result_of(embedder))
+
+
 def test_the_notes_say_what_the_rotation_was_not_fitted_to(embedder):
     unchanged = embedder.policy.unchanged(1, (8, 8))
 

@@ -144,7 +144,7 @@ def test_every_rank_resumes_from_the_checkpoint_of_rank_0(data, whole, tmp_path,
 
 class TestHowMuchIsMeasured:
     def monitor(self, n=400, policy=None, **settings):
-        samples = Samples(torch.zeros(n, 3, 8, 8, dtype=torch.uint8), torch.zeros(n, dtype=torch.int64), ("one",))
+        samples = Samples(torch.zeros(n, 3, 8, 8, dtype=torch.uint8), torch.arange(n) % 2, ("one", "two"))
         return Monitor(samples, samples, policy or simclr(8), Euclidean(), 0, **settings)
 
     def test_it_takes_a_tenth_of_training_at_most(self):

@@ -1,5 +1,7 @@
 """What is measured after an epoch, for every form: cosines are cosines, and a collapse is seen."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -39,6 +41,15 @@ def test_measures_of_an_untrained_encoder(form):
     if form.name == "symplectic":
         areas = sum((x @ x) * (y @ y) - (x @ y) ** 2 for x in F for y in F)
         assert found["strength"] == pytest.approx((7 * form.gram(F).square().sum() / areas).item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+def test_of_one_class_neighbors_say_nothing(classes):
+    samples = load("chains", "test").limit(60)
+    samples = dataclasses.replace(samples, labels=torch.arange(60) % classes)
+    encoder = Encoder(Ends(), torch.nn.Identity(), (0.0,) * 3, (1.0,) * 3)
+    found = Monitor(samples, samples, PointPolicy(), Euclidean(), seed=0).measure(encoder, torch.device("cpu"))
+    assert (found["knn"] is None) == (classes == 1)
 
 
 class Ends(torch.nn.Module):

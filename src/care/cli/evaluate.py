@@ -92,6 +92,8 @@ def evaluate(
             options, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(wrapped(note), err=True)
         )
         setup.check(settings)
+        if neighbors and (note := setup.note_on_neighbors(settings)):
+            typer.echo(wrapped(note), err=True)
         run = Run(Path(model)) if is_run(model) else None
         logs = {setup.model: run.log()} if run else {}
         folder = out or (run.folder / "evaluation" if run else Path(f"evaluation-{setup.model}"))

@@ -5,11 +5,10 @@ from typing import Annotated
 
 import typer
 
+from care.atomic_files import make_folder
 from care.cli.errors import users_input
 from care.cli.outputs import claim_file
-from care.cli.static_settings import constant
-
-FILES: dict[str, str] = constant("care.export.formats", "FILES")
+from care.export import FILES, check_model, place_for
 
 
 def export(
@@ -34,9 +33,11 @@ def export(
             raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
         if not run.exists():
             raise ValueError(f"{run} does not exist: give the folder of a finished run")
-        from care import export as exporting
-
-        file = exporting.place_for(run, to, out)
+        file = place_for(run, to, out)
+        check_model(run, to)
+        make_folder(file.absolute().parent)
         claim_file(file)
-        file, difference = exporting.export(run, to, file)  # type: ignore[arg-type]
+        from care.export import export as write
+
+        file, difference = write(run, to, file)  # type: ignore[arg-type]
     typer.echo(f"{file} (relative difference of its features: {difference:.1e})")

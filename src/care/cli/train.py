@@ -67,13 +67,13 @@ def train(
         if not (resume or config or recipe_name or "data" in chosen):
             raise ValueError("say what to train on: --data shapes, or another of `care data list`")
         from care.cli.train_setup import Counted, configuration, patience, run_folder
-        from care.cli.training_summary import beginning
         from care.data.streamed.opening import opened_once
         from care.train import Saving, Terminal, prepare
         from care.train import train as run_training
         from care.train.loggers import check_loggers, watching
+        from care.train.summary import beginning
 
-        with patience(chosen.get("data"), partial(typer.echo, err=True)), opened_once():
+        with opened_once(patience(partial(typer.echo, err=True))):
             settings = configuration(chosen, keep, config, recipe_name, out if resume else None)
             check_loggers(logger or ())
             folder = out or run_folder(settings, recipe_name)

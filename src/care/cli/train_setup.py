@@ -3,29 +3,40 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from care.data.registry import is_streamed
 from care.pretraining import with_kept
 from care.train import Config, Progress, fitted_config, recipe
 
 SECONDS_OF_SILENCE = 3.0
 
 
-@contextmanager
-def patience(data: str | None, say: Callable[[str], object]) -> Iterator[None]:
-    """Print a line if listing the pictures takes more than some seconds, as a million do; once for all processes."""
-    line = f"finding the pictures in {data} …"
-    timer = threading.Timer(SECONDS_OF_SILENCE, say, [line])
-    timer.daemon = True
-    if data is not None and is_streamed(data) and os.environ.get("RANK", "0") == "0":
-        timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+def patience(say: Callable[[str], object]) -> Callable[[Path], AbstractContextManager[None]]:
+    """Around each search for pictures: print a line if it takes more than some seconds, as that for a million does.
+
+    It is printed once, and by the first of several processes.
+    """
+    first, said = os.environ.get("RANK", "0") == "0", set[Path]()
+
+    def tell(folder: Path) -> None:
+        if folder not in said:
+            said.add(folder)
+            say(f"finding the pictures in {folder} …")
+
+    @contextmanager
+    def waiting(folder: Path) -> Iterator[None]:
+        timer = threading.Timer(SECONDS_OF_SILENCE, tell, [folder])
+        timer.daemon = True
+        if first:
+            timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    return waiting
 
 
 def configuration(

@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,22 @@ def read_dataset(pictures: Any, pixels: int | None = None, workers: int = 0) -> 
         examples, batch_size=None, sampler=shuffled(range(len(examples))), num_workers=workers, collate_fn=_as_it_is
     )
     words = f"{type(pictures).__name__} given in Python"
-    return Source(words, examples.classes, *examples.size, len(examples), iter(loader))
+    notes = (_without_names(pictures),) if _has_unnamed_labels(examples) else ()
+    return Source(words, examples.classes, *examples.size, len(examples), iter(loader), notes)
+
+
+def _has_unnamed_labels(examples: Examples) -> bool:
+    """Whether the first item has a label, which is not used: there are no names of classes."""
+    if examples.classes or isinstance(examples.pictures, Samples):
+        return False
+    with suppress(ValueError):  # that the item has no picture is an error when it is read
+        return _picture_and_label(examples.pictures[0])[1] is not None
+    return False
+
+
+def _without_names(pictures: Any) -> str:
+    kind = type(pictures).__name__
+    return f"the labels are not used, since this {kind} has no `classes`: give a data set that names them there"
 
 
 def _picture_and_label(item: Any) -> tuple[Any, Any]:

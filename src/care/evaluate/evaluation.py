@@ -100,6 +100,11 @@ def probe_name(record: Mapping[str, Any]) -> str:
     return f"linear probe ({record['about']['probe']})"
 
 
+def has_top5(record: Mapping[str, Any]) -> bool:
+    """Whether top-5 says anything: of five classes or fewer, it is always 100 %. Older records have no number."""
+    return bool(record["about"].get("train_classes", 6) > 5)
+
+
 def per_image_accuracy(evaluation: Evaluation, classifier: str) -> Tensor | None:
     """Per test image, the share of seeds of a classifier ("probe", "knn20" …) that are correct; None without arrays."""
     correct = evaluation.arrays.get(f"correct/{classifier}")

@@ -120,6 +120,16 @@ class EvaluationSetup:
         if settings.probe_on == "crops" and settings.probe != "none" and isinstance(self.policy, PointPolicy):
             raise ValueError(f"{self.test.name} holds point clouds, which have no crops: choose probe_on augmented")
 
+    def note_on_neighbors(self, settings: Settings) -> str | None:
+        """A sentence about the k of kNN that exceed the number of labeled training images; None if none does."""
+        labels = torch.tensor([]) if self.train is None else _training_images(self.train, settings.images).labels
+        labels = labels[labels >= 0]
+        n, above = len(labels), [str(k) for k in settings.neighbors if k > len(labels)]
+        if not above or len(labels.unique()) < 2:  # of one class there is no kNN at all
+            return None
+        used = "" if len(above) < len(settings.neighbors) else f", and k = {n} takes its place"
+        return f"kNN with k = {', '.join(above)} is left out: only {n} training images have a label{used}"
+
     def embedder(self, samples: Samples) -> Embedder:
         """An embedder of `samples` by the model."""
         forms = {EMBEDDING: self.form}  # all other outputs are measured on the sphere, by their angles
@@ -143,9 +153,8 @@ def evaluate_model(setup: EvaluationSetup, settings: Settings, progress: Progres
             evaluate_retrieval(embedder, clean, seed, progress),
             evaluate_decoding(embedder, clean, seed, progress),
         ]
-    fitted = 0 if bank is None else len(bank.samples)
     record = {
-        "about": _about(setup, settings, images, fitted),
+        "about": _about(setup, settings, images, bank),
         **{k: v for found, _ in parts for k, v in found.items()},
     }
     seconds = round(time.perf_counter() - started, 1)
@@ -161,8 +170,10 @@ def _training_images(train: Samples, images: int | None) -> Samples:
     return train.subset((rank_within_class(train.labels) < share * count[kind]).nonzero()[:, 0])
 
 
-def _about(setup: EvaluationSetup, settings: Settings, images: int, fitted: int) -> dict[str, Any]:
+def _about(setup: EvaluationSetup, settings: Settings, images: int, bank: Embedder | None) -> dict[str, Any]:
+    labels = torch.tensor([]) if bank is None else bank.samples.labels
     about = {"model": setup.model, "data": setup.test.name, "split": setup.split, "policy": setup.policy_name}
-    counts = {"test_images": images, "train_images": fitted}
+    counts = {"test_images": images, "train_images": len(labels)}
+    counts |= {"train_classes": len(labels[labels >= 0].unique())}
     chosen = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(settings).items()}  # as JSON has it
     return {"estimators": ESTIMATORS, **about, **counts, **{k: v for k, v in chosen.items() if k != "images"}}

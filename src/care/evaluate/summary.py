@@ -5,7 +5,7 @@ from typing import Any
 
 from care.evaluate.decoding.decode import RECORDED
 from care.evaluate.decoding.few_images import too_few_images
-from care.evaluate.evaluation import Evaluation, logistic_name, probe_name
+from care.evaluate.evaluation import Evaluation, has_top5, logistic_name, probe_name
 from care.evaluate.features.classification import WHITENED
 from care.tables import paragraphs, text_table
 
@@ -41,9 +41,11 @@ def _classification(evaluation: Evaluation) -> str:
     neighbors = [(k, output, accuracy) for output, by in by_output.items() for k, accuracy in by.items()]
     rows += [(f"kNN, k = {k}{output}", f"{100 * accuracy:.2f} %", "") for k, output, accuracy in neighbors]
     if not rows:
-        missing = "labels" if about["train_images"] else "split train"
-        return paragraphs([f"{title}: no {missing}, so no probe and no kNN"])
-    return text_table(title, ("classifier", "top-1", "top-5"), rows)
+        labeled = "one class" if about.get("train_classes") == 1 else "no labels"
+        why = labeled if about["train_images"] else "no split train"
+        return paragraphs([f"{title}: {why}, so no probe and no kNN"])
+    shown = 3 if has_top5(evaluation.record) else 2
+    return text_table(title, ("classifier", "top-1", "top-5")[:shown], [row[:shown] for row in rows])
 
 
 def _prediction(evaluation: Evaluation) -> str:

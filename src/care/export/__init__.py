@@ -1,5 +1,19 @@
 """Export a trained encoder to other programs, with a model card."""
 
-from care.export.formats import FILES, export, place_for
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["FILES", "export", "place_for"]
+from care.export.places import FILES, check_model, place_for
+
+if TYPE_CHECKING:
+    from care.export.formats import export
+
+__all__ = ["FILES", "check_model", "export", "place_for"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `export` on first use: mistakes are told before torch is imported."""
+    if name != "export":
+        raise AttributeError(f"module 'care.export' has no attribute {name!r}")
+    from care.export.formats import export
+
+    return export

@@ -5,7 +5,6 @@ import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import timm.models
 import torch
@@ -16,18 +15,9 @@ from torch import Tensor, nn
 
 from care.atomic_files import writing_atomically
 from care.export.huggingface import write_huggingface
+from care.export.places import Format, check_model, place_for
 from care.models import Encoder, Features, build_backbone, stem_of
-from care.models.weights import TORCHSCRIPT
 from care.train.runs import load_trained
-
-Format = Literal["timm", "huggingface", "onnx", "torchscript"]
-FILES = {
-    "timm": "backbone.safetensors",
-    "huggingface": "huggingface",
-    "onnx": "encoder.onnx",
-    "torchscript": "encoder.pt",
-}
-ENDINGS = {"timm": (".safetensors",), "onnx": (".onnx",), "torchscript": TORCHSCRIPT}  # those that are read
 
 # The largest relative difference of the features. Summing in another order, as other programs do, stays below it.
 TOLERANCE = 1e-4
@@ -44,9 +34,10 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
     "torchscript": the same
     """
     file = place_for(Path(run), to, out)
+    check_model(Path(run), to)
     trained = load_trained(Path(run))
     if to == "timm" and not is_model(trained.config.model):
-        raise ValueError(f"timm has no {trained.config.model}: use --to onnx or --to torchscript")
+        raise ValueError(f"timm does not build {trained.config.model} at all: use --to onnx or --to torchscript")
     encoder, config, source = trained.encoder, trained.config, trained.source
     shape = (*source, 3) if len(source) == 1 else (3, *source)
     example = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
@@ -64,21 +55,6 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
                 f"the exported encoder differs from the original by {difference:.1e}: no file is written"
             )
     return file, difference
-
-
-def place_for(run: Path, to: str, out: str | Path | None = None) -> Path:
-    """Where to write: `out`, or the run folder.
-
-    ValueError for an unknown format, an ending with which the file would not be read, or a folder that exists.
-    """
-    if to not in FILES:
-        raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
-    file = Path(out) if out else (run if run.is_dir() else run.parent) / FILES[to]
-    if to == "huggingface" and file.exists():
-        raise ValueError(f"{file} exists: remove it, or choose another --out")
-    if to in ENDINGS and file.suffix not in ENDINGS[to] and not file.is_dir():
-        raise ValueError(f"{file} would not be read as {to}: choose an --out that ends in {' or '.join(ENDINGS[to])}")
-    return file
 
 
 def _write_timm(encoder: Encoder, file: Path, model: str, source: tuple[int, ...]) -> Callable[[Tensor], Tensor]:

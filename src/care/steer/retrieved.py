@@ -13,6 +13,7 @@ from care.tables import paragraphs, text_table
 
 WORDS = {IDENTITY: "f(q), identity", LEARNED: "R(θ) f(q), learned rotation", AUGMENTED: "f(a(q)), augmented"}
 ROWS = {**WORDS, CHANCE: "chance"}
+ALL_OF_THEM = 0.9995  # an overlap that is printed as 1.000
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,20 @@ class RetrievalResult:
 
     def sentences(self) -> list[str]:
         """Whether the learned rotation finds more of the neighbors of f(a(q)) than the identity does, and the notes."""
+        if self._does_not_react():
+            same = "f(q) and f(a(q)) have the same neighbors, so there is nothing for R(θ) to find"
+            return [f"the embedding does not react to {self.change}: {same}.", *self.notes]
         gain = self.many.gain("overlap")
         shares = (self.many.mean("overlap", way).difference for way in (LEARNED, IDENTITY))
         found = "the overlap with the neighbors of f(a(q)) is {:.3f} for R(θ) f(q) and {:.3f} for f(q)".format(*shares)
         unsure = "too few queries for an interval" if math.isnan(gain.low) else "the difference is not significant"
         sure = "a gain" if gain.low > 0 else "a loss" if gain.high < 0 else unsure
         return [f"{found}: {sure}.", *self.notes]
+
+    def _does_not_react(self) -> bool:
+        """Whether augmenting a query changes none of its neighbors, or hardly any, among images that have others."""
+        kept, chance = (self.many.mean("overlap", way).difference for way in (IDENTITY, CHANCE))
+        return kept >= ALL_OF_THEM > chance
 
     def __str__(self) -> str:
         return "\n\n".join([self.table(), paragraphs(self.sentences())])

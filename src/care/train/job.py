@@ -105,8 +105,7 @@ def prepare(
     if config.decoder == "gpu":
         nvjpeg(processes.device)
     samples, heldout = loaded or load_samples(config)
-    if len(samples) < config.batch_size:
-        raise ValueError(f"{len(samples)} samples do not fill one batch of {config.batch_size}: choose a smaller batch")
+    _check_fills_batch(config, samples, heldout)
     _check_heldout(config, heldout)
     if compiles(config, processes, config.epochs * len(samples)):
         start_compilers()
@@ -118,6 +117,19 @@ def prepare(
         raise ValueError(f"the processes find different samples in {config.data}: every machine needs the same files")
     lock = distributed.on_rank_0(processes, run.begin, config, resume)
     return Job(config, run, resume, processes, samples, heldout, digest, lock, saving or Saving())
+
+
+def _check_fills_batch(config: Config, samples: Samples, heldout: Samples) -> None:
+    """ValueError if there are fewer samples than a batch has, maybe because others are held out."""
+    count, batch = len(samples), config.batch_size
+    if count >= batch:
+        return
+    if config.validation and config.limit is None:
+        both = count + len(heldout)
+        left = f"{count} of {both} samples are left after {len(heldout)} were held out"
+        other = ", or a smaller --validation" if both > batch else ""
+        raise ValueError(f"{left}, and do not fill one batch of {batch}: choose a smaller --batch-size{other}")
+    raise ValueError(f"{count} samples do not fill one batch of {batch}: choose a smaller --batch-size")
 
 
 def _check_heldout(config: Config, heldout: Samples) -> None:

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 from torch import Tensor
 
 from care.data import batches, place
-from care.data.samples import shortage
 from care.geometry import form_named
 from care.objective import policy_for, views_seen
 from care.train import checkpoint, distributed
@@ -18,6 +17,7 @@ from care.train.collapse import collapse_warning
 from care.train.distributed import Processes
 from care.train.job import Job
 from care.train.monitor import WITH_GRADIENT, Monitor, Stopped
+from care.train.notes import notes
 from care.train.progress import Progress
 from care.train.runs import Run, view_source
 from care.train.schedule import rate_of
@@ -54,8 +54,7 @@ def _train(job: Job, progress: Progress) -> None:
         progress.say(*saved.skipped, f"resumed after step {saved.step}")
     elif job.resume:
         progress.say("no checkpoint to resume from: starting from the beginning")
-    if config.validation and (line := shortage(job.heldout, config.validation)):
-        progress.say(line)
+    progress.say(*notes(job))
     if not state.objective.embedded:
         progress.say("no loss uses the embeddings: the head keeps its random weights, so measure the backbone only")
     step = Step(state, config, processes, job.steps_per_epoch)

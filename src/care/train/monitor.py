@@ -118,7 +118,9 @@ class Monitor:
 
     @property
     def _labeled(self) -> bool:
-        return bool(self._compared.labels.min() >= 0 and self._tested.labels.min() >= 0)
+        """Whether kNN says anything: all have a class, and there is more than one."""
+        labels = self._compared.labels
+        return bool(0 <= labels.min() < labels.max() and self._tested.labels.min() >= 0)
 
     def _embedder(self, embed: Embed, samples: Samples, device: torch.device) -> Embedder:
         """An embedder that checks `stop` before every batch."""

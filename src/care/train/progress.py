@@ -119,6 +119,10 @@ class Terminal(Progress):
         for sentence in sentences:
             self.console.print(Text(wrapped(visible(sentence), self.console.width)), soft_wrap=True)
 
+    def lines(self, text: str) -> None:
+        """Print lines that are wrapped already."""
+        self.console.print(Text(text), soft_wrap=True)
+
     def finish(self, complete: bool) -> None:
         """Remove the bar."""
         if self.bar is not None:

@@ -2,8 +2,8 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -20,16 +20,22 @@ from care.randomness import shuffled_once
 
 PIXELS = 256  # the default side of decoded squares, as in a store
 _OPENED: ContextVar[dict[tuple[Path, str], EncodedPictures] | None] = ContextVar("opened", default=None)
+Searching = Callable[[Path], AbstractContextManager[object]]
+_SEARCHING: ContextVar[Searching] = ContextVar("searching", default=nullcontext)
 
 
 @contextmanager
-def opened_once() -> Iterator[None]:
-    """In this context, a folder is searched for pictures only once: for a million files that takes seconds."""
-    token = _OPENED.set({})
+def opened_once(searching: Searching = nullcontext) -> Iterator[None]:
+    """In this context, a folder is searched for pictures only once: for a million files that takes seconds.
+
+    Every search takes place within `searching(folder)`.
+    """
+    tokens = _OPENED.set({}), _SEARCHING.set(searching)
     try:
         yield
     finally:
-        _OPENED.reset(token)
+        _OPENED.reset(tokens[0])
+        _SEARCHING.reset(tokens[1])
 
 
 def open_pictures(
@@ -49,7 +55,11 @@ def open_pictures(
     if cache is not None:
         _check_cache(cache, path)
     opened, key = _OPENED.get(), (path.absolute(), split)
-    encoded = _encoded(path, split, indexes) if opened is None or key not in opened else opened[key]
+    if opened is not None and key in opened:
+        encoded = opened[key]
+    else:
+        with _SEARCHING.get()(path):
+            encoded = _encoded(path, split, indexes)
     if opened is not None:
         opened[key] = encoded
     order = shuffled_once(len(encoded.labels))
@@ -59,7 +69,8 @@ def open_pictures(
 
 def streamed_splits(path: Path) -> tuple[str, ...]:
     """The splits that a folder of pictures or of shards has."""
-    return tuple(shard_files(path)) or folder_splits(path)
+    with _SEARCHING.get()(path):
+        return tuple(shard_files(path)) or folder_splits(path)
 
 
 def _encoded(path: Path, split: str, indexes: Path | None) -> EncodedPictures:

@@ -13,7 +13,7 @@ from care.evaluate.decoding.decode import RECORDED
 from care.evaluate.decoding.few_images import images_for_r2
 from care.evaluate.decoding.r2 import weighted_units
 from care.evaluate.effects.families import ALL
-from care.evaluate.evaluation import Evaluation, logistic_name, per_image_accuracy, probe_name
+from care.evaluate.evaluation import Evaluation, has_top5, logistic_name, per_image_accuracy, probe_name
 from care.evaluate.features.classification import WHITENED
 from care.tables import number
 
@@ -117,7 +117,8 @@ def _classes(evaluation: Evaluation) -> Iterator[Quantity]:
         yield Quantity("classes", logistic_name(record["logistic"]), accuracy, "higher", units, percent=True)
     if record["probe"] is not None:
         top1, top5 = record["probe"]["mean"], sum(record["probe"]["top5"]) / len(record["probe"]["top5"])
-        for name, top, array in (("top-1", top1, "probe"), ("top-5", top5, "probe5")):
+        tops = (("top-1", top1, "probe"), ("top-5", top5, "probe5"))
+        for name, top, array in tops if has_top5(record) else tops[:1]:
             units = per_image_accuracy(evaluation, array)
             yield Quantity("classes", f"{probe_name(record)}, {name}", top, "higher", units, percent=True)
     for words, recorded, array in (("", "knn", ""), (f", {WHITENED}", "knn_whitened", f"/{WHITENED}")):

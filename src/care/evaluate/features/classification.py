@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from care.augment import ImagePolicy
 from care.evaluate.embedder import Embedder, Embeddings, features_of
 from care.evaluate.features.augmented_probe import augmented_probe
-from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE, knn_predict
+from care.evaluate.features.knn import NEIGHBORS, TEMPERATURE, knn_predict, neighbors_within
 from care.evaluate.features.probe import ProbeResult, Protocol, linear_probe
 from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.features.whitening import whitening
@@ -42,8 +42,10 @@ def evaluate_classification(
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Fit classifiers to the images of `bank`; score them on those of `embedder`, whose embeddings `clean` are given.
 
-    Accuracies are None without labels or without a bank. Images without a label (−1) are left out. Classifiers use the
-    features of the backbone; kNN accuracies are computed of these whitened, and of all other outputs, too.
+    Accuracies are None without labels, without a bank, or if its images are of one class, which every classifier would
+    find. Images without a label (−1) are left out, and so are `neighbors` that exceed the number of labeled images.
+    Classifiers use the features of the backbone; kNN accuracies are computed of these whitened, and of all other
+    outputs, too.
     """
     nothing: dict[str, Any] = dict.fromkeys(("logistic", "probe", "knn", "knn_whitened", "knn_outputs"))
     if bank is None:
@@ -51,8 +53,9 @@ def evaluate_classification(
     clean = _of_labeled(clean, embedder)
     bank, embedder = _labeled(bank), _labeled(embedder)
     labels, test_labels = bank.samples.labels.to(bank.device), embedder.samples.labels.to(embedder.device)
-    if not len(labels) or not len(test_labels):
+    if len(labels.unique()) < 2 or not len(test_labels):
         return nothing, {}
+    classifiers = dataclasses.replace(classifiers, neighbors=neighbors_within(classifiers.neighbors, len(labels)))
     fitted, found = bank.clean(), nothing
     rows = features_of(fitted), labels, features_of(clean), test_labels
     correct = _nearest_neighbors(*rows, classifiers)

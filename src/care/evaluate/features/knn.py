@@ -14,6 +14,11 @@ QUERIES_AT_ONCE = 2048
 NEIGHBORS, TEMPERATURE = (20, 200), 0.07
 
 
+def neighbors_within(neighbors: tuple[int, ...], images: int) -> tuple[int, ...]:
+    """Those k of which there are so many labeled images; if none is left, all images vote."""
+    return tuple(k for k in neighbors if k <= images) or (images,)
+
+
 def knn_predict(
     bank: Float[Tensor, "n d"],
     labels: Int[Tensor, " n"],

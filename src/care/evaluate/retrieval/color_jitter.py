@@ -32,7 +32,7 @@ def evaluate_retrieval(
     hues = _hues(embedder, samples, policy.unchanged(len(samples), source))  # type: ignore[arg-type]
     query_hues = _hues(embedder, queried, jitter)
     labels = samples.labels.to(embedder.device)
-    known = labels if labels.min() >= 0 else None
+    known = labels if 0 <= labels.min() < labels.max() else None  # of one class, all neighbors are of that class
     found = {
         output: retrieval_measures(F, queries.to(F.device), F_a[output], hues, query_hues, known, NEIGHBORS)
         for output, F in clean.items()

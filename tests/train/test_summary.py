@@ -1,4 +1,4 @@
-"""What `care train` says before it begins."""
+"""What a training says before it begins."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -8,10 +8,10 @@ import timm
 import torch
 
 from care.cli.train_setup import configuration
-from care.cli.training_summary import Facts, beginning, summary
 from care.data import batches
 from care.data.streamed import cache as caching
 from care.train import default_config, prepare, recipe, recipes
+from care.train.summary import Facts, beginning, summary
 from data.on_disk import write_files
 from train.small import small_config, small_data
 
@@ -99,6 +99,12 @@ def test_pictures_that_are_not_prepared_are_said_to_be_decoded():
     assert "pictures, decoded to 32 × 32 pixels while training, 10 classes" in line
 
 
+@pytest.mark.parametrize(("classes", "words"), [(0, "no classes"), (1, "one class, so no kNN"), (2, "2 classes")])
+def test_how_many_classes_there_are_is_said(classes, words):
+    line = summary(default_config("shapes"), dataclasses.replace(FACTS, classes=classes))["data"]
+    assert line.endswith(f", {words}")
+
+
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_how_many_pictures_are_kept_is_said(tmp_path, monkeypatch):
     """Of those to train on, 16 of 22, ten have been decoded before; whole pictures of 12 pixels take 434 bytes."""
@@ -124,6 +130,8 @@ def test_what_is_watched_is_said():
     one = dataclasses.replace(FACTS, classes=0, watched="val")
     assert summary(default_config("x"), one)["watched"].startswith("the val split; ")
     assert summary(default_config("x", validation=100), one)["watched"] == "100 samples, cut from train"
+    few = summary(default_config("shapes", validation=1), FACTS)["watched"]
+    assert few == "1 sample of each class, cut from train"
 
 
 def test_the_facts_are_those_of_the_run(tmp_path, monkeypatch):

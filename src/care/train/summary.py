@@ -1,4 +1,4 @@
-"""The summary that `care train` prints first: the chosen settings, and what follows from them for these data."""
+"""The lines that a training prints first: the chosen settings, and what follows from them for these data."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -122,13 +122,18 @@ def _data(config: Config, facts: Facts) -> str:
     shape = " × ".join(map(str, facts.source))
     what = f"pictures of {shape} pixels" if len(facts.source) == 2 else f"clouds of {shape} points"
     what = f"pictures, decoded to {shape} pixels while training" if facts.streamed else what
-    return f"{config.data}, {config.split}: {facts.samples:,} {what}, {facts.classes or 'no'} classes"
+    return f"{config.data}, {config.split}: {facts.samples:,} {what}, {_classes(facts.classes)}"
+
+
+def _classes(number: int) -> str:
+    return "one class, so no kNN" if number == 1 else f"{number or 'no'} classes"
 
 
 def _watched(config: Config, facts: Facts) -> str:
     """The samples that the log is measured on, and that settings are thus selected on by whoever goes by the log."""
     if config.validation:
-        return f"{config.validation:,} samples{' of each class' if facts.classes else ''}, cut from {config.split}"
+        samples = f"{config.validation:,} sample{'s' * (config.validation != 1)}"
+        return f"{samples}{' of each class' if facts.classes else ''}, cut from {config.split}"
     return f"the {facts.watched} split; --validation N watches samples cut from the training split instead"
 
 
