@@ -4,15 +4,16 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from care.evaluate.comparison.quantities import Key
 from care.report import tradeoff_figure
-from care.reproduce.presentation import HUE, PROBE, TUNED, Quantity, by_label, values
+from care.reproduce.presentation import HUE, PROBE, TUNED, by_label, values
 from care.reproduce.scales import scale_named
 from care.reproduce.studies import STUDIES
 from care.reproduce.studies.peers import HUE_BY_NETWORK, SIZES, SMALLER
 from care.reproduce.trial import Outcome, find_outcome
 
 # Studies of methods that keep something, the one with more methods first: its accuracy and what is kept, in words too.
-SHOWN: dict[str, tuple[tuple[str, Quantity], tuple[str, Quantity]]] = {
+SHOWN: dict[str, tuple[tuple[str, Key], tuple[str, Key]]] = {
     "peers": (("tuned probe", TUNED), ("R² of hue, by a network", HUE_BY_NETWORK)),
     "keeping-color": (("linear probe (paper)", PROBE), ("R² of hue, by a linear decoder", HUE)),
 }

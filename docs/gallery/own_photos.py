@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 
 import care
 from care.data import generate_shapes
-from care.report import Asked, steered_gallery
+from care.report import GalleryRow, steered_gallery
 
 work = Path(mkdtemp())
 photos = work / "photos"
@@ -62,5 +62,5 @@ for query in (3, 14, 15, 92):
     names = [pictures.classes[label] for label in pictures.labels[found]]
     same = pictures.labels[found] == pictures.labels[query]
     name = pictures.classes[pictures.labels[query]]
-    rows.append(Asked("", pictures.images[query], name, pictures.images[found], names, same))
+    rows.append(GalleryRow("", pictures.images[query], name, pictures.images[found], names, same))
 figure = steered_gallery(rows, "a picture, and its neighbors (green: of the same class)")

@@ -19,7 +19,7 @@ from care.augment import apply, hue_only
 from care.data import Samples, generate_shapes
 from care.evaluate import Embedder
 from care.evaluate.effects.families import Family
-from care.report import Asked, steered_gallery
+from care.report import GalleryRow, steered_gallery
 from care.steer import augmentation_of, bank_of, fit_rotation, query_bank, statistics_of
 
 encoder = care.pretrain(
@@ -71,5 +71,5 @@ for way, title in words.items():
     picture = apply(queries.inputs[[query]], a if way == "augmented" else policy.unchanged(1, queries.source))[0]
     names = [bank.samples.classes[label] for label in bank.samples.labels[near]]
     framed = (near[:, None] == truth).any(1) & (way != "augmented")
-    rows.append(Asked(title, picture, "query", bank.samples.inputs[near], names, framed))
+    rows.append(GalleryRow(title, picture, "query", bank.samples.inputs[near], names, framed))
 figure = steered_gallery(rows, "neighbors by the embedding, by the steered one, and by that of the recolored picture")

@@ -19,8 +19,8 @@ from care.augment import apply, hue_only
 from care.data import Samples, generate_shapes
 from care.evaluate import Embedder
 from care.evaluate.effects.families import Family
-from care.report import Asked, steered_gallery
-from care.steer import augmentation_of, bank_of, fit_rotation, gather, query_bank
+from care.report import GalleryRow, steered_gallery
+from care.steer import augmentation_of, bank_of, fit_rotation, query_bank, statistics_of
 
 encoder = care.pretrain(
     "shapes", out=Path(mkdtemp()) / "run", keep="hue", model="small_resnet", size=24, embedding_dim=64, head_width=256,
@@ -46,7 +46,7 @@ def observe(n: int, seed: int) -> Embedder:
     return Embedder(embed, samples, policy, "hue_only", torch.device("cpu"))
 
 
-rotation = fit_rotation(gather(observe(400, seed=1), "z", [Family("hue", policy, 30)], rank=24))
+rotation = fit_rotation(statistics_of(observe(400, seed=1), "z", [Family("hue", policy, 30)], rank=24))
 
 # %%
 # Search 2,000 other pictures for the neighbors of f(q), R(θ) f(q), and f(a(q)), where a(q) is the recolored query.
@@ -71,5 +71,5 @@ for way, title in words.items():
     picture = apply(queries.inputs[[query]], a if way == "augmented" else policy.unchanged(1, queries.source))[0]
     names = [bank.samples.classes[label] for label in bank.samples.labels[near]]
     framed = (near[:, None] == truth).any(1) & (way != "augmented")
-    rows.append(Asked(title, picture, "query", bank.samples.inputs[near], names, framed))
+    rows.append(GalleryRow(title, picture, "query", bank.samples.inputs[near], names, framed))
 figure = steered_gallery(rows, "neighbors by the embedding, by the steered one, and by that of the recolored picture")
