@@ -38,7 +38,8 @@ for name, difference, low, high, _, certain in rows:
 
 # %%
 # Right is better. Green and red differences are certain; gray ones are undecided, which does not mean equal. Intervals
-# are over pictures and augmentations, for one pretraining seed per encoder. To learn about other seeds, train several.
+# are over pictures, or over pictures and augmentations together, for one pretraining seed per encoder. To learn about
+# other seeds, train several.
 
 shown = [row for row in rows if row[-1] or "logistic" in row[0]]
 figure = differences_figure(shown[:16], "CARE against SimCLR: what is certain, and the accuracy")
