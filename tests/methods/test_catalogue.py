@@ -40,7 +40,7 @@ def test_views_and_weights_are_those_of_the_method(name, photos):
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    return small_data(tmp_path_factory.mktemp("photos"), n=8)
+    return small_data(tmp_path_factory.mktemp("photos"), n=8, pixels=256)  # views of photos are 224 pixels large
 
 
 def configured(command):

@@ -70,7 +70,7 @@ class Quantity:
     percent: bool = False
     dimension: int | None = None
     over: Literal["images", "augmentations", "tasks"] = "images"
-    images: Float[Tensor, " n"] | None = None
+    images: Float[Tensor, " images"] | None = None
 
     def __str__(self) -> str:
         if self.value is None or math.isnan(self.value):
