@@ -53,12 +53,11 @@ def pretrain(
     floating point in [0, 1]), `Samples`, a list, or any map-style `torch.utils.data.Dataset` of pictures, with or
     without labels. Pictures are read once, by `workers` processes, and written to a store in `out/data`: unchanged if
     all have the same size, otherwise, and from a folder, as squares of `pixels` (256, or less if they are smaller).
-    `heldout` are pictures to measure on; without them a tenth
-    of `data` is held out, from 20 to 1,000 pictures. `settings` are those of `care train`, by name: `model`, `method`,
-    `equivariance`, `epochs`, `batch_size`, … `policy` may be an `ImagePolicy`. `keep`, as `--keep`, is what an
-    equivariant part of the embedding keeps: "hue", "photometric", "crop", or several such as "hue,crop". `resume`
-    continues the run in `out`, if there is one. A dozen lines of what was chosen, and the progress, are printed unless
-    `quiet`.
+    `heldout` are pictures to measure on; without them a tenth of `data` is held out, from 20 to 1,000 pictures.
+    `settings` are those of `care train`, by name: `model`, `method`, `equivariance`, `epochs`, `batch_size`, …
+    `policy` may be an `ImagePolicy`. `keep`, as `--keep`, is what an equivariant part of the embedding keeps: "hue",
+    "photometric", "crop", or several such as "hue,crop". `resume` continues the run in `out`, if there is one. A dozen
+    lines of what was chosen, and the progress, are printed unless `quiet`.
     """
     run = Run(Path(out).absolute())
     started = (run.folder / "config.toml").exists()

@@ -73,6 +73,14 @@ def test_a_single_augmentation_is_compared_over_the_images():
     assert found.p == pytest.approx(theirs.pvalue, rel=1e-5)
 
 
+def test_an_augmentation_without_a_value_has_no_verdict():
+    """A flip that hardly moves embeddings has no ratio, though single images may."""
+    of_a, of_b = torch.randn(2, N, generator=torch.Generator().manual_seed(0))
+    found = two_way_difference(torch.tensor([math.nan]), torch.tensor([0.5]), of_a, of_b)
+    assert math.isnan(found.p)
+    assert math.isnan(found.low)
+
+
 def test_the_spread_of_a_ratio_of_sums_is_that_of_other_draws():
     generator = torch.Generator().manual_seed(0)
     squares = torch.randn(4000, 100, generator=generator).exp().double()

@@ -77,7 +77,7 @@ def two_way_difference(
     mean, over_augmentations, V, dropped = _mean_and_error(a, b)
     _, over_images, n, _ = _mean_and_error(a_images, b_images)
     error = math.hypot(over_augmentations, over_images)
-    if (fewest > V and len(a) > 1) or n < fewest or (not error and mean):
+    if math.isnan(mean) or (fewest > V and len(a) > 1) or n < fewest or (not error and mean):
         return Difference(mean, math.nan, math.nan, V, dropped)
     if not error:
         return Difference(mean, mean, mean, V, dropped, 1.0)
