@@ -61,9 +61,10 @@ for way in found.found:
     print(f"{way}: overlap with the neighbors of f(a(q)) {overlap:.2f}, hue distance {hue:.3f}")
 
 # %%
-# One query. The middle row is found without the recolored picture; green marks neighbors that the last row also has.
+# The query whose overlap is the median. The middle row is found without the recolored picture; green marks neighbors that the last row also has.
 
-query = 4
+overlap = found.units["overlap"]["learned_rotation"]
+query = int(overlap.median(0).indices)
 words = {"identity": "f(q)", "learned_rotation": "R(θ) f(q): hue +0.3", "augmented": "f(a(q)): recolored"}
 rows, truth = [], found.found["augmented"][query]
 for way, title in words.items():
