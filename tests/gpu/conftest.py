@@ -26,5 +26,5 @@ def photos(tmp_path_factory):
         file = folder / "files" / part / color / f"{i}.jpg"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray((127 * pixels).byte().permute(1, 2, 0).contiguous().numpy()).save(file)
-    invoke("data", "prepare", "photos", "--from", folder / "files", "--size", 72, "--root", folder / "stores")
+    invoke("data", "prepare", "photos", "--from", folder / "files", "--pixels", 72, "--root", folder / "stores")
     return folder / "stores" / "photos"
