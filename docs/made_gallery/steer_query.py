@@ -61,7 +61,8 @@ for way in found.found:
     print(f"{way}: overlap with the neighbors of f(a(q)) {overlap:.2f}, hue distance {hue:.3f}")
 
 # %%
-# The query whose overlap is the median. The middle row is found without the recolored picture; green marks neighbors that the last row also has.
+# The query whose overlap is the median. The middle row is found without the recolored picture; green marks neighbors
+# that the last row also has.
 
 overlap = found.units["overlap"]["learned_rotation"]
 query = int(overlap.median(0).indices)
