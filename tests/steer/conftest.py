@@ -4,14 +4,13 @@ from functools import partial
 
 import pytest
 
-from care import steer
-from care.steer import canonical, fitting, probing
+from care.steer import canonical, fitting, probing, steering
 
 
 @pytest.fixture
 def one_family_canonicalized(monkeypatch):
     """For tests of other parts of `care steer`, of which this one takes longest."""
-    monkeypatch.setattr(steer, "canonicalized_families", lambda policy: canonical.canonicalized_families(policy)[:1])
+    monkeypatch.setattr(steering, "canonicalized_families", lambda policy: canonical.canonicalized_families(policy)[:1])
 
 
 @pytest.fixture(scope="module")
@@ -21,5 +20,5 @@ def few_steps():
         patch.setattr(probing, "STEPS", probing.VALIDATED)  # up to the first validation
         patch.setattr(probing, "WIDTH", 16)
         patch.setattr(canonical, "DRAWS", 2)
-        patch.setattr(steer, "fit_predictor", partial(steer.fit_predictor, steps=10))
+        patch.setattr(steering, "fit_predictor", partial(steering.fit_predictor, steps=10))
         yield

@@ -107,8 +107,9 @@ def test_an_image_from_outside_finds_what_it_would_find_from_inside(embedder):
         assert outside.found[way].max() < n - 1
 
 
-def test_without_a_class_there_is_no_precision(embedder):
-    samples = dataclasses.replace(embedder.samples, labels=torch.full((200,), -1))
+@pytest.mark.parametrize("label", [-1, 0])
+def test_without_two_classes_there_is_no_precision(label, embedder):
+    samples = dataclasses.replace(embedder.samples, labels=torch.full((200,), label))
     found = queried(dataclasses.replace(embedder, samples=samples), torch.arange(5))
     assert set(found.units) == {"overlap", "hue_distance"}
 

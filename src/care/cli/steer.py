@@ -1,9 +1,8 @@
 """`care steer`: the rotation of an augmentation as a function of its parameters."""
 
-import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +11,9 @@ from care.cli.options import AnyModel, BatchSize, Data, Device, Policy, Seed
 from care.cli.outputs import claim_folder, save_figures
 from care.cli.progress import progress_bars
 
-MEASURED = 20  # augmentations per family, at most
+if TYPE_CHECKING:
+    from care.steer import LearnedRotation
+    from care.steer.result import RotationResult
 
 
 def steer(
@@ -54,8 +55,6 @@ def steer(
     Example: [bold]care steer runs/mine[/bold]
     """
     with users_input():
-        from care import steer as steering
-        from care.atomic_files import write_atomically
         from care.cli.evaluation_setup import ModelOptions, is_run, setup_of
         from care.cli.steer_setup import (
             check_steered,
@@ -64,11 +63,11 @@ def steer(
             steering_folder,
             trained_rotation,
         )
-        from care.steer.families import measured_families
+        from care.steer import COLOR_PRODUCTS, steer_embeddings
         from care.train.runs import load_trained
 
-        trained = load_trained(Path(model)) if is_run(model) else None
-        views = policy or (trained.config.equivariance_policy if trained else None)
+        run = load_trained(Path(model)) if is_run(model) else None
+        views = policy or (run.config.equivariance_policy if run else None)
         setup = setup_of(ModelOptions(model, name, split, views, device=device, batch_size=batch_size))
         check_steered(setup, second_order)
         output = chosen_output(setup, output)
@@ -78,26 +77,29 @@ def steer(
         assert setup.train is not None  # it was needed
         few = (samples.limit(min(images, len(samples))) for samples in (setup.train, setup.test))
         fitted, unseen = (steered_embedder(setup, samples, output) for samples in few)
-        statistics = steering.statistics_of(
-            fitted, output, steering.steered_families(setup.policy, augmentations), rank, seed, progress
+        trained = trained_rotation(run, output) if run is not None else None
+        steered = steer_embeddings(
+            fitted,
+            unseen,
+            output,
+            setup.model,
+            augmentations=augmentations,
+            rank=rank,
+            products=COLOR_PRODUCTS if second_order else (),
+            trained=trained,
+            seed=seed,
+            progress=progress,
         )
-        products = steering.COLOR_PRODUCTS if second_order else ()
-        rotation, predictor = (
-            steering.fit_rotation(statistics, seed, progress, products),
-            steering.fit_predictor(statistics, seed, progress),
-        )
-        steering.save(rotation, folder / "rotation.safetensors")
-        families = measured_families(setup.policy, min(MEASURED, augmentations))
-        found = {setup.model: rotation}
-        joint = trained_rotation(trained) if trained is not None else None
-        if joint is not None and output == joint.output:
-            steering.save(joint, folder / "trained.safetensors")
-            found[f"{setup.model}, R(θ) trained with the encoder"] = joint
-        result, *others = steering.measure_rotations(unseen, output, families, found, predictor, seed, progress)
-        canonicalized = steering.canonicalized_families(setup.policy)
-        scores = steering.measure_canonicalization(unseen, output, rotation, canonicalized, seed, progress)
-        result = dataclasses.replace(result, canonicalization=scores)
-        for measured, file in zip([result, *others], ("steering.json", "trained.json"), strict=False):
-            write_atomically(folder / file, json.dumps(measured.to_json(), indent=1, allow_nan=False).encode())
-        save_figures({"steering": result.figure()} if result.reacts else {}, folder, progress)
-    typer.echo("\n\n".join([*map(str, [result, *others]), str(folder)]))
+        _write(steered.rotation, folder / "rotation.safetensors", steered.result, folder / "steering.json")
+        if trained is not None and steered.trained is not None:
+            _write(trained, folder / "trained.safetensors", steered.trained, folder / "trained.json")
+        save_figures({"steering": steered.result.figure()} if steered.result.reacts else {}, folder, progress)
+    typer.echo(f"{steered}\n\n{folder}")
+
+
+def _write(rotation: "LearnedRotation", file: Path, result: "RotationResult", measures: Path) -> None:
+    from care.atomic_files import write_atomically
+    from care.steer import save
+
+    save(rotation, file)
+    write_atomically(measures, json.dumps(result.to_json(), indent=1, allow_nan=False).encode())

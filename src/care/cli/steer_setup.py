@@ -23,9 +23,12 @@ def check_steered(setup: EvaluationSetup, second_order: bool) -> None:
         raise ValueError("--second-order is for colors, and point clouds have none")
 
 
-def trained_rotation(trained: Trained) -> LearnedRotation | None:
-    """The rotation that was trained with the encoder, if one was: it acts on the first dimensions of the embedding."""
-    if trained.generators is None:
+def trained_rotation(trained: Trained, output: str) -> LearnedRotation | None:
+    """The rotation of this output that was trained with the encoder, if one was.
+
+    Only the embedding has one, which acts on its first dimensions.
+    """
+    if trained.generators is None or output != "embedding":
         return None
     policy = policy_for(trained.config.equivariance_policy, trained.config.size)
     names = POINT_NAMES if isinstance(policy, PointPolicy) else IMAGE_NAMES

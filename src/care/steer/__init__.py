@@ -21,6 +21,7 @@ from care.steer.retrieving import (
     some_rows,
     steered_retrieval,
 )
+from care.steer.steering import Steered, steer_embeddings
 
 __all__ = [
     "COLOR_PRODUCTS",
@@ -30,6 +31,7 @@ __all__ = [
     "LearnedRotation",
     "PooledRatio",
     "RetrievalResult",
+    "Steered",
     "augmentation_of",
     "bank_of",
     "canonicalized_families",
@@ -43,6 +45,7 @@ __all__ = [
     "save",
     "some_rows",
     "statistics_of",
+    "steer_embeddings",
     "steered_families",
     "steered_retrieval",
 ]

@@ -17,6 +17,7 @@ from care.evaluate.embedder import Embedder
 from care.progress import ProgressCallback, silent
 from care.randomness import derive, generator_for
 
+RANK = 64  # the dimension of the subspace that is rotated, at most
 KEPT = 2**24  # entries of embeddings kept for predictors that need them
 BASIS_AUGMENTATIONS = 10  # augmentations that the basis is computed from
 
@@ -47,7 +48,7 @@ def statistics_of(
     embedder: Embedder,
     output: str,
     families: Sequence[Family],
-    rank: int = 64,
+    rank: int = RANK,
     seed: int = 0,
     progress: ProgressCallback = silent,
 ) -> FitStatistics:

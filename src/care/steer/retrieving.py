@@ -34,7 +34,7 @@ class SteeredRetrieval:
     overlap           the share of these neighbors that are also neighbors of f(a(q)): 1 = the same, 0 = none
     hue_distance      the distance of their hues to that of a(q), as a fraction of the hue circle, weighted by the
                       strength of both hues; NaN if all are gray
-    class_precision   the share of images of the query's class; left out if it is unknown
+    class_precision   the share of images of the query's class; left out if it is unknown, or that of all images
 
     "chance" has the expected values for random images of the bank.
     """
@@ -72,7 +72,7 @@ def steered_retrieval(
     found = {IDENTITY: truth.before, LEARNED: rotated.after, AUGMENTED: truth.after}
     overlap = {way: (rows[:, :, None] == truth.after[:, None]).any(2).double().mean(1) for way, rows in found.items()}
     units = {"overlap": overlap | {CHANCE: torch.full_like(overlap[IDENTITY], k / (len(F) - 1))}}
-    for measure in MEASURES[1:] if labels is not None else MEASURES[1:2]:
+    for measure in MEASURES[1:2] if truth.class_precision is None else MEASURES[1:]:
         ways = {
             IDENTITY: (truth, "_before"),
             LEARNED: (rotated, ""),

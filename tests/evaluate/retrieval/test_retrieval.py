@@ -112,6 +112,14 @@ def test_no_labels_and_gray_queries(problem):
     assert result.to_json() == {name: result.overlap if name == "overlap" else None for name in module.MEASURES}
 
 
+def test_a_single_class_has_no_precision_to_speak_of(problem):
+    """Every image found would be of the query's class, whatever the embeddings are."""
+    one = problem["labels"].clamp(max=0)  # and images without a class
+    assert retrieval_measures(**problem | {"labels": one}).class_precision is None
+    one[next(i for i in range(40) if i not in problem["queries"])] = 1
+    assert retrieval_measures(**problem | {"labels": one}).class_precision is not None
+
+
 def test_color_blind_and_color_sensitive_encoders_are_told_apart():
     """Planted: an encoder of the class alone, and one of class and mean hue, with hues shifted by a third."""
     shapes = generate_shapes(400, seed=3, size=16)

@@ -33,7 +33,7 @@ class Retrieval:
     between the jittered query and images of the bank: those found for f(a(x)); with `_before`, those found for f(x);
     with `_chance`, all images except the query itself. It is a fraction of the hue circle: 0 = equal hues, 0.25 =
     unrelated hues, NaN when everything is gray. Class precision is the share of images of the query's class in the same
-    three sets; None without labels.
+    three sets; None without two classes.
 
     `per_query` has each measure for every query, and the weight of each hue distance as `…_weight`: the measure is the
     mean over queries with these weights (equal if there are none), and so is its interval. The hue distance of a query
@@ -156,15 +156,20 @@ def _hue_sums_of_others(
 def _class_precision(
     labels: Int[Tensor, " n"], queries: Int[Tensor, " q"], before: Int[Tensor, "q k"], after: Int[Tensor, "q k"]
 ) -> dict[str, Float[Tensor, " q"]]:
-    """The share of images of the query's class among its results, and among all images except itself."""
+    """The share of images of the query's class among its results, and among all images except itself.
+
+    Nothing for a single class: every image would be of it.
+    """
     wanted = labels[queries]
     if (wanted < 0).any():
         raise ValueError("every query must have a class: choose queries with labels ≥ 0, or pass labels=None")
-    size = torch.bincount(labels[labels >= 0])[wanted]
+    sizes = torch.bincount(labels[labels >= 0])
+    if (sizes > 0).sum() < 2:
+        return {}
     return {
         "class_precision": (labels[after] == wanted[:, None]).float().mean(1),
         "class_precision_before": (labels[before] == wanted[:, None]).float().mean(1),
-        "class_precision_chance": (size - 1).float() / (len(labels) - 1),
+        "class_precision_chance": (sizes[wanted] - 1).float() / (len(labels) - 1),
     }
 
 
