@@ -85,7 +85,7 @@ def test_compare_puts_them_side_by_side(run, tmp_path):
     assert "difference [95 %]" in result.output
     assert "compared with mine" in result.output
     found = json.loads((tmp_path / "both" / "comparison.json").read_text())
-    assert found["differences"]["same"][0]["name"] == "logistic regression (tuned)"
+    assert found["differences"]["same"][0]["name"] == "linear probe (tuned)"
     assert {row["difference"] for row in found["differences"]["same"]} <= {0.0, None}
     assert (tmp_path / "both" / "differences-same.svg").exists()
 

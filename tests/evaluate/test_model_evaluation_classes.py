@@ -34,7 +34,7 @@ def test_labels_in_the_picture_are_found():
     evaluation = evaluate_model(setup(lambda x: {"features": x.flatten(1)}, samples, samples, policy=COLORS), settings)
     rows = [line for line in summary(evaluation).splitlines() if "100.00" in line]
     titles = (
-        "logistic regression (tuned), penalty",
+        "linear probe (tuned), penalty",
         "linear probe (paper), clean, 2 seeds",
         "kNN, k = 5",
         "kNN, k = 20",

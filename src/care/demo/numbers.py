@@ -25,7 +25,7 @@ class Column:
 LOGISTIC = Column(
     "logistic regression\N{NO-BREAK SPACE}↑",
     "classes",
-    "logistic regression (tuned)",
+    "linear probe (tuned)",
     "How many test samples a logistic regression on the frozen features gets right, with the penalty that is best on "
     "held-out training samples; chance is 10 %.",
 )

@@ -92,7 +92,7 @@ class Evaluation:
 
 def logistic_name(logistic: Mapping[str, Any]) -> str:
     """The name of a record's logistic regression; in older records, its penalty was fixed."""
-    return "logistic regression (tuned)" if "path" in logistic else "logistic regression"
+    return "linear probe (tuned)" if "path" in logistic else "logistic regression"
 
 
 def probe_name(record: Mapping[str, Any]) -> str:

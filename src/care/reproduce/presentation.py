@@ -16,7 +16,7 @@ from care.reproduce.trial import Outcome
 from care.tables import number
 
 # Where a quantity is found in an evaluation.
-TUNED, PROBE = ("classes", "logistic regression (tuned)"), ("classes", "linear probe (paper), top-1")
+TUNED, PROBE = ("classes", "linear probe (tuned)"), ("classes", "linear probe (paper), top-1")
 KNN = ("classes", "kNN, k = 200")
 KNN_OF_Z = (CONTRASTED, KNN[1])
 RATIO, ANY_LINEAR = (ACTED_ON, "held-out ratio"), (ACTED_ON, "held-out ratio, any linear map")

@@ -95,7 +95,7 @@ def test_r2_of_few_images_is_left_out_as_in_an_evaluation(by_pixel):
     for count, printed in ((455, False), (456, True)):
         one = of_images(by_pixel, count)
         comparison = compare_evaluations({"one": one, "same": one})
-        told = f"R²: – ({count} images give R² ± 0.1 at best; 456 are needed for ± 0.1)"
+        told = f"R²: – ({count} images give R² ± 0.10 at best; 456 are needed for ± 0.1)"
         assert ("backbone, linear" in summary(one)) == printed
         assert ("R² of " in comparison.table(WIDE)) == printed
         assert any(name.startswith("R²") for _, (_, name) in comparison.adjusted()) == printed

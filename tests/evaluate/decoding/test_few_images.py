@@ -32,7 +32,7 @@ def test_numbers_of_few_images_are_not_printed_and_stay_in_the_record():
     few = copy.deepcopy(record)
     few["about"]["test_images"] = 60
     shown = " ".join(summary(Evaluation(few, {})).split())
-    assert "decoded from pairs (h(x), h(a(x))): – (60 images give R² ± 0.3 at best; 456 are needed for ± 0.1)" in shown
+    assert "decoded from pairs (h(x), h(a(x))): – (60 images give R² ± 0.28 at best; 456 are needed for ± 0.1)" in shown
     assert "backbone, linear" not in shown
     assert "backbone, linear" in " ".join(summary(Evaluation(record, {})).split())
     assert few["decoding"] == record["decoding"]

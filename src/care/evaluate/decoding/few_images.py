@@ -26,6 +26,6 @@ def too_few_images(title: str, images: int) -> str | None:
     if images >= images_for_r2():
         return None
     return (
-        f"{title}: – ({images:,} images give R² ± {r2_precision(images):.1f} at best; {images_for_r2():,} are needed "
+        f"{title}: – ({images:,} images give R² ± {r2_precision(images):.2f} at best; {images_for_r2():,} are needed "
         f"for ± {PRECISION:g})"
     )

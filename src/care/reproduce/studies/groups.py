@@ -27,7 +27,7 @@ from care.train.recipes import applicable
 
 # The logistic regression replaces the paper's probe, which is far from converged on so few samples. Trials recorded
 # before its penalty was tuned have it with penalty 1.
-TUNED, GIVEN = ("classes", "logistic regression (tuned)"), ("classes", "logistic regression")
+TUNED, GIVEN = ("classes", "linear probe (tuned)"), ("classes", "logistic regression")
 HUE = ("backbone", "R² of the factor hue")
 STRENGTH = (output_in_form("symplectic"), "strength of ω")
 GROUPS = {"euclidean": "SO", "minkowski": "Lorentz", "symplectic": "Sp"}
@@ -95,7 +95,7 @@ def _care(form: str) -> str:
 
 
 def _logistic(outcomes: Sequence[Outcome]) -> Key:
-    """The tuned logistic regression if all of these trials were measured with it, else the one with penalty 1."""
+    """The tuned probe if all of these trials were measured with it, else the one with penalty 1."""
     return TUNED if all(values([outcome], TUNED) for outcome in outcomes) else GIVEN
 
 
