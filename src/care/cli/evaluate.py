@@ -40,7 +40,7 @@ def evaluate(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many probes to train.")] = 5,
     logistic: Annotated[
-        bool, typer.Option(help="The tuned probe: a logistic regression, its penalty chosen on held-out training images.")
+        bool, typer.Option(help="The tuned probe: a logistic regression. Held-out training images choose its penalty.")
     ] = True,
     neighbors: Annotated[
         list[int] | None, typer.Option(help="The k of kNN; give several. Default: 20 and 200.")

@@ -47,16 +47,7 @@ def train(job: Job, progress: Progress | None = None) -> None:
 
 def _train(job: Job, progress: Progress) -> None:
     config, run, processes, saving = job.config, job.run, job.processes, job.saving
-    saved = _last_checkpoint(job) if job.resume else None
-    state = build_state(config, job.samples, processes, begins=saved is None)
-    if saved is not None:
-        state.restore(saved, processes)
-        progress.say(*saved.skipped, f"resumed after step {saved.step}")
-    elif job.resume:
-        progress.say("no checkpoint to resume from: starting from the beginning")
-    progress.say(*notes(job))
-    if not state.objective.embedded:
-        progress.say("no loss uses the embeddings: the head keeps its random weights, so measure the backbone only")
+    state = _begin(job, progress)
     step = Step(state, config, processes, job.steps_per_epoch)
     if step.compiled:
         progress.say("compiling the network and the augmentations: about a minute at the first start")
@@ -98,6 +89,21 @@ def _train(job: Job, progress: Progress) -> None:
                 progress.say(warning)
         distributed.on_rank_0(processes, writer.wait)
     distributed.on_rank_0(processes, _finish, job, state)
+
+
+def _begin(job: Job, progress: Progress) -> State:
+    """A new state, or that of the last checkpoint; tells the user what is worth knowing before the first step."""
+    saved = _last_checkpoint(job) if job.resume else None
+    state = build_state(job.config, job.samples, job.processes, begins=saved is None)
+    if saved is not None:
+        state.restore(saved, job.processes)
+        progress.say(*saved.skipped, f"resumed after step {saved.step}")
+    elif job.resume:
+        progress.say("no checkpoint to resume from: starting from the beginning")
+    progress.say(*notes(job))
+    if not state.objective.embedded:
+        progress.say("no loss uses the embeddings: the head keeps its random weights, so measure the backbone only")
+    return state
 
 
 def _last_checkpoint(job: Job) -> checkpoint.Checkpoint | None:
