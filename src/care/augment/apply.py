@@ -63,7 +63,7 @@ def _fused(images: Tensor, p: ImageParameters) -> Tensor:
     """`augment_images` by fused kernels; the memory format is that of the input, too."""
     channels_last = images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous()
     memory_format = torch.channels_last if channels_last else torch.contiguous_format
-    return fused_augment(images, p, memory_format=memory_format)
+    return fused_augment(images, p, memory_format)
 
 
 def _check(inputs: Tensor, p: Parameters) -> None:

@@ -6,11 +6,10 @@ needs more than one strip.
 """
 
 import importlib.util
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from care.augment.images import ImageParameters
@@ -37,82 +36,47 @@ def can_fuse(images: Tensor, p: ImageParameters) -> bool:
 
 
 def fused_augment(
-    images: UInt8[Tensor, "m 3 h w"] | Float[Tensor, "m 3 h w"],
+    images: UInt8[Tensor, "n 3 h w"] | Float[Tensor, "n 3 h w"],
     p: ImageParameters,
-    indices: Int[Tensor, " n"] | None = None,
-    dtype: torch.dtype = torch.float32,
     memory_format: torch.memory_format = torch.contiguous_format,
-    mean: Float[Tensor, " 3"] | None = None,
-    std: Float[Tensor, " 3"] | None = None,
 ) -> Float[Tensor, "n 3 {p.size} {p.size}"]:
-    """(a_i(x_j) − mean) / std with j = indices[i], or j = i without `indices`: what `apply` gives for images[indices].
-
-    Computed in float32 and rounded once, to `dtype`. An index outside of `images` gives a view of NaN.
-    """
-    _check(images, p, indices, mean, std)
+    """a_i(x_i), what `apply` gives, in float32."""
+    _check(images, p)
     channels_last = memory_format == torch.channels_last
-    return _fused_augment(
-        images, _columns(p), indices, mean, std, p.size, p.kernel_size, p.threshold, dtype, channels_last
-    )
+    return _fused_augment(images, _columns(p), p.size, p.kernel_size, p.threshold, channels_last)
 
 
 @torch.library.custom_op("care::fused_augment", mutates_args=())
 def _fused_augment(
-    images: Tensor,
-    parameters: list[Tensor],
-    indices: Tensor | None,
-    mean: Tensor | None,
-    std: Tensor | None,
-    size: int,
-    kernel_size: int,
-    threshold: float,
-    dtype: torch.dtype,
-    channels_last: bool,
+    images: Tensor, parameters: list[Tensor], size: int, kernel_size: int, threshold: float, channels_last: bool
 ) -> Tensor:
     """An operator of PyTorch, so that torch.compile calls the kernels without looking into them."""
     from care.augment.fused_whole import INTERPRETED
 
     if not (images.is_cuda or INTERPRETED):
         raise ValueError(f"fused augmentations need a GPU, images are on {images.device}: use care.augment.apply")
-    out = _empty_views(images, parameters, indices, mean, std, size, kernel_size, threshold, dtype, channels_last)
-    vectors = [None if vector is None else vector.contiguous() for vector in (indices, mean, std)]
+    out = _empty_views(images, parameters, size, kernel_size, threshold, channels_last)
     make = _make_whole if size <= LARGEST_WHOLE else _make_strips
     with torch.cuda.device_of(images):
-        make(out, images, vectors, parameters, kernel_size, threshold)
+        make(out, images, parameters, kernel_size, threshold)
     return out
 
 
-def _make_whole(
-    out: Tensor,
-    images: Tensor,
-    vectors: Sequence[Tensor | None],
-    parameters: list[Tensor],
-    kernel_size: int,
-    threshold: float,
-) -> None:
+def _make_whole(out: Tensor, images: Tensor, parameters: list[Tensor], kernel_size: int, threshold: float) -> None:
     from care.augment.fused_whole import augment_kernel
 
     size = out.shape[-1]
     block = 1 << (size - 1).bit_length()
     augment_kernel[(len(out),)](
-        out, images, *vectors, *parameters, threshold,
-        len(images), *images.shape[2:], *images.stride(), *out.stride()[1:],
+        out, images, *parameters, threshold, *images.shape[2:], *images.stride(), *out.stride()[1:],
         WHITE=_white(images), SIZE=size, KERNEL_SIZE=kernel_size, BLOCK=block,
         num_warps=min(max(block**2 // (32 * PIXELS_PER_THREAD), 1), 16), **ROUNDING,
     )  # fmt: skip
 
 
-def _make_strips(
-    out: Tensor,
-    images: Tensor,
-    vectors: Sequence[Tensor | None],
-    parameters: list[Tensor],
-    kernel_size: int,
-    threshold: float,
-) -> None:
+def _make_strips(out: Tensor, images: Tensor, parameters: list[Tensor], kernel_size: int, threshold: float) -> None:
     from care.augment import fused_strips as kernels
 
-    indices, mean, std = vectors
     (top, left, height, width, flip, order, brightness, contrast, saturation, hue, gray, blur, sigma, solarize) = (
         parameters
     )
@@ -126,17 +90,17 @@ def _make_strips(
     sums = view.new_empty(len(out), strips)
     grid, of_channels = (len(out), strips), (len(out), strips, 3)
     kernels.resize_kernel[grid](
-        view, sums, images, indices, top, left, height, width, flip, order, brightness, saturation, hue,
-        len(images), *images.shape[2:], *images.stride(), WHITE=_white(images), **sizes,
+        view, sums, images, top, left, height, width, flip, order, brightness, saturation, hue,
+        *images.shape[2:], *images.stride(), WHITE=_white(images), **sizes,
     )  # fmt: skip
     kernels.color_kernel[grid](
-        out, view, sums, mean, std, order, brightness, contrast, saturation, hue, gray, blur, solarize, threshold,
+        out, view, sums, order, brightness, contrast, saturation, hue, gray, blur, solarize, threshold,
         *out.stride()[1:], STRIPS=1 << (strips - 1).bit_length(), **sizes,
     )  # fmt: skip
     blurred = torch.empty_like(view)
     kernels.blur_columns_kernel[of_channels](blurred, view, blur, sigma, KERNEL_SIZE=kernel_size, **sizes)
     kernels.blur_rows_kernel[of_channels](
-        out, blurred, mean, std, blur, sigma, solarize, threshold, *out.stride()[1:], KERNEL_SIZE=kernel_size, **sizes
+        out, blurred, blur, sigma, solarize, threshold, *out.stride()[1:], KERNEL_SIZE=kernel_size, **sizes
     )
 
 
@@ -146,21 +110,12 @@ def _white(images: Tensor) -> float:
 
 @_fused_augment.register_fake
 def _empty_views(
-    images: Tensor,
-    parameters: list[Tensor],
-    indices: Tensor | None,
-    mean: Tensor | None,
-    std: Tensor | None,
-    size: int,
-    kernel_size: int,
-    threshold: float,
-    dtype: torch.dtype,
-    channels_last: bool,
+    images: Tensor, parameters: list[Tensor], size: int, kernel_size: int, threshold: float, channels_last: bool
 ) -> Tensor:
     """Allocate the views; this is all that torch.compile needs to know about the operator."""
     memory_format = torch.channels_last if channels_last else torch.contiguous_format
     shape = (len(parameters[0]), 3, size, size)
-    return torch.empty(shape, dtype=dtype, device=images.device, memory_format=memory_format)
+    return torch.empty(shape, dtype=torch.float32, device=images.device, memory_format=memory_format)
 
 
 def _columns(p: ImageParameters) -> list[Tensor]:
@@ -168,15 +123,12 @@ def _columns(p: ImageParameters) -> list[Tensor]:
     return [(tensor.float() if tensor.is_floating_point() else tensor).contiguous() for _, tensor in p._tensors()]
 
 
-def _check(images: Tensor, p: ImageParameters, indices: Tensor | None, mean: Tensor | None, std: Tensor | None) -> None:
+def _check(images: Tensor, p: ImageParameters) -> None:
     if images.ndim != 4 or images.shape[1] != 3 or tuple(images.shape[2:]) != p.source:
         raise ValueError(
             f"augmentations drawn for images [n, 3, {p.source[0]}, {p.source[1]}], got {list(images.shape)}"
         )
-    n = len(images if indices is None else indices)
-    if n != len(p):
-        raise ValueError(f"{n} images asked for but {len(p)} augmentations: draw as many, or repeat what was drawn")
+    if len(images) != len(p):
+        raise ValueError(f"{len(images)} images but {len(p)} augmentations: draw as many, or repeat what was drawn")
     if p.size > LARGEST_SIZE:
         raise ValueError(f"views of {p.size} px are too large to fuse (at most {LARGEST_SIZE}): use care.augment.apply")
-    if (mean is None) != (std is None):
-        raise ValueError("mean and std belong together: pass both or neither")

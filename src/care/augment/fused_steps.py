@@ -17,7 +17,7 @@ LUMA_RED, LUMA_GREEN, LUMA_BLUE = (tl.constexpr(weight) for weight in LUMA)
 # These are read one element at a time, so Triton gains nothing from their alignment; recompiling a kernel for every
 # combination of aligned and unaligned slices would interrupt training for long.
 READ_SINGLY = (
-    "images", "indices", "mean", "std", "top", "left", "height", "width", "flip", "order", "brightness", "contrast",
+    "images", "top", "left", "height", "width", "flip", "order", "brightness", "contrast",
     "saturation", "hue", "gray", "blur", "sigma", "solarize",
 )  # fmt: skip
 
@@ -121,14 +121,3 @@ def _channel(k: tl.tensor, value: tl.tensor, chroma: tl.tensor) -> tl.tensor:
 def solarized(x: tl.tensor, inverted: tl.tensor, threshold: tl.tensor) -> tl.tensor:
     """1 − x where `inverted`, and x not below the threshold."""
     return tl.where(inverted & (x >= threshold), 1 - x, x)
-
-
-@triton.jit
-@no_type_check
-def store(
-    pixel: tl.tensor, x: tl.tensor, inside: tl.tensor, mean: tl.tensor, std: tl.tensor, channel: tl.tensor
-) -> None:
-    """Store (x − mean) / std of a channel, or x if there is no mean."""
-    if mean is not None:
-        x = (x - tl.load(mean + channel)) / tl.load(std + channel)
-    tl.store(pixel, x.to(pixel.dtype.element_ty), mask=inside)

@@ -19,31 +19,28 @@ from care.augment.fused_steps import (
     resize,
     shift_hue,
     solarized,
-    store,
     stretch,
 )
 
 
-@triton.jit(do_not_specialize=["count"], do_not_specialize_on_alignment=READ_SINGLY)
+@triton.jit(do_not_specialize_on_alignment=READ_SINGLY)
 @no_type_check
 def resize_kernel(
-    resized: tl.tensor, sums: tl.tensor, images: tl.tensor, indices: tl.tensor,
+    resized: tl.tensor, sums: tl.tensor, images: tl.tensor,
     top: tl.tensor, left: tl.tensor, height: tl.tensor, width: tl.tensor, flip: tl.tensor, order: tl.tensor,
     brightness: tl.tensor, saturation: tl.tensor, hue: tl.tensor,
-    count: tl.tensor, source_height: tl.tensor, source_width: tl.tensor,
+    source_height: tl.tensor, source_width: tl.tensor,
     image_stride: tl.tensor, channel_stride: tl.tensor, row_stride: tl.tensor, column_stride: tl.tensor,
     WHITE: tl.constexpr, SIZE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ) -> None:  # fmt: skip
     """Crop, flip, and the colors before contrast; also Σ luma of the strip, for the mean that contrast needs."""
     n, strip = tl.program_id(0).to(tl.int64), tl.program_id(1)
     row, column, inside, pixel = _strip(strip, n, SIZE, ROWS, BLOCK)
-    image = n if indices is None else tl.load(indices + n).to(tl.int64)
-    exists = ((image >= 0) & (image < count)).to(tl.int32)  # or the view is 0/0, as in `augment_kernel`
-    y, y_radius, y_start, y_stop = stretch(top + n, height + n, source_height * exists, row, SIZE)
+    y, y_radius, y_start, y_stop = stretch(top + n, height + n, source_height, row, SIZE)
     mirrored = tl.where(tl.load(flip + n), SIZE - 1 - column, column)
     x, x_radius, x_start, x_stop = stretch(left + n, width + n, source_width, mirrored, SIZE)
     r, g, b = resize(
-        images + image * image_stride, channel_stride, row_stride, column_stride,
+        images + n * image_stride, channel_stride, row_stride, column_stride,
         y, y_radius, y_start, y_stop, x, x_radius, x_start, x_stop, WHITE,
     )  # fmt: skip
     r, g, b = _jitter(
@@ -58,7 +55,7 @@ def resize_kernel(
 @triton.jit(do_not_specialize_on_alignment=READ_SINGLY)
 @no_type_check
 def color_kernel(
-    out: tl.tensor, resized: tl.tensor, sums: tl.tensor, mean: tl.tensor, std: tl.tensor,
+    out: tl.tensor, resized: tl.tensor, sums: tl.tensor,
     order: tl.tensor, brightness: tl.tensor, contrast: tl.tensor, saturation: tl.tensor, hue: tl.tensor,
     gray: tl.tensor, blur: tl.tensor, solarize: tl.tensor, threshold: tl.tensor,
     out_channel_stride: tl.tensor, out_row_stride: tl.tensor, out_column_stride: tl.tensor,
@@ -86,9 +83,9 @@ def color_kernel(
     else:
         inverted = tl.load(solarize + n)
         view = out + n * 3 * SIZE * SIZE + row * out_row_stride + column * out_column_stride
-        store(view, solarized(r, inverted, threshold), inside, mean, std, 0)
-        store(view + out_channel_stride, solarized(g, inverted, threshold), inside, mean, std, 1)
-        store(view + 2 * out_channel_stride, solarized(b, inverted, threshold), inside, mean, std, 2)
+        tl.store(view, solarized(r, inverted, threshold), mask=inside)
+        tl.store(view + out_channel_stride, solarized(g, inverted, threshold), mask=inside)
+        tl.store(view + 2 * out_channel_stride, solarized(b, inverted, threshold), mask=inside)
 
 
 @triton.jit(do_not_specialize_on_alignment=READ_SINGLY)
@@ -109,7 +106,7 @@ def blur_columns_kernel(
 @triton.jit(do_not_specialize_on_alignment=READ_SINGLY)
 @no_type_check
 def blur_rows_kernel(
-    out: tl.tensor, blurred: tl.tensor, mean: tl.tensor, std: tl.tensor, blur: tl.tensor, sigma: tl.tensor,
+    out: tl.tensor, blurred: tl.tensor, blur: tl.tensor, sigma: tl.tensor,
     solarize: tl.tensor, threshold: tl.tensor,
     out_channel_stride: tl.tensor, out_row_stride: tl.tensor, out_column_stride: tl.tensor,
     SIZE: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, KERNEL_SIZE: tl.constexpr,
@@ -122,7 +119,7 @@ def blur_rows_kernel(
         x = _blur_strip(blurred + first + row * SIZE, column, 1, inside, tl.load(sigma + n), SIZE, KERNEL_SIZE)
         view = out + n * 3 * SIZE * SIZE + row * out_row_stride + column * out_column_stride
         x = solarized(x, tl.load(solarize + n), threshold)
-        store(view + channel * out_channel_stride, x, inside, mean, std, channel)
+        tl.store(view + channel * out_channel_stride, x, mask=inside)
 
 
 @triton.jit

@@ -19,38 +19,34 @@ from care.augment.fused_steps import (
     resize,
     shift_hue,
     solarized,
-    store,
     stretch,
 )
 
 
-@triton.jit(do_not_specialize=["count"], do_not_specialize_on_alignment=READ_SINGLY)
+@triton.jit(do_not_specialize_on_alignment=READ_SINGLY)
 @no_type_check
 def augment_kernel(
-    out: tl.tensor, images: tl.tensor, indices: tl.tensor, mean: tl.tensor, std: tl.tensor,
+    out: tl.tensor, images: tl.tensor,
     top: tl.tensor, left: tl.tensor, height: tl.tensor, width: tl.tensor, flip: tl.tensor, order: tl.tensor,
     brightness: tl.tensor, contrast: tl.tensor, saturation: tl.tensor, hue: tl.tensor, gray: tl.tensor,
     blur: tl.tensor, sigma: tl.tensor, solarize: tl.tensor, threshold: tl.tensor,
-    count: tl.tensor, source_height: tl.tensor, source_width: tl.tensor,
+    source_height: tl.tensor, source_width: tl.tensor,
     image_stride: tl.tensor, channel_stride: tl.tensor, row_stride: tl.tensor, column_stride: tl.tensor,
     out_channel_stride: tl.tensor, out_row_stride: tl.tensor, out_column_stride: tl.tensor,
     WHITE: tl.constexpr, SIZE: tl.constexpr, KERNEL_SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ) -> None:  # fmt: skip
-    """View n of image indices[n], or of image n without indices. WHITE is the value of white in `images`: 255 or 1."""
+    """View n, of image n. WHITE is the value of white in `images`: 255 or 1."""
     n = tl.program_id(0).to(tl.int64)
     row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
     inside = (row < SIZE) & (column < SIZE)
     pixel = n * 3 * SIZE * SIZE + row * out_row_stride + column * out_column_stride
     row, column = tl.minimum(row, SIZE - 1), tl.minimum(column, SIZE - 1)
 
-    image = n if indices is None else tl.load(indices + n).to(tl.int64)
-    # An image that does not exist has no rows: its view is 0/0, not arbitrary memory.
-    exists = ((image >= 0) & (image < count)).to(tl.int32)
-    y, y_radius, y_start, y_stop = stretch(top + n, height + n, source_height * exists, row, SIZE)
+    y, y_radius, y_start, y_stop = stretch(top + n, height + n, source_height, row, SIZE)
     mirrored = tl.where(tl.load(flip + n), SIZE - 1 - column, column)
     x, x_radius, x_start, x_stop = stretch(left + n, width + n, source_width, mirrored, SIZE)
     r, g, b = resize(
-        images + image * image_stride, channel_stride, row_stride, column_stride,
+        images + n * image_stride, channel_stride, row_stride, column_stride,
         y, y_radius, y_start, y_stop, x, x_radius, x_start, x_stop, WHITE,
     )  # fmt: skip
 
@@ -74,9 +70,9 @@ def augment_kernel(
         g = _blur(g, row, column, deviation, SIZE, KERNEL_SIZE)
         b = _blur(b, row, column, deviation, SIZE, KERNEL_SIZE)
     inverted = tl.load(solarize + n)
-    store(out + pixel, solarized(r, inverted, threshold), inside, mean, std, 0)
-    store(out + pixel + out_channel_stride, solarized(g, inverted, threshold), inside, mean, std, 1)
-    store(out + pixel + 2 * out_channel_stride, solarized(b, inverted, threshold), inside, mean, std, 2)
+    tl.store(out + pixel, solarized(r, inverted, threshold), mask=inside)
+    tl.store(out + pixel + out_channel_stride, solarized(g, inverted, threshold), mask=inside)
+    tl.store(out + pixel + 2 * out_channel_stride, solarized(b, inverted, threshold), mask=inside)
 
 
 # Whether TRITON_INTERPRET=1 makes Triton run its kernels in Python, on CPU tensors.
