@@ -23,7 +23,7 @@ from care.objective.registry import names
 from care.pretrained import load_pretrained
 from care.train import Config, Run, prepare, train
 from care.train.initial import initial_encoder, read_initial
-from care.train.runs import load_trained
+from care.train.trained import load_trained
 from train.small import small_config, small_data
 
 TIMM = {"model": "test_resnet", "size": 32}

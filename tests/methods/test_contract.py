@@ -14,7 +14,7 @@ from care.methods.simclr import SimCLR
 from care.objective import Method, build_encoder, registry, total, view_plan
 from care.objective.choice import Choice
 from care.train import Config, Interrupted, prepare, train
-from care.train.runs import load_trained
+from care.train.trained import load_trained
 from objective.small import ALL, COMBINATIONS, METHODS, REGISTERED_ONCE, SMALLER, build, drawn, noise, small
 from train.small import same_state, small_config, small_data
 from train.watched import StopAfter

@@ -13,7 +13,7 @@ from care.cli import app
 from care.geometry import Euclidean
 from care.losses import steering
 from care.train import Run, prepare, train
-from care.train.runs import load_trained
+from care.train.trained import load_trained
 from train.small import small_config, small_data
 
 pytestmark = pytest.mark.usefixtures("few_steps", "coarse_pictures")

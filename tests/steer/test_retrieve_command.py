@@ -24,7 +24,7 @@ from care.objective import policy_for
 from care.pretrained import load_pretrained
 from care.steer.retrieving import Bank
 from care.train import prepare, train
-from care.train.runs import load_trained
+from care.train.trained import load_trained
 from train.small import small_config, small_data
 
 pytestmark = pytest.mark.usefixtures("few_steps", "coarse_pictures")

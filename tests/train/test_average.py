@@ -6,9 +6,9 @@ from small import small_config, small_data
 
 import care
 from care.train import prepare, train
-from care.train.runs import load_trained
 from care.train.state import build_state
 from care.train.step import Step
+from care.train.trained import load_trained
 
 STEERED = {"equivariance": "steering", "care_weight": 1.0, "steering_weight": 1.0}
 

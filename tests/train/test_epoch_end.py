@@ -8,13 +8,13 @@ import signal
 import pytest
 import torch
 
-import care
 from care.augment import mocov2, simclr
 from care.data import Samples
 from care.geometry import Euclidean
-from care.train import Interrupted, Run, Saving, prepare, train
+from care.train import Interrupted, Run, Saving, prepare, train, trained
 from care.train.checkpoint import load_latest
 from care.train.monitor import AUGMENTATIONS, Monitor
+from care.train.trained import load_config, load_trained
 from train.small import same_state, small_config, small_data
 from train.watched import StopAfter
 
@@ -90,13 +90,15 @@ def test_checkpoints_are_saved_and_kept_as_often_as_asked(data, whole, tmp_path)
 
 
 @pytest.mark.parametrize("settings", [{"ema": 0.9}, {"equivariance": "steering"}], ids=str)
-def test_a_checkpoint_is_a_model(settings, data, tmp_path):
+def test_a_checkpoint_is_a_model(settings, data, tmp_path, monkeypatch):
     """That of the first of two epochs is what a run of one epoch ends with."""
     run(small_config(data, epochs=2, evaluate_every=2, **settings), tmp_path / "long")
     run(small_config(data, epochs=1, **settings), tmp_path / "short")
-    kept, ended = (
-        care.train.runs.load_trained(path) for path in (tmp_path / "long/checkpoints/step-00000003", tmp_path / "short")
-    )
+    kept, ended = (load_trained(path) for path in (tmp_path / "long/checkpoints/step-00000003", tmp_path / "short"))
+    with monkeypatch.context() as patch:
+        patch.setattr(trained, "build_encoder", None)  # a configuration needs no encoder
+        assert load_config(tmp_path / "long/checkpoints/step-00000003").epochs == kept.config.epochs
+        assert load_config(tmp_path / "short") == ended.config
     images = torch.rand(2, 3, 32, 32)
     assert torch.equal(kept.encoder(images), ended.encoder(images))
     assert kept.exported.keys() == ended.exported.keys()

@@ -9,7 +9,7 @@ from care.augment import policy_named, simclr
 from care.cli.train_setup import configuration
 from care.objective import view_plan
 from care.train import load, prepare, recommended_config, train
-from care.train.runs import load_trained
+from care.train.trained import load_trained
 from objective.small import REGISTERED_ONCE, small
 from train.small import small_config, small_data
 

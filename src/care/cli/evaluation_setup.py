@@ -20,7 +20,7 @@ from care.objective import policy_for
 from care.pretrained import PretrainedModel, is_timm_folder, load_pretrained
 from care.train import Config
 from care.train.distributed import resolve_device
-from care.train.runs import is_checkpoint, load_trained
+from care.train.trained import is_checkpoint, load_config
 
 FIFTH = "a fifth of train"  # the name of that split
 FEWEST = 20  # images: with fewer, the halves that rotations are fitted and tested on are too small
@@ -67,7 +67,7 @@ def config_of(model: str) -> Config | None:
     path = Path(model)
     if model.startswith("timm/") or is_timm_folder(path):
         return None
-    return load_trained(path).config if path.is_dir() or path.suffix == ".safetensors" else None
+    return load_config(path) if path.is_dir() or path.suffix == ".safetensors" else None
 
 
 def is_run(model: str) -> bool:

@@ -24,7 +24,7 @@ from care.steer import LearnedRotation
 from care.tables import visible
 from care.train import Config
 from care.train.distributed import resolve_device
-from care.train.runs import load_trained
+from care.train.trained import load_config
 
 OTHER_POLICY = "simclr"  # makes the un-augmented views for models that care did not train
 AT_FIRST = 2  # runs of a folder that are embedded at the start if no model is named; the others when chosen
@@ -92,8 +92,8 @@ def _explored(run: str, device: torch.device) -> _Explored:
     file = path / "steering" / "rotation.safetensors"
     if not file.exists():
         note = f"{path} has no learned rotation R(θ): care steer {path} fits one, which is then shown here."
-        return _Explored(model.name, run, model, load_trained(path).config, None, note)
-    return _Explored(model.name, run, model, load_trained(path).config, steer.load(file), "")
+        return _Explored(model.name, run, model, load_config(path), None, note)
+    return _Explored(model.name, run, model, load_config(path), steer.load(file), "")
 
 
 def _with_distinct_names(loaded: Sequence[_Explored], found: Sequence[FoundRun]) -> tuple[list[_Explored], list[str]]:

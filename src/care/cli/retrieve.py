@@ -58,6 +58,9 @@ def retrieve(
         from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows
 
         changes = read_changes(make)
+        steered = Path(model) / "steering" / "rotation.safetensors"
+        if rotation_file is None and (Path(model) / "model.safetensors").is_file() and not steered.is_file():
+            raise ValueError(f"{steered} does not exist: run care steer {model} first")
         config = config_of(model)
         views_of = policy or (config.equivariance_policy if config else None)
         setup = setup_of(

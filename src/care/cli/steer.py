@@ -64,7 +64,7 @@ def steer(
             trained_rotation,
         )
         from care.steer import COLOR_PRODUCTS, steer_embeddings
-        from care.train.runs import load_trained
+        from care.train.trained import load_trained
 
         run = load_trained(Path(model)) if is_run(model) else None
         views = policy or (run.config.equivariance_policy if run else None)

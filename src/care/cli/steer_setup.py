@@ -12,7 +12,7 @@ from care.evaluate import Embedder, EvaluationSetup
 from care.geometry import Euclidean
 from care.objective import policy_for
 from care.steer import LearnedRotation
-from care.train.runs import Trained
+from care.train.trained import Trained
 
 
 def check_steered(setup: EvaluationSetup, second_order: bool) -> None:

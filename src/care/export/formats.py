@@ -17,7 +17,7 @@ from care.atomic_files import writing_atomically
 from care.export.huggingface import write_huggingface
 from care.export.places import Format, check_model, place_for
 from care.models import Encoder, Features, build_backbone, stem_of
-from care.train.runs import load_trained
+from care.train.trained import load_trained
 
 # The largest relative difference of the features. Summing in another order, as other programs do, stays below it.
 TOLERANCE = 1e-4

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from care.export.model_card import model_card
 from care.models import Encoder
 from care.objective import policy_for
-from care.train.runs import Trained
+from care.train.trained import Trained
 
 
 def write_huggingface(run: Path, trained: Trained, folder: Path) -> Callable[[Tensor], Tensor]:

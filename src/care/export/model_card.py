@@ -9,7 +9,8 @@ from care.data.store import HEADER, read_header
 from care.evaluate import Evaluation
 from care.evaluate.evaluation import logistic_name, probe_name
 from care.train.config import Config
-from care.train.runs import Run, Trained
+from care.train.runs import Run
+from care.train.trained import Trained
 
 SETTINGS = (
     "model", "size", "train_size", "epochs", "batch_size", "optimizer", "learning_rate", "weight_decay", "schedule",

@@ -11,7 +11,7 @@ from care.pretrained.model import Channels, PretrainedModel, frozen_model
 from care.pretrained.onnx_model import OnnxModel
 from care.pretrained.timm_model import timm_pretrained
 from care.tables import visible
-from care.train.runs import load_trained, run_name
+from care.train.trained import load_trained, run_name
 
 FORMS = "a run folder, timm/NAME, timm/NAME@random, timm/NAME@FILE.safetensors, or a TorchScript or ONNX file"
 

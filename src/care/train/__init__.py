@@ -7,7 +7,8 @@ from care.train.loop import Interrupted, train
 from care.train.progress import CallbackProgress, Progress, Several, Terminal
 from care.train.recipes import default_config, keeping, recipe, recipes
 from care.train.recommended import keep_settings, recommended_config
-from care.train.runs import Run, load
+from care.train.runs import Run
+from care.train.trained import load
 
 __all__ = [
     "CallbackProgress",
