@@ -75,10 +75,12 @@ def test_few_points_per_dimension_are_enough(angle, size, each, bias, power, noi
 
 
 @pytest.mark.parametrize(
-    ("angle", "size", "each", "bias"), [(1.5, 0.8, 4, 0.05), (0.4, 1.2, 4, 0.04), (1.5, 0.8, 16, 0.02)]
+    ("angle", "size", "each", "bias"),
+    [(1.5, 0.25, 4, 0.02), (1.5, 0.25, 16, 0.006), (1.5, 0.8, 4, 0.05), (0.4, 1.2, 4, 0.05)],
 )
 def test_few_points_are_enough_where_a_linear_map_is_better_than_any_rotation(angle, size, each, bias):
-    """Without the added noise, the rotation that was fitted seems 0.07 to 0.3 better: here nothing caps it."""
+    """Here nothing caps the estimate. Without the added noise, the rotation that was fitted to much noise seems 0.2 to
+    0.3 better; with little noise, chance in the covariance of f(x) makes 0.06 with 4 points per dimension."""
     world = World(24, angle, size, "isotropic", stretch=1.0)
     found = torch.stack([heldout_ratio(*world.draw(24 * each)) for _ in range(40)])
     assert found.mean().item() == pytest.approx(world.truth(), abs=bias)

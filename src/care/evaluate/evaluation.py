@@ -17,8 +17,9 @@ RECORD, ARRAYS = "evaluation.json", "arrays.safetensors"
 # gray masked. 3: composition errors are divided by the displacement of all compositions, no longer each by its own.
 # 4: the network decodes only the residual of the linear decoder. 5: the network is mixed with the linear decoder, whose
 # residual often held nothing for it to find. 6: held-out ratios are not too low where embeddings share a mean or
-# clusters and no rotation explains the rest, nor for reflections.
-ESTIMATORS = 6
+# clusters and no rotation explains the rest, nor for reflections. 7: nor with few images per dimension where a linear
+# map is better than any rotation.
+ESTIMATORS = 7
 
 # Fields that must agree for two evaluations to be compared image by image and augmentation by augmentation, and for a
 # difference between probes to come from the models.

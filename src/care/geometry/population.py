@@ -39,9 +39,9 @@ def best_inner_products(source: Source, F_a: Float[Tensor, "n d"], group: Group 
     The inner product of the best orthogonal map is the nuclear norm ‖E C‖_* = Σ_k σ_k. Noise W adds about the same to
     every σ_k², so that as much noise again shows what to subtract: σ̂_k² = 2 σ_k(C)² − E_W σ_k(C + W)². This is exact
     for a σ_k far above the noise, and 0 on average where there is only noise: there, σ̂_k keeps the sign of σ̂_k², so
-    that chance cancels in the sum. In SO(d), `_reflection` is subtracted. The result is capped at the inner product of
-    the best linear map M, √(E‖f(x)‖² E‖M f(x)‖²), which least squares gives without bias: E‖M f(x)‖² = E‖f(a(x))‖² −
-    RSS/(n − r), r the rank of F.
+    that chance cancels in the sum. `_of_chance` is subtracted, and in SO(d) `_reflection`. The result is capped at the
+    inner product of the best linear map M, √(E‖f(x)‖² E‖M f(x)‖²), which least squares gives without bias: E‖M f(x)‖² =
+    E‖f(a(x))‖² − RSS/(n − r), r the rank of F.
     """
     Y, Y_a = source.coordinates(source.F).double(), source.coordinates(F_a).double()
     n = len(Y)
@@ -50,7 +50,7 @@ def best_inner_products(source: Source, F_a: Float[Tensor, "n d"], group: Group 
     once = _singular_values(C)
     again = torch.stack([_singular_values(C + sign * W).square().mean(0) for sign in (1, -1)]).mean(0)
     squares = 2 * once.square() - again
-    rotation = (squares.sign() * squares.abs().sqrt()).sum()
+    rotation = (squares.sign() * squares.abs().sqrt()).sum() - _of_chance(C, Y, Y_a, noise)
     reflected = group == "SO" and bool(torch.linalg.slogdet(C).sign < 0)
     if reflected:
         rotation = rotation - _reflection(Y, Y_a)
@@ -89,6 +89,24 @@ def _singular_values(C: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d"
     if C.is_cuda:
         return torch.linalg.eigvalsh(C.mT @ C).clamp_min(0).sqrt().flip(-1)
     return torch.linalg.svdvals(C)
+
+
+def _of_chance(
+    C: Float[Tensor, "d d"], Y: Float[Tensor, "n d"], Y_a: Float[Tensor, "n d"], noise: Float[Tensor, "n d"]
+) -> Float[Tensor, ""]:
+    """By how much ‖C‖_* is too high because the covariance of n points f(x) is off, too, where f(a(x)) = M f(x).
+
+    To second order, a change A of C = U diag(σ) Vᵀ adds Σ_{i<j} (B_ij − B_ji)² / 2(σ_i + σ_j) to ‖C‖_*, B = Uᵀ A V. A
+    point contributes B = u vᵀ / n, with u = Uᵀ f(a(x)) and v = Vᵀ f(x): nothing if M is a rotation, since then u = v.
+    What `noise` adds is already accounted for, and left out: u² − ε² in place of u², ε = Uᵀ noise.
+    """
+    squares, V = torch.linalg.eigh(C.mT @ C)
+    rounding = torch.finfo(C.dtype).eps * squares[-1]
+    σ = squares.clamp_min(rounding.clamp_min(torch.finfo(C.dtype).tiny)).sqrt()
+    to_u = C @ V / σ
+    u, ε, v = Y_a @ to_u, noise @ to_u, Y @ V
+    B = (u.square() - ε.square()).mT @ v.square() - ((u - ε) * v).mT @ ((u + ε) * v)
+    return (B / (σ[:, None] + σ)).sum().clamp_min(0) / (2 * len(Y) ** 2)
 
 
 def _reflection(Y: Float[Tensor, "n d"], Y_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
