@@ -16,6 +16,7 @@ from care.reproduce.studies import (
     pairs,
     peers,
     peers_cifar100,
+    peers_flowers,
     peers_weights,
     proteins,
     recipe_sweep,
@@ -63,6 +64,12 @@ STUDIES = {
             "not in the paper: related methods on CIFAR-100",
             peers_cifar100.trials,
             peers_cifar100.present,
+        ),
+        Reproduction(
+            "peers-flowers",
+            "not in the paper: related methods on flowers, on a CPU",
+            peers_flowers.trials,
+            peers_flowers.present,
         ),
         Reproduction(
             "peers-weights",

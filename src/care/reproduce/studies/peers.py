@@ -126,8 +126,8 @@ def trials(scale: Scale) -> list[Trial]:
     return trials_on("cifar10", scale, TRANSFERRED)
 
 
-def trials_on(data: str, scale: Scale, transferred: Mapping[str, str]) -> list[Trial]:
-    """The same, trained on a data set and measured on the others, too."""
+def trials_on(data: str, scale: Scale, transferred: Mapping[str, str], **shared: Any) -> list[Trial]:
+    """The same, trained on a data set and measured on the others, too; `shared` as in `peer_config`."""
     transfer = () if scale.instead else tuple(transferred.values())
     # The tuned probe is in the place of the paper's.
     measures = dataclasses.replace(scale.measures, probe="none", augmentations=min(6, scale.measures.augmentations))
@@ -135,7 +135,7 @@ def trials_on(data: str, scale: Scale, transferred: Mapping[str, str]) -> list[T
     for label, own in settings(scale).items():
         method = label.removesuffix(SMALLER)
         chosen = {**own, **({WEIGHTS[method]: CHOSEN[method]} if method in CHOSEN else {})}
-        configs = (peer_config(scale, seed, chosen, data) for seed in scale.seeds)
+        configs = (peer_config(scale, seed, chosen, data, **shared) for seed in scale.seeds)
         found += [Trial(label, config, measures, transfer) for config in configs]
     return found
 
