@@ -12,7 +12,7 @@ from care.evaluate.evaluation import ESTIMATORS
 from care.objective import view_plan, views_cost
 from care.objective.registry import find
 from care.reproduce import STUDIES, Outcome, scale_named
-from care.reproduce.studies import peers, peers_cifar100, peers_weights
+from care.reproduce.studies import peers, peers_cifar100, peers_flowers, peers_weights
 
 SMALL = scale_named("small")
 KEPT = Path(__file__).parents[2] / "results/small/trials/cifar10-resnet18-simclr-100-seed1-7ec12cb1.json"
@@ -154,6 +154,25 @@ def test_on_cifar100_nothing_is_changed_but_the_data():
     presented = STUDIES["peers-cifar100"].present([outcome(trials["SimCLR"], 0.5, 0.1, flowers=0.4)])
     assert {"Flowers-102 %", "CIFAR-10 %"} <= set(presented.header)
     assert set(presented.figures) == {"peers-cifar100", "peers-cifar100-flowers102"}
+
+
+def test_on_flowers_only_the_data_the_network_and_the_length_are_others():
+    """Settings of methods are those on CIFAR-10; as many pixels go through the network, in as many steps. MoCo-v3 has
+    SimCLR's head: its published one is larger than this network."""
+    before, shown = first_trials(peers), {label + peers.SMALLER for label in peers_flowers.LABELS}
+    trials = first_trials(peers_flowers)
+    assert set(trials) == shown
+    others = {"data", "split", "validation", "model", "size", "epochs", "batch_size"}
+    for label, trial in trials.items():
+        own, theirs = trial.config.flat(), before[label].config.flat()
+        head = {"embedding_dim", "head_width", "head_last_batchnorm"} if label.startswith("MoCo") else set()
+        assert {name for name in own if own[name] != theirs[name]} == others | head
+        pixels = trial.config.views_a_step * trial.config.batch_size
+        assert pixels == pytest.approx(2 * 144, rel=0.09)
+        assert pixels / trial.config.batch_size * trial.config.epochs == pytest.approx(2 * 30, rel=0.02)
+    presented = STUDIES["peers-flowers"].present([outcome(trials["SimCLR, 24 px"], 0.5, 0.1)])
+    assert set(presented.figures) == {"peers-flowers"}
+    assert presented.header[1:4] == ["views a step", "samples/s", "tuned probe %"]
 
 
 def test_differences_are_of_what_has_several_seeds():
