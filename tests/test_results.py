@@ -12,7 +12,7 @@ NUMBER = r"[-+−]?\d+(?:\.\d+)?(?:e-?\d+)?"
 STATED = re.compile(rf"(?:interval |difference |\()({NUMBER}) to ({NUMBER})(?=[,;:.)] ?|\s)")
 FOUND = re.compile(rf"95 %: ({NUMBER}) to ({NUMBER}),")
 Cell = tuple[str, str, str]
-COMMAND = re.compile(r"care reproduce ([a-z\- ]+?) --(.*)")
+COMMAND = re.compile(r"care reproduce ([a-z0-9\- ]+?) --(.*)")
 
 
 def plain(cell: str) -> str:
