@@ -15,8 +15,8 @@ from care.objective.registry import REGISTERED
 from care.train import recommended_config
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "RESULTS.md"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+RESULTS = [ROOT / "RESULTS.md", *sorted((ROOT / "docs" / "results").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), *RESULTS]
 PYTHON = re.compile(r"```python\n(.*?)```", flags=re.DOTALL)
 EXAMPLES = [
     pytest.param(code, id=f"{page.name}-{i}")
@@ -41,9 +41,7 @@ def _mentions(page: Path) -> list[str]:
 
 
 def _of_pages(find):
-    return [
-        pytest.param(call, id=f"{page.name}: {call}") for page in (*PAGES, RESULTS) for call in sorted({*find(page)})
-    ]
+    return [pytest.param(call, id=f"{page.name}: {call}") for page in PAGES for call in sorted({*find(page)})]
 
 
 @pytest.mark.parametrize("call", _of_pages(_calls))
@@ -92,6 +90,15 @@ def test_the_quickstart_says_what_is_trained_where_nothing_is_named():
 
 def test_the_readme_is_read_in_two_minutes():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
+def test_the_results_are_read_in_two_minutes():
+    """A page that links to every page of its details, each of them of a readable length."""
+    page, *details = RESULTS
+    assert len(page.read_text().splitlines()) <= 150
+    assert len(details) >= 10
+    assert [one.name for one in details if f"](docs/results/{one.name})" not in page.read_text()] == []
+    assert [one.name for one in details if len(one.read_text().splitlines()) > 200] == []
 
 
 def test_the_readme_example_has_ten_lines():

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "RESULTS.md", ROOT / "docs" / "catalogue.md"]
+RESULTS = [ROOT / "RESULTS.md", *sorted((ROOT / "docs" / "results").glob("*.md"))]
+PAGES = [ROOT / "README.md", *RESULTS, ROOT / "docs" / "catalogue.md"]
 NUMBER = r"[-+−]?\d+(?:\.\d+)?(?:e-?\d+)?"
 STATED = re.compile(rf"(?:interval |difference |\()({NUMBER}) to ({NUMBER})(?=[,;:.)] ?|\s)")
 FOUND = re.compile(rf"95 %: ({NUMBER}) to ({NUMBER}),")
 Cell = tuple[str, str, str]
-COMMAND = re.compile(r"care reproduce ([a-z\- ]+?) --(.*)")
+COMMAND = re.compile(r"care reproduce ([a-z0-9\- ]+?) --(.*)")
 
 
 def plain(cell: str) -> str:
@@ -47,23 +48,35 @@ def exponent(number: str) -> int:
     return -int(number.partition("e")[2] or 0)
 
 
-def sections() -> list[tuple[str, list[Cell], list[Cell]]]:
-    """Of RESULTS.md: title, the cells of its tables, and those of the tables that its commands write."""
+def sections(page: Path) -> list[tuple[str, list[Cell], list[Cell]]]:
+    """Of each part of a page: title, the cells of its tables, and those of the tables that its commands write."""
     found = []
-    for section in (ROOT / "RESULTS.md").read_text().split("\n## ")[1:]:
+    for part in parts(page.read_text()):
         written = [
             ROOT / "results" / scale / name / "table.md"
-            for names, rest in COMMAND.findall(section)
+            for names, rest in COMMAND.findall(part)
             for name in names.split()
             for scale in re.findall(r"scale (\w+)", rest)
         ]
         measured = [cell for path in written if path.exists() for cell in cells(path.read_text())]
-        found.append((section.splitlines()[0], cells(section + "\n"), measured))
+        found.append((f"{page.stem}: {part.splitlines()[0].strip('# ')}", cells(part + "\n"), measured))
+    return found
+
+
+def parts(text: str) -> list[str]:
+    """The sections of a page, each with those after it that have no commands of their own."""
+    found: list[str] = []
+    for section in text.split("\n## "):
+        if found and "```" not in section:
+            found[-1] += "\n" + section
+        else:
+            found.append(section)
     return found
 
 
 @pytest.mark.parametrize(
-    ("stated", "measured"), [pytest.param(*cells, id=title) for title, *cells in sections() if all(cells)]
+    ("stated", "measured"),
+    [pytest.param(*cells, id=title) for page in RESULTS for title, *cells in sections(page) if all(cells)],
 )
 def test_tables_are_those_of_the_results(stated, measured):
     found = [(place, cell, known) for *place, cell in stated if (known := [c for *p, c in measured if p == place])]

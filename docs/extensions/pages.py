@@ -60,9 +60,9 @@ def _from_root(target: str) -> str:
 
 
 def from_docs(app: Sphinx, name: str, source: list[str]) -> None:
-    """A page of docs/, with links to files beside the README turned into links to their pages."""
-    if "/" not in name:
-        source[0] = LINK.sub(lambda match: _from_docs(match[1]), source[0])
+    """A page of docs/ or below, with links to files beside the README turned into links to their pages."""
+    root = "../" * (name.count("/") + 1)
+    source[0] = LINK.sub(lambda match: _from_docs(match[1], root), source[0])
     source[0] = "\n".join(unbroken(line) for line in source[0].split("\n"))
 
 
@@ -71,8 +71,8 @@ def unbroken(line: str) -> str:
     return NUMBER.sub(lambda match: match[0].replace(" ", NO_BREAK), line) if line.startswith("|") else line
 
 
-def _from_docs(target: str) -> str:
-    name = target.removeprefix("../")
-    if target == "../README.md":
-        return "index.md"
-    return f"{MADE}/{page_of(name)}" if target.startswith("../") and name in BESIDE_THE_README else target
+def _from_docs(target: str, root: str) -> str:
+    name, docs = target.removeprefix(root), root.removeprefix("../")
+    if target == f"{root}README.md":
+        return f"{docs}index.md"
+    return f"{docs}{MADE}/{page_of(name)}" if target.startswith(root) and name in BESIDE_THE_README else target

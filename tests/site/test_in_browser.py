@@ -11,6 +11,7 @@ PAGES = [
     "measures",
     "steering",
     "project/results",
+    "results/peers",
     "project/tables",
     "api/losses",
     "made_gallery/keep_hue",

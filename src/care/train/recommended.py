@@ -1,4 +1,4 @@
-"""The recommended settings (RESULTS.md), used when neither a method nor an equivariance is named."""
+"""The recommended settings (docs/results/recipes.md), used when neither a method nor an equivariance is named."""
 
 from collections.abc import Mapping
 from typing import Any
