@@ -19,6 +19,7 @@ from care.tables import number
 TUNED, PROBE = ("classes", "linear probe (tuned)"), ("classes", "linear probe (paper), top-1")
 KNN = ("classes", "kNN, k = 200")
 KNN_OF_Z = (CONTRASTED, KNN[1])
+KNN_WHITENED = ("classes", "kNN, k = 200, whitened")
 RATIO, ANY_LINEAR = (ACTED_ON, "held-out ratio"), (ACTED_ON, "held-out ratio, any linear map")
 GAMMA, WAHBA = (ACTED_ON, "γ_f"), (ACTED_ON, "W_f")
 DISPLACEMENT, COMPOSITION = (ACTED_ON, "displacement"), (ACTED_ON, "composition error")

@@ -15,6 +15,7 @@ from care.reproduce.presentation import (
     HUE_DISTANCE,
     KNN,
     KNN_OF_Z,
+    KNN_WHITENED,
     RATIO,
     TUNED,
     Presentation,
@@ -83,7 +84,8 @@ def columns(transferred: Mapping[str, str]) -> dict[str, Key]:
         for name, data in transferred.items()
         for few, to in FITTED_TO.items()
     }
-    return {"tuned probe %": TUNED, "kNN-200 %": KNN, "kNN-200 % of z": KNN_OF_Z, **elsewhere, **KEPT}
+    here = {"tuned probe %": TUNED, "kNN-200 %": KNN, "kNN-200 % whitened": KNN_WHITENED, "kNN-200 % of z": KNN_OF_Z}
+    return {**here, **elsewhere, **KEPT}
 
 
 def settings(scale: Scale) -> dict[str, dict[str, Any]]:
@@ -174,14 +176,18 @@ def presented(outcomes: Sequence[Outcome], title: str, transferred: Mapping[str,
 
 
 def _differences(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -> list[str]:
-    """Methods with several seeds against SimCLR with views of the same size, and `keep` against the control, too."""
+    """Methods with several seeds against SimCLR with views of the same size and against `keep hue`, which is compared
+    with the control, too."""
     elsewhere = {name: (f"{TRANSFER_TO}{data}", "all labels") for name, data in transferred.items()}
-    here = {"Tuned probe": TUNED, "kNN-200": KNN, "kNN-200 of z": KNN_OF_Z}
-    quantities = {**here, **elsewhere, "R² of hue by a network": HUE_BY_NETWORK}
+    here = {"Tuned probe": TUNED, "kNN-200": KNN, "kNN-200 whitened": KNN_WHITENED, "kNN-200 of z": KNN_OF_Z}
+    asked = {**here, **elsewhere, "R² of hue by a network": HUE_BY_NETWORK}
+    quantities = {words: what for words, what in asked.items() if values(outcomes, what)}
     seeds = {label: len(group) for label, group in by_label(outcomes).items() if label != BASE}
     several = [label for label in seeds if seeds[label] > 1]
     pairs = [(_at_size_of(label, BASE), label) for label in several if label != BASE + SMALLER]
     pairs += [(_at_size_of(label, CONTROL), label) for label in several if label.startswith("keep")]
+    others = [label for label in several if not label.startswith((BASE, "keep"))]
+    pairs += [(label, _at_size_of(label, "keep hue")) for label in others]
     pairs += [(label, label + SMALLER) for label in (*several, BASE)]
     pairs = [pair for pair in pairs if set(pair) <= {BASE, *several}]
     said = [compared(outcomes, *pair, what, words) for pair in pairs for words, what in quantities.items()]
