@@ -70,7 +70,7 @@ words = {"identity": "f(q)", "learned_rotation": "R(θ) f(q): hue +0.3", "augmen
 rows, truth = [], found.found["augmented"][query]
 for way, title in words.items():
     near = found.found[way][query]
-    picture = apply(queries.inputs[[query]], a if way == "augmented" else policy.unchanged(1, queries.source))[0]
+    picture = apply(queries.inputs[[query]], a if way == "augmented" else policy.unchanged(1, queries.input_shape))[0]
     names = [bank.samples.classes[label] for label in bank.samples.labels[near]]
     framed = (near[:, None] == truth).any(1) & (way != "augmented")
     rows.append(GalleryRow(title, picture, "query", bank.samples.inputs[near], names, framed))

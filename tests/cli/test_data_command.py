@@ -87,7 +87,7 @@ def test_a_folder_of_photos_under_a_name_of_its_own(photos):
     assert "3 images of 16 × 16 pixels, 2 classes" in output
     samples = load("pets")
     assert (samples.classes, sorted(samples.labels.tolist())) == (("cat", "dog"), [0, 1, 1])
-    assert samples.source == (16, 16)
+    assert samples.input_shape == (16, 16)
 
 
 def test_photos_without_classes(photos):

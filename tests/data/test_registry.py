@@ -36,7 +36,7 @@ def test_chains_are_generated():
     test, expected = load("chains", "test"), generate_chains(4_000, seed=2)
     assert torch.equal(test.inputs, expected.points)
     assert torch.equal(test.labels, expected.labels)
-    assert (test.source, len(test.classes)) == ((64,), 10)
+    assert (test.input_shape, len(test.classes)) == ((64,), 10)
     assert GENERATED_SPLITS["train"] == (20_000, 1)
 
 
@@ -44,7 +44,7 @@ def test_shapes_are_generated(monkeypatch):
     """With few of them: drawing all takes a while."""
     monkeypatch.setattr("care.data.registry.GENERATED_SPLITS", {"train": (20, 1), "test": (10, 2)})
     train, test = load("shapes"), load("shapes", "test")
-    assert (len(train), len(test), train.source, train.inputs.dtype) == (20, 10, (32, 32), torch.uint8)
+    assert (len(train), len(test), train.input_shape, train.inputs.dtype) == (20, 10, (32, 32), torch.uint8)
     assert {"hue", "angle"} <= set(train.factors)
     assert not torch.equal(train.inputs[:10], test.inputs)
 

@@ -27,7 +27,7 @@ def test_split_takes_the_last_of_each_class():
     assert validation.inputs[:, 0, 0].tolist() == validation.factors["size"].tolist() == [4, 6]
     assert train.inputs[:, 0, 0].tolist() == [0, 1, 2, 3, 5, 7]
     assert validation.labels.tolist() == [0, 1]
-    assert (train.source, train.classes) == ((5,), CLASSES)
+    assert (train.input_shape, train.classes) == ((5,), CLASSES)
     for per_class in (0, -1):
         with pytest.raises(ValueError, match=f"samples has too few samples to hold out {per_class} per class"):
             samples.split(per_class)
@@ -82,7 +82,7 @@ def test_samples_of_a_subset_are_those_of_a_copy(images):
         assert torch.equal(a.inputs, b.inputs)
         assert torch.equal(a.labels, b.labels)
         assert torch.equal(a.factors["hue"], b.factors["hue"])
-        assert (len(a), a.source, a.rows is None or len(a.rows) == len(a)) == (len(b), b.source, True)
+        assert (len(a), a.input_shape, a.rows is None or len(a.rows) == len(a)) == (len(b), b.input_shape, True)
     assert copied.rows is None
     with pytest.raises(ValueError, match="has only 4 samples: 5 cannot be taken"):
         subset.limit(5)

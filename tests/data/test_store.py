@@ -42,7 +42,7 @@ def test_what_was_written_is_read(store, images, verify):
     assert ticks == ([6] if verify else [])
     assert torch.equal(samples.inputs, images)
     assert samples.labels.tolist() == [0, 1, 0, -1, 1, 0]
-    assert (samples.classes, samples.name, samples.source, len(samples)) == (CLASSES, "pets", (4, 5), 6)
+    assert (samples.classes, samples.name, samples.input_shape, len(samples)) == (CLASSES, "pets", (4, 5), 6)
 
 
 def test_images_are_mapped_and_not_read(tmp_path):

@@ -64,7 +64,7 @@ def predicted(z):
 def test_an_answer_is_the_literal_one(gallery, model, size, seed, image):
     samples = gallery.samples
     seen = gallery.answer(image, CHANGES).models[model]
-    F = embedded(apply(samples.inputs, identity(len(samples), samples.source, size)), size, seed)
+    F = embedded(apply(samples.inputs, identity(len(samples), samples.input_shape, size)), size, seed)
     augmented = embedded(changed_view(samples, image, size), size, seed)[0]
     points = {"clean": F[image], "augmented": augmented} | (
         {"learned_rotation": predicted(F[image])} if model == 0 else {}
@@ -135,7 +135,7 @@ def test_a_blur_is_as_wide_for_every_model_as_in_the_picture(gallery):
     small = dataclasses.replace(
         identity(1, (PIXELS, PIXELS), 8), blur=torch.tensor([True]), sigma=torch.tensor([4 / 3]), kernel_size=9
     )
-    F = embedded(apply(samples.inputs, identity(len(samples), samples.source, 8)), 8, 1)
+    F = embedded(apply(samples.inputs, identity(len(samples), samples.input_shape, 8)), 8, 1)
     z = embedded(apply(samples.inputs[7:8], small), 8, 1)[0]
     assert [n.image for n in gallery.answer(7, {"blur": 2.0}).models[1].augmented.neighbors] == nearest(F, z, 7)
 

@@ -17,7 +17,7 @@ from train.small import small_config, small_data
 
 FACTS = Facts(
     samples=50_000,
-    source=(32, 32),
+    input_shape=(32, 32),
     classes=10,
     parameters=11_200_000,
     stem="cifar: a 3×3 convolution",

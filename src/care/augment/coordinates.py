@@ -106,8 +106,8 @@ def _rotation(v: Float[Tensor, "n 3"]) -> Float[Tensor, "n 3 3"]:
 
 
 def _of_the_crop(p: ImageParameters, center: float) -> Float[Tensor, "n 4"]:
-    (rows, columns), height, width = p.source, p.height.float(), p.width.float()
-    side = float(max(1, round(center * min(p.source))))
+    (rows, columns), height, width = p.input_shape, p.height.float(), p.width.float()
+    side = float(max(1, round(center * min(p.input_shape))))
     middle = [(length - side) // 2 + side / 2 for length in (columns, rows)]  # center of the un-augmented view
     return torch.stack(
         [

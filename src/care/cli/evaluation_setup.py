@@ -192,10 +192,10 @@ def check_setup(
     """ValueError if there are too few samples, or if the policy or the model does not suit them."""
     if len(samples) < FEWEST:
         raise ValueError(f"{samples.name} has {len(samples)} samples in this split: at least {FEWEST} are needed")
-    clouds = len(samples.source) == 1
+    clouds = len(samples.input_shape) == 1
     if isinstance(policy, PointPolicy) != clouds:
         wanted = "rotations, since it holds point clouds" if clouds else "one for images"
         raise ValueError(f"the policy {policy_name} cannot augment {samples.name}: choose {wanted}")
     few = samples.limit(2)
-    views = apply(few.inputs.cpu(), policy.unchanged(2, few.source))  # type: ignore[arg-type]
+    views = apply(few.inputs.cpu(), policy.unchanged(2, few.input_shape))  # type: ignore[arg-type]
     model.check(views.to(device))

@@ -113,7 +113,7 @@ def _samples(configs: Sequence[Config | None], data: str, split: str | None) -> 
         samples = heldout_samples(next(iter(cuts.values())) if len(cuts) == 1 else None, data, split)[0]
     except NoHeldoutSplit as error:
         raise (ValueError(_different(cuts, data)) if len(cuts) > 1 else error) from None
-    if len(samples.source) == 1:
+    if len(samples.input_shape) == 1:
         raise ValueError(f"care explore shows images, and {samples.name} holds point clouds: care steer measures these")
     return samples
 

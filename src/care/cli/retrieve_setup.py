@@ -55,7 +55,7 @@ def query_alone(embedder: Embedder, query: str) -> tuple[Embedder, int | None]:
         if int(query) >= len(embedder.samples):
             raise ValueError(f"there is no image {query}: the {len(embedder.samples)} of the split are counted from 0")
         return taking(embedder, torch.tensor([int(query)])), int(query)
-    read = Pictures([(Path(query), -1)], min(embedder.samples.source))[0]
+    read = Pictures([(Path(query), -1)], min(embedder.samples.input_shape))[0]
     if isinstance(read, Unreadable):
         raise ValueError(f"{read.file} {read.reason}")
     pixels = torch.from_numpy(read.image)[None]
@@ -84,13 +84,13 @@ def retrieval_figure(
     result: RetrievalResult, bank: Samples, query: Samples, policy: ImagePolicy, a: ImageParameters
 ) -> Figure:
     """A row each for f(q), R(θ) f(q) (with the clean picture, too) and f(a(q)): the query and its neighbors."""
-    unchanged, truth = policy.unchanged(1, query.source), result.one.found[AUGMENTED][0].cpu()  # type: ignore[arg-type]
+    unchanged, truth = policy.unchanged(1, query.input_shape), result.one.found[AUGMENTED][0].cpu()  # type: ignore[arg-type]
     ways = []
     for way in WAYS:
         rows = result.one.found[way][0].cpu()
         near = bank.take(rows)
         picture = apply(query.inputs.cpu(), a if way == AUGMENTED else unchanged)[0]
-        found = apply(near.inputs.cpu(), policy.unchanged(len(rows), bank.source))  # type: ignore[arg-type]
+        found = apply(near.inputs.cpu(), policy.unchanged(len(rows), bank.input_shape))  # type: ignore[arg-type]
         framed = (rows[:, None] == truth).any(1) & (way != AUGMENTED)
         ways.append(
             GalleryRow(result.caption(way), picture, _classes(query)[0] or "query", found, _classes(near), framed)

@@ -119,7 +119,7 @@ def _class_number(label: Any, classes: tuple[str, ...]) -> int:
 
 
 def _count(pictures: Any) -> int:
-    if isinstance(pictures, Samples) and len(pictures.source) == 1:
+    if isinstance(pictures, Samples) and len(pictures.input_shape) == 1:
         raise ValueError("point clouds cannot be passed as Samples: for point clouds, use the data set chains")
     if isinstance(pictures, Mapping):
         names = " and ".join(map(str, pictures))

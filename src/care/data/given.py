@@ -54,7 +54,7 @@ class Given:
             found = (source.expected, source.description, source.height, source.classes)
             return found == (header.count + len(header.skipped), header.source, header.height, tuple(header.classes))
         examples, samples = Examples(self.pictures, self.pixels), open_store(store)
-        if (len(examples), examples.size, examples.classes) != (len(samples), samples.source, samples.classes):
+        if (len(examples), examples.size, examples.classes) != (len(samples), samples.input_shape, samples.classes):
             return False
         order = shuffled(range(len(examples)))
         rows = np.linspace(0, len(order) - 1, min(COMPARED, len(order))).round().astype(int).tolist()

@@ -19,7 +19,7 @@ LARGE_ENOUGH = (64, 64)  # pixels, to which a JPEG may be decoded: colors are se
 
 def all_gray(samples: Samples) -> bool:
     """Whether some pictures of all were read, and every one of these is gray; the first color ends the search."""
-    if len(samples.source) != 2:
+    if len(samples.input_shape) != 2:
         return False
     if not isinstance(samples.stored, StreamedPictures):
         return all(_is_gray(samples.take(torch.tensor([row])).inputs[0]) for row in some_of(len(samples)))

@@ -72,7 +72,7 @@ class Embedder:
 
     def clean(self) -> Embeddings:
         """f(x) of the clean samples, resized to the policy's size."""
-        return self.augmented(self.policy.unchanged(1, self.samples.source))  # type: ignore[arg-type]
+        return self.augmented(self.policy.unchanged(1, self.samples.input_shape))  # type: ignore[arg-type]
 
     def augmented(self, *augmentations: Parameters) -> Embeddings:
         """f(a(x)) for one augmentation a of all samples; with several, applied one after the other, f(…b(a(x)))."""

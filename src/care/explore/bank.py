@@ -91,7 +91,7 @@ def fill_bank(
     if not isinstance(policy, ImagePolicy):
         raise ValueError(f"only images can be explored, and {samples.name} holds point clouds")
     check_rotation(name, embedder, rotation)
-    height, width = samples.source
+    height, width = samples.input_shape
     unchanged = policy.unchanged(1, (height, width)).to(device)
     F, hues = [], []
     for block in batches(samples, torch.arange(len(samples)).split(embedder.rows_at_once), device):

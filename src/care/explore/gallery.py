@@ -41,7 +41,7 @@ class Gallery:
         check_k(k, len(self.samples))
         self.shown = max(models, key=lambda model: model.policy.center).policy
         self._labels = self.samples.labels.tolist()
-        self._side = min(LARGEST_SHOWN, *self.samples.source)
+        self._side = min(LARGEST_SHOWN, *self.samples.input_shape)
 
     def __len__(self) -> int:
         return len(self.samples)

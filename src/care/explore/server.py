@@ -82,7 +82,7 @@ class ExploreServer(ThreadingHTTPServer):
 
     def serve(self, gallery: Gallery) -> None:
         """Answer requests, also those that came before, until `shutdown` or an interrupt."""
-        self.gallery, self.photos = gallery, Photos(min(gallery.samples.source))
+        self.gallery, self.photos = gallery, Photos(min(gallery.samples.input_shape))
         try:
             self.serve_forever()
         finally:

@@ -74,7 +74,7 @@ def _trained_run(path: Path, channels: Channels | None) -> PretrainedModel:
     except ValueError as error:
         hint = "" if path.is_dir() else f"; weights of a model of timm are given as timm/NAME@{path}"
         raise ValueError(f"{error}{hint}") from error
-    size = trained.source[0] if len(trained.source) == 2 else None
+    size = trained.input_shape[0] if len(trained.input_shape) == 2 else None
     equivariant_dim = trained.config.equivariant_dim
     return PretrainedModel(
         visible(run_name(path)), trained.encoder, size, has_head=True, equivariant_dim=equivariant_dim

@@ -127,7 +127,7 @@ def _measure_family(
     embedder: Embedder, output: str, rotation: LearnedRotation, part: Family, F: Float[Tensor, "n d"], seed: int
 ) -> Canonicalized:
     generator = generator_for("cpu", seed, "draws", part.name)
-    drawn = [part.policy.sample(len(F), embedder.samples.source, generator) for _ in range(part.count)]  # type: ignore[arg-type]
+    drawn = [part.policy.sample(len(F), embedder.samples.input_shape, generator) for _ in range(part.count)]  # type: ignore[arg-type]
     augmented, canonical = [], []
     for a in drawn:
         z = embedder.points(embedder.augmented_each(a))[output]

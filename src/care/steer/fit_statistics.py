@@ -54,7 +54,7 @@ def statistics_of(
 ) -> FitStatistics:
     """Embed the embedder's samples under every augmentation of `families`; project on at most `rank` directions."""
     F = embedder.points(embedder.clean())[output]
-    drawn = [part.draw(embedder.samples.source, derive(seed, "steer")) for part in families]
+    drawn = [part.draw(embedder.samples.input_shape, derive(seed, "steer")) for part in families]
     augmentations, center = Parameters.concatenate(drawn), center_of(embedder)
     kept = _rows(len(augmentations), F, seed)
 

@@ -70,9 +70,9 @@ class _Views:
 
 def _embed_family(embedder: Embedder, output: str, part: Family, seed: int) -> _Views:
     """Embed one family. b applies to the views that a produces, so b(x) is b of the clean view."""
-    source = embedder.samples.source
-    a, b = part.draw(source, seed), part.draw_second(source, seed)
-    clean = embedder.policy.unchanged(1, source)  # type: ignore[arg-type]
+    input_shape = embedder.samples.input_shape
+    a, b = part.draw(input_shape, seed), part.draw_second(input_shape, seed)
+    clean = embedder.policy.unchanged(1, input_shape)  # type: ignore[arg-type]
 
     def points(*augmentations: Parameters) -> Float[Tensor, "n d"]:
         return embedder.points(embedder.augmented(*augmentations))[output]

@@ -99,7 +99,7 @@ class Bank:
 
 def bank_of(embedder: Embedder, output: str) -> Bank:
     """The bank of the embedder's images without augmentation."""
-    unchanged = embedder.policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
+    unchanged = embedder.policy.unchanged(1, embedder.samples.input_shape)  # type: ignore[arg-type]
     F, labels = embedder.points(embedder.clean())[output], embedder.samples.labels
     return Bank(F, _hues(embedder, unchanged), labels.to(F.device))
 
@@ -112,7 +112,7 @@ def augmentation_of(embedder: Embedder, changes: Mapping[str, float]) -> ImagePa
     policy = embedder.policy
     if not isinstance(policy, ImagePolicy):
         raise ValueError("changes by name are for images: point clouds have neither hue nor brightness")
-    unchanged = policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
+    unchanged = policy.unchanged(1, embedder.samples.input_shape)  # type: ignore[arg-type]
     unchanged = dataclasses.replace(unchanged, kernel_size=policy.kernel_size)
     a = changed(unchanged, changes)
     if a.describe(0) == unchanged.describe(0):

@@ -58,15 +58,15 @@ def with_model_of_init(values: dict[str, Any]) -> dict[str, Any]:
     return {**values, "model": model, "stem": found.stem if stem == "auto" else stem}
 
 
-def initial_encoder(settings: ObjectiveSettings, init: str, source: tuple[int, ...]) -> Encoder:
-    """The encoder that `settings` describe, for views of shape `source`, with a new head and the backbone of `init`.
+def initial_encoder(settings: ObjectiveSettings, init: str, input_shape: tuple[int, ...]) -> Encoder:
+    """The encoder that `settings` describe, for views of this shape, with a new head and the backbone of `init`.
 
     Images are normalized as in the training of the backbone. ValueError, one sentence, if a weight is missing.
     """
     name = _published_name(init)
-    found = read_initial(init) if name is None else Initial(_published(name, source), name)
-    encoder = build_encoder(settings, source, **(found.channels or _usual_channels(settings.model)))
-    fill(encoder.backbone, settings.model, source, found.weights, init)
+    found = read_initial(init) if name is None else Initial(_published(name, input_shape), name)
+    encoder = build_encoder(settings, input_shape, **(found.channels or _usual_channels(settings.model)))
+    fill(encoder.backbone, settings.model, input_shape, found.weights, init)
     return encoder
 
 
@@ -98,17 +98,17 @@ def _published_name(init: str) -> str | None:
     return name
 
 
-def _published(name: str, source: tuple[int, ...]) -> Weights:
+def _published(name: str, input_shape: tuple[int, ...]) -> Weights:
     with torch.random.fork_rng(devices=[]):
-        return dict(published_model(name, source).state_dict())
+        return dict(published_model(name, input_shape).state_dict())
 
 
 def _of_run(file: Path, model: str | None) -> Initial:
     tensors, about = load_weights(file)
     weights = {name.removeprefix(BACKBONE): x for name, x in tensors.items() if name.startswith(BACKBONE)}
     model = model or tomllib.loads(about["config"])["model"]
-    source = json.loads(about["source"])
-    size = source[0] if len(source) == 2 else None
+    input_shape = json.loads(about["source"])
+    size = input_shape[0] if len(input_shape) == 2 else None
     return Initial(weights, model, stem_of_weights(weights, about), _channels(tensors), size)
 
 

@@ -17,7 +17,7 @@ from care.train.checks import check_objective, check_unchanged
 from care.train.compiling import compiles, start_compilers
 from care.train.config import Config
 from care.train.distributed import Processes
-from care.train.runs import Run, view_source
+from care.train.runs import Run, view_shape
 
 PIXELS_PER_PIXEL = 8 / 7  # decoded pixels per pixel of a view, along a side
 FEWEST_MEASURED = 2  # held-out samples: the measures compare angles between them
@@ -66,8 +66,8 @@ class Job:
     @property
     def about(self) -> dict[str, Any]:
         """The origin of a checkpoint, saved with it: configuration, shape of a view, digest of the data."""
-        source = view_source(self.config, self.samples.source)
-        return {"config": self.config.to_toml(), "source": list(source), "data": self.data}
+        input_shape = view_shape(self.config, self.samples.input_shape)
+        return {"config": self.config.to_toml(), "source": list(input_shape), "data": self.data}
 
     def saves_after(self, step: int) -> bool:
         """Whether the state is saved after this step because it ends an epoch."""
@@ -111,7 +111,7 @@ def prepare(
         start_compilers()
     if resume:
         distributed.on_rank_0(processes, check_unchanged, run, samples)
-    check_objective(config, samples.source, not (resume and run.has_checkpoint), processes.world_size)
+    check_objective(config, samples.input_shape, not (resume and run.has_checkpoint), processes.world_size)
     digest = samples.digest()
     if distributed.differs(digest):  # the processes would draw shares of different batches
         raise ValueError(f"the processes find different samples in {config.data}: every machine needs the same files")

@@ -94,7 +94,7 @@ class Monitor:
 
         embedder = self._embedder(embed, self._tested, device)
         generator = generator_for("cpu", self.seed, "monitor")
-        drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
+        drawn = self.policy.sample(AUGMENTATIONS, self.test.input_shape, generator)  # type: ignore[arg-type]
         found = [embedder.clean(), *(embedder.augmented(drawn[i]) for i in range(AUGMENTATIONS))]
         F, *views = (self.form.embed(embeddings[EMBEDDING]) for embeddings in found)
         return found[0], F, torch.stack(views)

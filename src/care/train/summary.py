@@ -19,7 +19,7 @@ from care.train.checks import stem_sentence
 from care.train.compiling import compiles
 from care.train.default_values import RATES, usual_rate
 from care.train.job import Job
-from care.train.runs import view_source
+from care.train.runs import view_shape
 from care.train.state import precision
 
 # Settings that the lines below already contain. The others are listed only if they are not at their default.
@@ -38,7 +38,7 @@ class Facts:
     """Quantities that follow from a configuration, the data and this machine."""
 
     samples: int
-    source: tuple[int, ...]
+    input_shape: tuple[int, ...]
     classes: int
     parameters: int
     stem: str | None
@@ -68,13 +68,13 @@ def facts_of(job: Job) -> Facts:
     """Look at the data, and build the network without its weights."""
     config, samples = job.config, job.samples
     with torch.device("meta"):
-        encoder = build_encoder(config, view_source(config, samples.source))
+        encoder = build_encoder(config, view_shape(config, samples.input_shape))
     return Facts(
         samples=len(samples),
-        source=samples.source,
+        input_shape=samples.input_shape,
         classes=len(samples.classes),
         parameters=sum(parameter.numel() for parameter in encoder.parameters()),
-        stem=stem_sentence(config, samples.source),
+        stem=stem_sentence(config, samples.input_shape),
         steps_per_epoch=job.steps_per_epoch,
         processes=job.processes.world_size,
         device=str(job.processes.device),
@@ -119,8 +119,8 @@ def summary(config: Config, facts: Facts) -> dict[str, str]:
 
 
 def _data(config: Config, facts: Facts) -> str:
-    shape = " × ".join(map(str, facts.source))
-    what = f"pictures of {shape} pixels" if len(facts.source) == 2 else f"clouds of {shape} points"
+    shape = " × ".join(map(str, facts.input_shape))
+    what = f"pictures of {shape} pixels" if len(facts.input_shape) == 2 else f"clouds of {shape} points"
     what = f"pictures, decoded to {shape} pixels while training" if facts.streamed else what
     return f"{config.data}, {config.split}: {facts.samples:,} {what}, {_classes(facts.classes)}"
 
@@ -169,7 +169,7 @@ def _views(config: Config, plan: ViewPlan) -> str:
         (turned, f"{own} in four turns", config.equivariance.name),
     )
     parts = [f"{len(positions)} of {policy} for {whose}" for positions, policy, whose in kinds if positions]
-    side = view_source(config, (0,))[0]
+    side = view_shape(config, (0,))[0]
     later = f" (later {side} × {side})" if size and side != size else ""
     pixels = f", {size} × {size} pixels{later}" if size else ""
     return f"{len(plan.views)} of each sample{pixels}: {', '.join(parts)}"

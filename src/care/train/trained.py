@@ -31,7 +31,7 @@ class Trained:
 
     encoder: Encoder
     config: Config
-    source: tuple[int, ...]
+    input_shape: tuple[int, ...]
     exported: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -66,11 +66,13 @@ def load_trained(path: Path) -> Trained:
     if is_checkpoint(path):
         return _of_checkpoint(path)
     file = _weights_in(path)
-    tensors, config, source = _read(file)
+    tensors, config, input_shape = _read(file)
     beside = [name for name in tensors if name.startswith(EQUIVARIANCE)]
     exported = {name.removeprefix(EQUIVARIANCE): tensors.pop(name) for name in beside}
     channels = {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
-    return Trained(_filled(build_encoder(config, source, **channels), tensors, file), config, source, exported)
+    return Trained(
+        _filled(build_encoder(config, input_shape, **channels), tensors, file), config, input_shape, exported
+    )
 
 
 def load_config(path: Path) -> Config:
@@ -112,16 +114,16 @@ def _of_checkpoint(folder: Path) -> Trained:
     """The encoder of a checkpoint: its moving average, if there is one."""
     saved = load_checkpoint(folder)
     config = _config_of(saved, folder)
-    parts, source = unflatten_state(saved.tensors, saved.state["rest"]), tuple(saved.state["source"])
+    parts, input_shape = unflatten_state(saved.tensors, saved.state["rest"]), tuple(saved.state["source"])
     kept: dict[str, Tensor] = parts["ema"] if parts["ema"] is not None else parts["objective"]
-    encoder = _filled(build_encoder(config, source), _below("encoder.", kept), folder)
+    encoder = _filled(build_encoder(config, input_shape), _below("encoder.", kept), folder)
     beside, exported = _below(EQUIVARIANCE, kept), {}
     equivariance = find("equivariance", config.equivariance.name) if beside else None
     if equivariance is not None:
         context = config.context(config.batch_size // config.accumulate)
         module = equivariance(config.equivariance.settings, encoder, context)
         exported = _filled(module, beside, folder).exported()
-    return Trained(encoder, config, source, exported)
+    return Trained(encoder, config, input_shape, exported)
 
 
 def _filled(module: M, tensors: dict[str, Tensor], where: Path) -> M:

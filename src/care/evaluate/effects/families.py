@@ -37,18 +37,18 @@ class Family:
         """The number of compositions: 0 for a family of one augmentation, since flipping twice is the identity."""
         return min(PAIRS, self.count) if self.count > 1 or self.name == ALL else 0
 
-    def draw(self, source: tuple[int, ...], seed: int) -> Parameters:
+    def draw(self, input_shape: tuple[int, ...], seed: int) -> Parameters:
         """Draw the augmentations a on the host, so that they are the same wherever the model runs."""
-        return self._drawn(self.count, source, seed, "a")
+        return self._drawn(self.count, input_shape, seed, "a")
 
-    def draw_second(self, source: tuple[int, ...], seed: int) -> Parameters:
+    def draw_second(self, input_shape: tuple[int, ...], seed: int) -> Parameters:
         """Draw the augmentations b of b∘a, which are applied to views of the policy's size."""
-        view = (self.policy.size,) * 2 if isinstance(self.policy, ImagePolicy) else source
+        view = (self.policy.size,) * 2 if isinstance(self.policy, ImagePolicy) else input_shape
         return self._drawn(self.pairs, view, seed, "b")
 
-    def _drawn(self, count: int, source: tuple[int, ...], seed: int, which: str) -> Parameters:
+    def _drawn(self, count: int, input_shape: tuple[int, ...], seed: int, which: str) -> Parameters:
         generator = generator_for("cpu", seed, "measure", self.name, which)
-        return self.policy.sample(count, source, generator)  # type: ignore[arg-type]
+        return self.policy.sample(count, input_shape, generator)  # type: ignore[arg-type]
 
 
 def families_of(policy: Policy, augmentations: int, apart: bool = True) -> list[Family]:
@@ -108,7 +108,8 @@ def sources_of(embedder: Embedder, F: Embeddings, rank: int | None, seed: int) -
     on_sphere = {output: z for output, z in F.items() if isinstance(embedder.form(output), Euclidean)}
     if all(rank is None and len(z) >= POINTS_PER_DIRECTION * z.shape[1] for z in on_sphere.values()):
         return {output: source_of(z) for output, z in on_sphere.items()}
-    drawn = embedder.policy.sample(len(embedder.samples), embedder.samples.source, generator_for("cpu", seed, "span"))  # type: ignore[arg-type]
+    samples, generator = embedder.samples, generator_for("cpu", seed, "span")
+    drawn = embedder.policy.sample(len(samples), samples.input_shape, generator)  # type: ignore[arg-type]
     augmented = embedder.points(embedder.augmented_each(drawn))
     return {output: source_of(z, augmented[output], rank) for output, z in on_sphere.items()}
 
@@ -123,8 +124,8 @@ def _respond(
     on_effect: OnEffect | None,
 ) -> dict[str, Response]:
     """The response of every output to one family. Effects are measured one by one; only `on_effect` may keep them."""
-    source = embedder.samples.source
-    a, b = part.draw(source, seed), part.draw_second(source, seed)
+    input_shape = embedder.samples.input_shape
+    a, b = part.draw(input_shape, seed), part.draw_second(input_shape, seed)
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
     compositions: dict[str, list[Tensor]] = {output: [] for output in F}
     of_images: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
@@ -150,7 +151,7 @@ def _compositions(
     embedder: Embedder, effects: dict[str, Effect], a: Parameters, b: Parameters
 ) -> dict[str, Float[Tensor, "2 n"]]:
     """Error and displacement of b∘a by image. b is applied to views that a has made, so b(x) is b of the clean view."""
-    clean = embedder.policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
+    clean = embedder.policy.unchanged(1, embedder.samples.input_shape)  # type: ignore[arg-type]
     F_b, F_ba = (embedder.points(embedder.augmented(first, b)) for first in (clean, a))
     return {output: effect.composition(F_b[output], F_ba[output]) for output, effect in effects.items()}
 

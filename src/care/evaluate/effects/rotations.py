@@ -106,7 +106,7 @@ def _predictions(
     """(output, family) → prediction by cross-fitted rotations, by the identity, and chance."""
     found = {}
     for part in families_of(embedder.policy, augmentations):
-        targets = parameter_targets(part.draw(embedder.samples.source, seed))
+        targets = parameter_targets(part.draw(embedder.samples.input_shape, seed))
         theta = torch.cat([t.values for t in targets.values()], dim=1).to(embedder.device) if targets else None
         for (output, family), views in collected.views.items():
             if family != part.name or len(views) < 2:

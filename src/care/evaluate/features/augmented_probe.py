@@ -51,7 +51,7 @@ def _augmented_batches(bank: Embedder, labels: Int64[Tensor, " n"], batch_size: 
         order = epoch_order(len(labels), seed, epoch).split(batch_size)
         generator = generator_for(bank.device, seed, "augmented probe", epoch)
         for rows, inputs in zip(order, batches(bank.samples, order, bank.device), strict=True):
-            p = bank.policy.sample(len(rows), bank.samples.source, generator)  # type: ignore[arg-type]
+            p = bank.policy.sample(len(rows), bank.samples.input_shape, generator)  # type: ignore[arg-type]
             yield features_of(bank.embed(apply(inputs, p))).float(), labels[rows.to(labels.device)]
 
     return stream

@@ -93,7 +93,7 @@ def measure_robustness(
 
 def check_images(downstream: Downstream) -> None:
     """ValueError for point clouds, which have no colors to corrupt."""
-    if len(downstream.test.source) == 1:
+    if len(downstream.test.input_shape) == 1:
         raise ValueError(f"corruptions are for images, and {downstream.name} holds point clouds: choose other data")
 
 
@@ -110,7 +110,7 @@ def _features(
     """The features of the corrupted test images."""
     if corruption == "noise":
         model = noisy(model, strength, policy.size, device, seed)
-    clean = policy.unchanged(1, downstream.test.source)  # type: ignore[arg-type]
+    clean = policy.unchanged(1, downstream.test.input_shape)  # type: ignore[arg-type]
     embedder = embedder_of(model, downstream.test, policy, device, batch_size)
     return embedder.augmented(corrupted(clean, corruption, strength))["features"]
 
