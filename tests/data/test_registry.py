@@ -13,7 +13,7 @@ import torch
 
 from care.data import generate_chains, load, write_store
 from care.data.catalogue import DATA_SETS, GENERATED_SPLITS, Published
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from care.data.readers.download import Download, fetch
 from care.data.registry import (
     data_root,
@@ -27,7 +27,7 @@ from care.data.registry import (
 
 
 def prepare(root, name, split, level=5):
-    source = Source("by hand", ("a",), 2, 2, 1, iter([Example(np.full((3, 2, 2), level, np.uint8), 0)]))
+    source = DataSource("by hand", ("a",), 2, 2, 1, iter([Example(np.full((3, 2, 2), level, np.uint8), 0)]))
     write_store(store_folder(name, split, root), name, split, source)
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from care.data import blocks, open_store, write_store
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from care.data.readers.source import default_skip
 from care.data.store import read_header
 from care.data.store_writer import TooManyUnreadable
@@ -31,7 +31,7 @@ def test_an_error_leaves_the_old_store_and_nothing_else(store, images):
         raise OSError("the disk fell off the table")
 
     with pytest.raises(OSError, match="table"):
-        write_store(store, "pets", "train", Source("", CLASSES, 4, 5, 2, failing()), overwrite=True)
+        write_store(store, "pets", "train", DataSource("", CLASSES, 4, 5, 2, failing()), overwrite=True)
     assert len(open_store(store, verify=True)) == 6
     assert [folder.name for folder in store.parent.iterdir()] == ["train"]
 
@@ -58,13 +58,13 @@ def test_two_at_once_do_not_mix(store, images):
             write_store(store, "pets", "train", source_of(images[:3], [0, 1, 0]), overwrite=True)
         yield Example(images[1].numpy(), 1)
 
-    write_store(store, "pets", "train", Source("", CLASSES, 4, 5, 2, examples()), overwrite=True)
+    write_store(store, "pets", "train", DataSource("", CLASSES, 4, 5, 2, examples()), overwrite=True)
     assert torch.equal(open_store(store, verify=True).inputs, images[:2])
     assert [folder.name for folder in store.parent.iterdir()] == ["train"]
 
 
 def test_a_store_that_does_not_fit_is_refused_before_it_is_begun(tmp_path):
-    source = Source("", (), 300, 300, 10**9, iter([]))
+    source = DataSource("", (), 300, 300, 10**9, iter([]))
     with pytest.raises(OSError, match=r"train does not fit on its disk: it needs 270,008,000,000,000 more bytes, but "):
         write_store(tmp_path / "pets" / "train", "pets", "train", source)
     assert list((tmp_path / "pets").iterdir()) == []
@@ -74,7 +74,7 @@ def test_a_full_disk_is_named_and_leaves_nothing(tmp_path):
     blank = (Example(np.zeros((3, 300, 300), np.uint8), -1) for _ in range(10))
     with mounted(tmp_path / "disk", megabytes=1):
         with pytest.raises(OSError, match=r"pets/train could not be written: the disk is full, and ") as caught:
-            write_store(tmp_path / "disk" / "pets" / "train", "pets", "train", Source("", (), 300, 300, 3, blank))
+            write_store(tmp_path / "disk" / "pets" / "train", "pets", "train", DataSource("", (), 300, 300, 3, blank))
         assert caught.value.errno == errno.ENOSPC
         assert list((tmp_path / "disk" / "pets").iterdir()) == []
 
@@ -85,7 +85,7 @@ def test_a_source_that_cannot_be_read_keeps_its_own_error(tmp_path):
         (tmp_path / "missing" / "batch.bin").open("rb")
 
     with pytest.raises(FileNotFoundError, match=r"^\[Errno 2\] No such file or directory: .*batch\.bin"):
-        write_store(tmp_path / "stores" / "train", "pets", "train", Source("", CLASSES, 4, 5, 2, examples()))
+        write_store(tmp_path / "stores" / "train", "pets", "train", DataSource("", CLASSES, 4, 5, 2, examples()))
     assert list((tmp_path / "stores").iterdir()) == []
 
 

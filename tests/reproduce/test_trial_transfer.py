@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from care.data import write_store
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from care.evaluate import Settings, measure_transfer
 from care.evaluate.embedder import features_of
 from care.objective import policy_for
@@ -33,7 +33,9 @@ def colored(folder, splits):
             Example((40 * (i % 5) + generator.integers(0, 80, (3, 12, 12))).astype(np.uint8), i % 5)
             for i in range(count)
         ]
-        write_store(folder / split, folder.name, split, Source("made", tuple("abcde"), 12, 12, count, iter(examples)))
+        write_store(
+            folder / split, folder.name, split, DataSource("made", tuple("abcde"), 12, 12, count, iter(examples))
+        )
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from care.data import write_store
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from care.train import Progress, prepare, train
 from care.train.notes import notes
 from train.small import small_config, small_data
@@ -24,7 +24,7 @@ def stores(folder, gray, heldout=20):
         noise = np.random.default_rng(0).integers(0, 256, (count, 3, 12, 12), dtype=np.uint8)
         pictures = noise[:, :1].repeat(3, 1) if gray else noise
         examples = iter([Example(picture, -1) for picture in pictures])
-        write_store(folder / split, "noise", split, Source("made", (), 12, 12, count, examples))
+        write_store(folder / split, "noise", split, DataSource("made", (), 12, 12, count, examples))
     return str(folder)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from care.atomic_files import remove_folder
 from care.data.catalogue import DATA_SETS
 from care.data.datasets import Examples, read_dataset
-from care.data.readers import Source, folder_splits, read_folder
+from care.data.readers import DataSource, folder_splits, read_folder
 from care.data.readers.pictures import shuffled
 from care.data.registry import prepared_names
 from care.data.store import HEADER, open_store, read_header, stores_in
@@ -41,7 +41,7 @@ class Given:
     pixels: int | None = None
     workers: int = 0
 
-    def source(self) -> Source:
+    def source(self) -> DataSource:
         """The reader."""
         if isinstance(self.pictures, str | Path):
             return read_folder(Path(self.pictures), self.part, self.pixels)

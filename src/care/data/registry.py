@@ -6,7 +6,7 @@ from pathlib import Path
 
 from care.data.catalogue import ANY_FOLDER, DATA_SETS, GENERATED_SPLITS, Generated, Published
 from care.data.readers import folder_splits
-from care.data.readers.source import Source
+from care.data.readers.source import DataSource
 from care.data.samples import Samples
 from care.data.store import HEADER, open_store, stores_in
 from care.data.streamed.opening import open_pictures, streamed_splits
@@ -130,7 +130,7 @@ def splits_of(name: str, path: Path) -> tuple[str, ...]:
     return published(name).splits or folder_splits(path)
 
 
-def read(name: str, path: Path, split: str, pixels: int | None = None) -> Source:
+def read(name: str, path: Path, split: str, pixels: int | None = None) -> DataSource:
     """The reader of a split of a data set whose files are in `path`."""
     known = published(name)
     _chosen(name, split, splits_of(name, path))
