@@ -201,10 +201,10 @@ def test_a_probe_on_crops_sees_crops_and_flips_alone():
         return {"features": images.flatten(1)}
 
     policy = ImagePolicy(size=8, scale=(1.0, 1.0), flip=0.0)
-    bank, embedder = (Embedder(embed, s, policy, "", torch.device("cpu")) for s in (train, test))
+    fitted, embedder = (Embedder(embed, s, policy, "", torch.device("cpu")) for s in (train, test))
     protocol = Protocol(epochs=2, seeds=(0,), learning_rates=(0.05,), batch_size=300)
     classifiers = Classifiers(logistic=False, protocol=protocol, probe_on="crops")
-    record, _ = evaluate_classification(bank, embedder, embedder.clean(), classifiers, lambda *words: None)
+    record, _ = evaluate_classification(fitted, embedder, embedder.clean(), classifiers, lambda *words: None)
     assert record["probe"]["on"] == "crops"
     _, *views = (images for images in seen if len(images) == 300)
     assert len(views) == 2

@@ -20,7 +20,7 @@ from care.progress import ProgressCallback, silent
 from care.train import CallbackProgress, Config, prepare, train
 from care.train.job import Job, load_samples
 
-BANK = 5000  # training samples that classes are learned from
+TRAIN_SAMPLES = 5000  # training samples that classes are learned from
 CLOUDS = 6  # whose orbits are drawn: each is rotated through 360°
 
 
@@ -71,7 +71,7 @@ def _fresh(config: Config, out: Path, data: str, name: str, loaded: tuple[Sample
 
 def _show(job: Job, measures: Settings, words: str, progress: ProgressCallback) -> Shown:
     train(job, CallbackProgress(f"training {words}", progress))
-    setup = run_setup(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
+    setup = run_setup(job.run.folder, job.config, job.samples.limit(min(TRAIN_SAMPLES, len(job.samples))), job.heldout)
 
     def measuring(stage: str, done: int, total: int) -> None:
         if stage == "augmentations":  # which takes nearly all of the time

@@ -140,13 +140,13 @@ def evaluate_model(setup: EvaluationSetup, settings: Settings, progress: Progres
     """Evaluate classification, effects of augmentations, retrieval, and decoding from features."""
     images, started = min(settings.images or len(setup.test), len(setup.test)), time.perf_counter()
     setup.check(settings)
-    bank = None if setup.train is None else setup.embedder(_training_images(setup.train, settings.images))
+    train = None if setup.train is None else setup.embedder(_training_images(setup.train, settings.images))
     embedder = setup.embedder(setup.test.limit(images))
     classifiers, seed = settings.classifiers(setup.module), settings.seed
     with frozen(setup.module):
         clean = embedder.clean()
         parts = [
-            evaluate_classification(bank, embedder, clean, classifiers, progress),
+            evaluate_classification(train, embedder, clean, classifiers, progress),
             evaluate_effects(
                 embedder, clean, settings.augmentations, seed, progress, settings.forms, settings.projections
             ),
@@ -154,7 +154,7 @@ def evaluate_model(setup: EvaluationSetup, settings: Settings, progress: Progres
             evaluate_decoding(embedder, clean, seed, progress),
         ]
     record = {
-        "about": _about(setup, settings, images, bank),
+        "about": _about(setup, settings, images, train),
         **{k: v for found, _ in parts for k, v in found.items()},
     }
     seconds = round(time.perf_counter() - started, 1)
@@ -170,8 +170,8 @@ def _training_images(train: Samples, images: int | None) -> Samples:
     return train.subset((rank_within_class(train.labels) < share * count[kind]).nonzero()[:, 0])
 
 
-def _about(setup: EvaluationSetup, settings: Settings, images: int, bank: Embedder | None) -> dict[str, Any]:
-    labels = torch.tensor([]) if bank is None else bank.samples.labels
+def _about(setup: EvaluationSetup, settings: Settings, images: int, train: Embedder | None) -> dict[str, Any]:
+    labels = torch.tensor([]) if train is None else train.samples.labels
     about = {"model": setup.model, "data": setup.test.name, "split": setup.split, "policy": setup.policy_name}
     counts = {"test_images": images, "train_images": len(labels)}
     counts |= {"train_classes": len(labels[labels >= 0].unique())}

@@ -38,25 +38,25 @@ class Classifiers:
 
 
 def evaluate_classification(
-    bank: Embedder | None, embedder: Embedder, clean: Embeddings, classifiers: Classifiers, progress: ProgressCallback
+    train: Embedder | None, embedder: Embedder, clean: Embeddings, classifiers: Classifiers, progress: ProgressCallback
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Fit classifiers to the images of `bank`; score them on those of `embedder`, whose embeddings `clean` are given.
+    """Fit classifiers to the images of `train`; score them on those of `embedder`, whose embeddings `clean` are given.
 
-    Accuracies are None without labels, without a bank, or if its images are of one class, which every classifier would
-    find. Images without a label (−1) are left out, and so are `neighbors` that exceed the number of labeled images.
-    Classifiers use the features of the backbone; kNN accuracies are computed of these whitened, and of all other
-    outputs, too.
+    Accuracies are None without labels, without `train`, or if it has images of one class only, which every classifier
+    would find. Images without a label (−1) are left out, and so are `neighbors` that exceed the number of labeled
+    images. Classifiers use the features of the backbone; kNN accuracies are computed of these whitened, and of all
+    other outputs, too.
     """
     nothing: dict[str, Any] = dict.fromkeys(("logistic", "probe", "knn", "knn_whitened", "knn_outputs"))
-    if bank is None:
+    if train is None:
         return nothing, {}
     clean = _of_labeled(clean, embedder)
-    bank, embedder = _labeled(bank), _labeled(embedder)
-    labels, test_labels = bank.samples.labels.to(bank.device), embedder.samples.labels.to(embedder.device)
+    train, embedder = _labeled(train), _labeled(embedder)
+    labels, test_labels = train.samples.labels.to(train.device), embedder.samples.labels.to(embedder.device)
     if len(labels.unique()) < 2 or not len(test_labels):
         return nothing, {}
     classifiers = dataclasses.replace(classifiers, neighbors=neighbors_within(classifiers.neighbors, len(labels)))
-    fitted, found = bank.clean(), nothing
+    fitted, found = train.clean(), nothing
     rows = features_of(fitted), labels, features_of(clean), test_labels
     correct = _nearest_neighbors(*rows, classifiers)
     whiten = whitening(rows[0])
@@ -70,7 +70,7 @@ def evaluate_classification(
     if classifiers.logistic and _can_be_tuned(labels):
         found["logistic"], correct["logistic"] = _logistic(*rows, progress)
     if classifiers.protocol is not None:
-        probe = _probe(bank, embedder, rows, classifiers, partial(progress, "linear probe"))
+        probe = _probe(train, embedder, rows, classifiers, partial(progress, "linear probe"))
         found["probe"] = {"on": classifiers.probe_on, **probe.to_json()}
         correct |= {"probe": probe.correct[probe.chosen], "probe5": probe.correct5[probe.chosen]}
     return found, {f"correct/{name}": hits for name, hits in correct.items()}
@@ -141,7 +141,7 @@ def mean_per_class(correct: Bool[Tensor, " m"], labels: Int[Tensor, " m"]) -> fl
 
 
 def _probe(
-    bank: Embedder,
+    train: Embedder,
     embedder: Embedder,
     rows: tuple[Tensor, Tensor, Tensor, Tensor],
     classifiers: Classifiers,
@@ -152,6 +152,6 @@ def _probe(
     if classifiers.probe_on == "clean":
         return linear_probe(*rows, protocol, seed, tick)
     if classifiers.probe_on == "crops":
-        bank = dataclasses.replace(bank, policy=ImagePolicy(size=bank.policy.size).only("crop", "flip"))  # type: ignore[union-attr]
+        train = dataclasses.replace(train, policy=ImagePolicy(size=train.policy.size).only("crop", "flip"))  # type: ignore[union-attr]
     module = classifiers.module if classifiers.probe_on == "bn-train" else None
-    return augmented_probe(bank, embedder, protocol, module, seed, tick)
+    return augmented_probe(train, embedder, protocol, module, seed, tick)
