@@ -16,7 +16,7 @@ from care.cli.progress import progress_bars
 from care.data import Samples, place
 from care.data.registry import NoHeldoutSplit
 from care.evaluate import Embedder
-from care.explore import Bank, Gallery, Offer, check_k, check_rotation, fill_bank
+from care.explore import Gallery, Index, LazyIndex, build_index, check_k, check_rotation
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, load_pretrained
 from care.progress import ProgressCallback
@@ -45,7 +45,7 @@ class _Explored:
 def explored_gallery(
     runs: Sequence[str], name: str | None, split: str | None, images: int, k: int, device: str
 ) -> Gallery:
-    """A gallery of the images embedded by every named model, and of offers, the runs in named folders.
+    """A gallery of the indexes of every named model, and lazy ones of the runs in named folders.
 
     Without a named model, the first runs of the folders are embedded. ValueError, before any picture is embedded, if
     the models cannot be shown.
@@ -65,24 +65,24 @@ def explored_gallery(
     loaded, found_names = _with_distinct_names(loaded, found)
     embedders = [_embedder(one, samples, here) for one in loaded]
     with progress_bars() as progress:
-        banks = [_bank(one, embedder, progress) for one, embedder in zip(loaded, embedders, strict=True)]
-    offers = [_offer(run, called, samples, here) for run, called in zip(found, found_names, strict=True)]
-    return Gallery([*banks, *offers], k)
+        indexes = [_index(one, embedder, progress) for one, embedder in zip(loaded, embedders, strict=True)]
+    lazy = [_lazy_index(run, called, samples, here) for run, called in zip(found, found_names, strict=True)]
+    return Gallery([*indexes, *lazy], k)
 
 
-def _offer(run: FoundRun, name: str, samples: Samples, device: torch.device) -> Offer:
+def _lazy_index(run: FoundRun, name: str, samples: Samples, device: torch.device) -> LazyIndex:
     """A run that is loaded, and embeds the images, once it is chosen; ValueError then if it cannot."""
 
-    def fill(progress: ProgressCallback) -> Bank:
+    def build(progress: ProgressCallback) -> Index:
         one = dataclasses.replace(_explored(str(run.path), device), name=name)
-        return _bank(one, _embedder(one, samples, device), progress)
+        return _index(one, _embedder(one, samples, device), progress)
 
     assert isinstance(run.policy, ImagePolicy)
-    return Offer(name, run.policy, fill)
+    return LazyIndex(name, run.policy, build)
 
 
-def _bank(one: _Explored, embedder: Embedder, progress: ProgressCallback) -> Bank:
-    return fill_bank(one.name, embedder, one.rotation, one.note, progress)
+def _index(one: _Explored, embedder: Embedder, progress: ProgressCallback) -> Index:
+    return build_index(one.name, embedder, one.rotation, one.note, progress)
 
 
 def _explored(run: str, device: torch.device) -> _Explored:
