@@ -22,7 +22,7 @@ from care.evaluate.retrieval.hue import Hues
 from care.geometry import Euclidean
 from care.objective import policy_for
 from care.pretrained import load_pretrained
-from care.steer.retrieving import Bank
+from care.steer.retrieving import Database
 from care.train import prepare, train
 from care.train.trained import load_trained
 from train.small import small_config, small_data
@@ -189,5 +189,5 @@ def test_a_square_view_of_a_wide_image_is_not_that_image(part, number, generator
     wide = torch.randint(256, (4, 3, 20, 30), dtype=torch.uint8, generator=generator)
     images, query = (Samples(x, torch.full((len(x),), -1), ()) for x in (wide, wide[2:3, :, :, part]))
     hues = Hues(torch.zeros(4), torch.zeros(4))
-    bank, asked = (Bank(torch.eye(4)[rows], hues, images.labels) for rows in (slice(None), slice(2, 3)))
-    assert number_in(bank, asked, images, query) == number
+    database, asked = (Database(torch.eye(4)[rows], hues, images.labels) for rows in (slice(None), slice(2, 3)))
+    assert number_in(database, asked, images, query) == number

@@ -55,7 +55,7 @@ def retrieve(
         from care.cli.evaluation_setup import ModelOptions, config_of, setup_of
         from care.cli.retrieve_setup import image_policy, number_in, query_alone, retrieval_figure, rotation_of, taking
         from care.cli.steer_setup import steered_embedder, steering_folder
-        from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows
+        from care.steer import RetrievalResult, augmentation_of, draw_queries, embed_database, rotation_caveats, search
 
         changes = read_changes(make)
         steered = Path(model) / "steering" / "rotation.safetensors"
@@ -76,17 +76,17 @@ def retrieve(
         folder = out or (Path(model) / "retrieval" if config else Path(f"retrieval-{setup.model}"))
         claim_folder(folder)
     with progress_bars() as progress:
-        bank = bank_of(embedder, output)
+        database = embed_database(embedder, output)
         progress("images embedded", 1, 1)
-        rows = some_rows(bank, queries, seed)
-        many = query_bank(bank, rows, taking(embedder, rows), output, rotation, a, k)
+        rows = draw_queries(database, queries, seed)
+        many = search(database, rows, taking(embedder, rows), output, rotation, a, k)
         if number is None:
-            number = number_in(bank, bank_of(alone, output), setup.test, alone.samples)
-        searched = bank if number is not None else bank.followed_by(bank_of(alone, output))
-        row, a_one = torch.tensor([len(bank.F) if number is None else number]), augmentation_of(alone, changes)
-        one = query_bank(searched, row, alone, output, rotation, a_one, k)
+            number = number_in(database, embed_database(alone, output), setup.test, alone.samples)
+        searched = database if number is not None else database.followed_by(embed_database(alone, output))
+        row, a_one = torch.tensor([len(database.F) if number is None else number]), augmentation_of(alone, changes)
+        one = search(searched, row, alone, output, rotation, a_one, k)
         about = (setup.model, output, a.describe(0), query, len(setup.test), k, len(rows))
-        result = RetrievalResult(*about, one, many, notes_on(rotation, views, a, setup.split))
+        result = RetrievalResult(*about, one, many, rotation_caveats(rotation, views, a, setup.split))
         write_atomically(folder / "retrieval.json", json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
         save_figures({"retrieval": retrieval_figure(result, setup.test, alone.samples, views, a_one)}, folder, progress)
     typer.echo(f"{result}\n\n{folder}")

@@ -14,7 +14,7 @@ from care.data.readers.source import Unreadable
 from care.evaluate import Embedder, EvaluationSetup
 from care.report import GalleryRow, steered_gallery
 from care.steer import LearnedRotation, RetrievalResult, load
-from care.steer.retrieving import AUGMENTED, WAYS, Bank
+from care.steer.retrieving import AUGMENTED, WAYS, Database
 
 GRAY_LEVELS_APART = 1  # of 256, on average: a store and a file may be decoded at different scales
 
@@ -63,13 +63,13 @@ def query_alone(embedder: Embedder, query: str) -> tuple[Embedder, int | None]:
     return dataclasses.replace(embedder, samples=alone), None
 
 
-def number_in(bank: Bank, query: Bank, images: Samples, picture: Samples) -> int | None:
+def number_in(database: Database, query: Database, images: Samples, picture: Samples) -> int | None:
     """The number of the picture among the images, if it is one of them: a query must not count as its own neighbor.
 
     It is the image with the nearest embedding, if their pixels agree but for decoding. The picture is cut to a square,
     so it is never found among images that are not square.
     """
-    nearest = int((bank.F @ query.F[0]).argmax())
+    nearest = int((database.F @ query.F[0]).argmax())
     found, asked = images.take(torch.tensor([nearest])).inputs.cpu(), picture.inputs.cpu()
     same = found.shape == asked.shape and (found.float() - asked.float()).abs().mean() < GRAY_LEVELS_APART
     return nearest if same else None
@@ -81,16 +81,16 @@ def taking(embedder: Embedder, rows: torch.Tensor) -> Embedder:
 
 
 def retrieval_figure(
-    result: RetrievalResult, bank: Samples, query: Samples, policy: ImagePolicy, a: ImageParameters
+    result: RetrievalResult, database: Samples, query: Samples, policy: ImagePolicy, a: ImageParameters
 ) -> Figure:
     """A row each for f(q), R(θ) f(q) (with the clean picture, too) and f(a(q)): the query and its neighbors."""
-    unchanged, truth = policy.unchanged(1, query.input_shape), result.one.found[AUGMENTED][0].cpu()  # type: ignore[arg-type]
+    unchanged, truth = policy.unchanged(1, query.input_shape), result.one.neighbors[AUGMENTED][0].cpu()  # type: ignore[arg-type]
     ways = []
     for way in WAYS:
-        rows = result.one.found[way][0].cpu()
-        near = bank.take(rows)
+        rows = result.one.neighbors[way][0].cpu()
+        near = database.take(rows)
         picture = apply(query.inputs.cpu(), a if way == AUGMENTED else unchanged)[0]
-        found = apply(near.inputs.cpu(), policy.unchanged(len(rows), bank.input_shape))  # type: ignore[arg-type]
+        found = apply(near.inputs.cpu(), policy.unchanged(len(rows), database.input_shape))  # type: ignore[arg-type]
         framed = (rows[:, None] == truth).any(1) & (way != AUGMENTED)
         ways.append(
             GalleryRow(result.caption(way), picture, _classes(query)[0] or "query", found, _classes(near), framed)

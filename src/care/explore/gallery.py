@@ -13,7 +13,7 @@ from care.evaluate.retrieval.hue import Hues, hue_distance
 from care.explore.answers import Answer, ModelAnswer, Neighbor, Neighborhood
 from care.explore.index import Index, LazyIndex
 from care.progress import ProgressCallback, silent
-from care.steer import notes_on
+from care.steer import rotation_caveats
 from care.tables import visible
 
 LARGEST_SHOWN = 256  # pixels; larger pictures are reduced, because every move of a slider sends one
@@ -111,7 +111,9 @@ class Gallery:
             for found in zip((Z @ Z[-1]).tolist(), nearest.values, nearest.indices, strict=True)
         ]
         found = dict(zip(points, neighborhoods, strict=True))
-        caveats = tuple(notes_on(index.rotation, index.policy, a, split="")) if index.rotation is not None else ()
+        caveats = (
+            tuple(rotation_caveats(index.rotation, index.policy, a, split="")) if index.rotation is not None else ()
+        )
         return ModelAnswer(index.name, found["clean"], found.get("learned_rotation"), found["augmented"], caveats)
 
     def _neighborhood(

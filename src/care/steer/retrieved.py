@@ -84,7 +84,7 @@ class RetrievalResult:
     def to_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dump`."""
         names = ("model", "output", "change", "query", "images", "k", "queries")
-        rows = {way: found[0].tolist() for way, found in self.one.found.items()}
+        rows = {way: found[0].tolist() for way, found in self.one.neighbors.items()}
         many = _means(self.many)
         for measure in many:
             many[measure]["learned_rotation - identity"] = _known(self.many.gain(measure))
@@ -93,7 +93,7 @@ class RetrievalResult:
         return {**about, "one": one, "mean": many, "in_words": self.sentences()}
 
 
-def notes_on(rotation: LearnedRotation, policy: ImagePolicy, a: ImageParameters, split: str) -> list[str]:
+def rotation_caveats(rotation: LearnedRotation, policy: ImagePolicy, a: ImageParameters, split: str) -> list[str]:
     """Caveats: augmentations outside the range that R(θ) was fitted to, and images that it may have been fitted to."""
     theta, notes = rotation.coordinates(a)[0], []
     generators = rotation.generators[: len(rotation.names)]
