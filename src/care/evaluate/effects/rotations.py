@@ -77,8 +77,8 @@ def evaluate_effects(
     arrays |= {
         f"images/{output}/{family}/{measure}": values.float()
         for output, m in measured.items()
-        for family, response in m.families.items()
-        for measure, values in response.images.items()
+        for family, measures in m.families.items()
+        for measure, values in measures.per_image.items()
     }
     arrays |= {f"positive/{output}": torch.cat(c).float() for output, c in collected.positives.items()}
     arrays |= {
@@ -105,15 +105,15 @@ def _predictions(
 ) -> dict[tuple[str, str], dict[str, Prediction]]:
     """(output, family) → prediction by cross-fitted rotations, by the identity, and chance."""
     found = {}
-    for part in families_of(embedder.policy, augmentations):
-        targets = parameter_targets(part.draw(embedder.samples.input_shape, seed))
+    for family in families_of(embedder.policy, augmentations):
+        targets = parameter_targets(family.draw(embedder.samples.input_shape, seed))
         theta = torch.cat([t.values for t in targets.values()], dim=1).to(embedder.device) if targets else None
-        for (output, family), views in collected.views.items():
-            if family != part.name or len(views) < 2:
+        for (output, name), views in collected.views.items():
+            if name != family.name or len(views) < 2:
                 continue
             predicted, F_a = (torch.stack(column) for column in zip(*views, strict=True))
             F = collected.F[output][:IMAGES]
-            found[output, family] = {
+            found[output, name] = {
                 "rotation": prediction_measures(predicted, F, F_a, theta),
                 "identity": prediction_measures(predict_by_identity(F, len(F_a)), F, F_a, theta),
                 "chance": chance(len(F_a), theta),
