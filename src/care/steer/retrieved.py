@@ -107,7 +107,7 @@ def rotation_caveats(rotation: LearnedRotation, policy: ImagePolicy, a: ImagePar
         if abs(away) > most + 1e-6:
             notes.append(f"{name} is changed by {away:+.3g}, but the policy changes it by at most {most:g}.")
     if split == "train":
-        notes.append("R(θ) may have been fitted to these images: --split chooses others.")
+        notes.append("R(θ) may have been fitted to these images: choose another split.")
     return notes
 
 
