@@ -17,7 +17,7 @@ from care.evaluate.comparison.quantities import ACTED_ON
 from care.methods.simclr import SimCLRSettings
 from care.objective import setting
 from care.reproduce import SCALES, STUDIES, Runner, Trial, run_trials
-from care.reproduce.runner import _speed, _training_alone
+from care.reproduce.runner import _gpu_lock, _speed
 from care.reproduce.trial import find_outcome
 from care.train import Run, default_config
 from coarse_drawing import coarse_drawing
@@ -168,11 +168,11 @@ def test_one_process_at_a_time_trains_on_a_gpu(tmp_path):
     """The lock of a GPU is held by another process's open file: only the same GPU is waited for."""
     taken = Lock(tmp_path / ".training-GPU-a.lock")
     for other in (None, "GPU-b"):
-        with _training_alone(other, tmp_path) as waited:
+        with _gpu_lock(other, tmp_path) as waited:
             assert not waited
     timer, begun = threading.Timer(0.3, taken.release), time.perf_counter()
     timer.start()
-    with _training_alone("GPU-a", tmp_path) as waited:
+    with _gpu_lock("GPU-a", tmp_path) as waited:
         assert waited
         assert time.perf_counter() - begun > 0.25
         with pytest.raises(BlockingIOError):
