@@ -25,9 +25,9 @@ from care.train import (
     recommended_config,
     train,
 )
-from care.train.loggers import check_loggers, watching
+from care.train.loggers import check_loggers, observers
 from care.train.step_means import LOG_EVERY
-from care.train.summary import beginning
+from care.train.summary import summary_text
 
 # Settings on which those of `keep` depend.
 DECIDING = ("data", "method", "model", "init", "batch_size", "accumulate")
@@ -79,8 +79,8 @@ def pretrain(
         config = fitted_config(config.data, **settings)
     job = prepare(config, run.folder, resume)
     if job.processes.is_rank_0 and not quiet:
-        Terminal().lines(beginning(job))
-    train(job, watching(job, log_every, loggers, *([] if quiet else [Terminal()])))
+        Terminal().lines(summary_text(job))
+    train(job, observers(job, log_every, loggers, *([] if quiet else [Terminal()])))
     distributed.on_rank_0(job.processes, _draw, run)
     return load(run.folder)
 

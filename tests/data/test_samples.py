@@ -5,7 +5,7 @@ import torch
 
 import care.data.samples
 from care.data import Samples, open_store, place
-from care.data.heldout import usual_validation
+from care.data.heldout import default_validation
 from care.data.samples import _copied, shortage
 from data.by_hand import CLASSES
 
@@ -127,5 +127,5 @@ def test_samples_that_do_not_fit_together_are_refused():
 def test_a_tenth_is_held_out_whatever_the_smallest_class(sizes, unlabeled, held):
     labels = torch.tensor([label for label, n in enumerate(sizes) for _ in range(n)] + unlabeled * [-1])
     samples = Samples(torch.zeros(len(labels), 1, 3), labels, tuple(map(str, range(len(sizes)))))
-    found = samples.split(usual_validation(samples))[1].labels
+    found = samples.split(default_validation(samples))[1].labels
     assert [(found == label).sum().item() for label in (range(len(sizes)) if sizes else [-1])] == held

@@ -11,7 +11,7 @@ from care.cli.train_setup import configuration
 from care.data import batches
 from care.data.streamed import cache as caching
 from care.train import default_config, prepare, recipe, recipes
-from care.train.summary import Facts, beginning, summary
+from care.train.summary import Facts, summary, summary_text
 from data.on_disk import write_files
 from train.small import small_config, small_data
 
@@ -115,7 +115,7 @@ def test_how_many_pictures_are_kept_is_said(tmp_path, monkeypatch):
     job = prepare(config, tmp_path / "run")
     try:
         list(batches(job.samples, [torch.arange(10)], "cpu", whole=True))
-        lines = dict(line.split(maxsplit=1) for line in beginning(job).splitlines())
+        lines = dict(line.split(maxsplit=1) for line in summary_text(job).splitlines())
     finally:
         job.lock.release()
     sizes = "all take 0.0 GB, and there is room for 1.2 more"
@@ -140,7 +140,7 @@ def test_the_facts_are_those_of_the_run(tmp_path, monkeypatch):
     config = small_config(small_data(tmp_path / "data"), model="test_resnet", head_depth=1, head_batchnorm=False)
     job = prepare(config, tmp_path / "run")
     try:
-        lines = dict(line.split(maxsplit=1) for line in beginning(job).splitlines())
+        lines = dict(line.split(maxsplit=1) for line in summary_text(job).splitlines())
     finally:
         job.lock.release()
     network = timm.create_model("test_resnet", num_classes=0)

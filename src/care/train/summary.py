@@ -17,7 +17,7 @@ from care.tables import visible, wrapped
 from care.train import Config
 from care.train.checks import stem_sentence
 from care.train.compiling import compiles
-from care.train.default_values import RATES, usual_rate
+from care.train.default_values import RATES, default_learning_rate
 from care.train.job import Job
 from care.train.runs import view_shape
 from care.train.state import precision
@@ -53,7 +53,7 @@ class Facts:
     cached: str = ""
 
 
-def beginning(job: Job) -> str:
+def summary_text(job: Job) -> str:
     """The summary of a job, as lines of text."""
     return in_lines(summary(job.config, facts_of(job)))
 
@@ -191,7 +191,7 @@ def _optimizer(config: Config) -> str:
 
 def _rule(config: Config) -> str:
     """The rule behind the learning rate, if it is the usual one for the optimizer."""
-    if config.learning_rate != usual_rate(config.optimizer, config.batch_size):
+    if config.learning_rate != default_learning_rate(config.optimizer, config.batch_size):
         return ""
     rate, grows = RATES[config.optimizer]
     return f" (usual for {config.optimizer}{f': {rate:g} · batch / 256' if grows else ''})"
