@@ -55,7 +55,7 @@ def read_torchscript(file: Path) -> torch.jit.ScriptModule:
             ) from error
 
 
-def fill(
+def load_backbone_weights(
     model: nn.Module, name: str, input_shape: tuple[int, ...] | None, weights: Mapping[str, Tensor], where: str
 ) -> None:
     """Load all weights of the model called `name`, built for `input_shape`, except those of a classifier.

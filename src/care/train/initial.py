@@ -11,7 +11,7 @@ import torch
 from care.models import Encoder, stem_of_weights
 from care.models.hub import check_published, published_model
 from care.models.local_folder import is_timm_folder, timm_config
-from care.models.weights import TORCHSCRIPT, Weights, fill, read_safetensors, read_torchscript
+from care.models.weights import TORCHSCRIPT, Weights, load_backbone_weights, read_safetensors, read_torchscript
 from care.objective import ObjectiveSettings, build_encoder
 from care.train.checkpoint import load_weights
 
@@ -66,7 +66,7 @@ def initial_encoder(settings: ObjectiveSettings, init: str, input_shape: tuple[i
     name = _published_name(init)
     found = read_initial(init) if name is None else Initial(_published(name, input_shape), name)
     encoder = build_encoder(settings, input_shape, **(found.channels or _usual_channels(settings.model)))
-    fill(encoder.backbone, settings.model, input_shape, found.weights, init)
+    load_backbone_weights(encoder.backbone, settings.model, input_shape, found.weights, init)
     return encoder
 
 

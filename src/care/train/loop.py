@@ -10,7 +10,7 @@ from torch import Tensor
 
 from care.data import batches, place
 from care.geometry import form_named
-from care.objective import policy_for, views_seen
+from care.objective import encoder_cost, policy_for
 from care.train import checkpoint, distributed
 from care.train.arithmetic import cudnn_benchmark, deterministic_algorithms
 from care.train.collapse import collapse_warning
@@ -130,7 +130,7 @@ def _monitor(job: Job, stop: Callable[[], bool]) -> Monitor:
 def _passes(job: Job, state: State) -> float:
     """The passes of a picture with gradient in an epoch; a teacher's passes, without gradient, count a third."""
     objective = state.objective
-    views = views_seen(objective.plan, objective.method, getattr(objective.method, "settings", None))
+    views = encoder_cost(objective.plan, objective.method, getattr(objective.method, "settings", None))
     return (views + objective.teacher_views_count / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
 
 
