@@ -15,7 +15,7 @@ from care.tables import wrapped
 
 def evaluate(
     model: AnyModel,
-    name: Data = None,
+    data: Data = None,
     split: Annotated[str | None, typer.Option(help="Default: the run's validation samples, else test or val.")] = None,
     policy: Policy = None,
     size: Size = None,
@@ -87,7 +87,7 @@ def evaluate(
             projections=tuple(project or ()),
             seed=seed,
         )
-        options = ModelOptions(model, name, split, policy, size, normalization, device, batch_size, layer)
+        options = ModelOptions(model, data, split, policy, size, normalization, device, batch_size, layer)
         setup = setup_of(
             options, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(wrapped(note), err=True)
         )

@@ -21,7 +21,7 @@ def retrieve(
     query: Annotated[str, typer.Option(help="A picture file, or the number of an image of the split.")] = "0",
     queries: Annotated[int, typer.Option(min=2, help="How many queries of the split to average over.")] = 500,
     k: Annotated[int, typer.Option("--k", min=1, max=50, help="How many neighbors.")] = 5,
-    name: Annotated[
+    data: Annotated[
         str | None, typer.Option("--data", help="The data set to search. Default: what the run was trained on.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="Default: the run's validation samples, else test or val.")] = None,
@@ -64,7 +64,7 @@ def retrieve(
         config = config_of(model)
         views_of = policy or (config.equivariance_policy if config else None)
         setup = setup_of(
-            ModelOptions(model, name, split, views_of, device=device, batch_size=batch_size), train="unused"
+            ModelOptions(model, data, split, views_of, device=device, batch_size=batch_size), train="unused"
         )
         views = image_policy(setup)
         rotation = rotation_of(rotation_file or steering_folder(model, setup) / "rotation.safetensors", setup, model)

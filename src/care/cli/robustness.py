@@ -16,7 +16,7 @@ def robustness(
     models: Annotated[
         list[str], typer.Argument(help="Run folders, or any models that [bold]care measure[/bold] takes.")
     ],
-    name: Annotated[
+    data: Annotated[
         str | None, typer.Option("--data", help="A data set. Default: what the runs were trained on.")
     ] = None,
     images: Annotated[
@@ -52,7 +52,7 @@ def robustness(
 
         options = [ModelOptions(model, None, None, policy, size, normalization, device, batch_size) for model in models]
         requested = requested_models(options)
-        downstream = load_downstream(name or data_of(map(config_of, models), "what to test them on"), images)
+        downstream = load_downstream(data or data_of(map(config_of, models), "what to test them on"), images)
         check_images(downstream)
         loaded = frozen_models(requested, [downstream])
         claim_folder(out)
