@@ -147,7 +147,7 @@ MISTAKES = {
     "evaluate mine --temperature 0": "temperature must be greater than 0 and finite, got 0.0",
     "evaluate mine --seeds 0": "'--seeds'",
     "evaluate mine --device gpu": "device must be auto, cpu, cuda, cuda:1 or mps",
-    "evaluate mine --device cuda": "use --device cpu",
+    "evaluate mine --device cuda": "choose device cpu",
     "evaluate mine --batch-size 0": "'--batch-size'",
     "evaluate mine --out file": "file: a file of that name is in the way",
     "evaluate mine --out /proc/nope": "/proc/nope: it does not exist, or its parent folder",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from care.augment import ImagePolicy, Parameters, apply
@@ -62,6 +62,10 @@ class Embedder:
             return {**found, **dict.fromkeys(names, found[EMBEDDING])}
 
         return dataclasses.replace(embedder, embed=embed) if names else embedder
+
+    def take(self, rows: Int[Tensor, " k"]) -> "Embedder":
+        """A copy for the samples at these rows only."""
+        return dataclasses.replace(self, samples=self.samples.take(rows))
 
     @property
     def rows_at_once(self) -> int:

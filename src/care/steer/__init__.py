@@ -12,6 +12,7 @@ from care.steer.fitting import COLOR_PRODUCTS, fit_rotation
 from care.steer.learned_rotation import LearnedRotation, load, save
 from care.steer.measuring import measure_rotations
 from care.steer.predictor import fit_predictor
+from care.steer.query import Query, retrieve
 from care.steer.result import FamilyResult, PooledRatio
 from care.steer.retrieved import RetrievalResult, rotation_caveats
 from care.steer.retrieving import (
@@ -30,6 +31,7 @@ __all__ = [
     "FitStatistics",
     "LearnedRotation",
     "PooledRatio",
+    "Query",
     "RetrievalResult",
     "Steered",
     "augmentation_of",
@@ -41,6 +43,7 @@ __all__ = [
     "load",
     "measure_canonicalization",
     "measure_rotations",
+    "retrieve",
     "rotation_caveats",
     "save",
     "search",
