@@ -42,7 +42,7 @@ class Given:
     workers: int = 0
 
     def source(self) -> DataSource:
-        """The reader."""
+        """The data source that reads the pictures."""
         if isinstance(self.pictures, str | Path):
             return read_folder(Path(self.pictures), self.part, self.pixels)
         return read_dataset(self.pictures, self.pixels, self.workers)

@@ -62,7 +62,7 @@ class DUET(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """The policy draws the parameter, and the parameter is one-dimensional."""
+        """ValueError unless the policy draws the parameter, and the parameter is one-dimensional."""
         drawn = [name for name in drawn_names(context) if not name.startswith("rotation")]
         if settings.duet_parameter not in drawn:
             hint = f"choose one of {', '.join(drawn)}" if drawn else "rotations have three: choose sie or steerable"

@@ -65,7 +65,7 @@ class ESSL(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """The samples are images."""
+        """ValueError unless the samples are images."""
         if context.clouds:
             raise ValueError("essl turns images by quarters: for point clouds choose augself, which predicts rotations")
         check_turned(settings, context.batch // context.processes)

@@ -77,7 +77,7 @@ class Split(CARE):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """There is a method with an invariant part, and its views vary in every parameter that is predicted."""
+        """ValueError unless there is a method with an invariant part, whose views vary in all predicted parameters."""
         super().check(settings, context, method)
         check_parts(context, method)
         if settings.equivariant_depth != 2 and not (settings.equivariant_layer or settings.stop_gradient):

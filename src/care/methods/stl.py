@@ -60,7 +60,7 @@ class STL(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """Every process holds whole pairs."""
+        """ValueError unless every process holds whole pairs."""
         share = context.batch // context.processes
         if share % 2 or context.batch < 4:
             raise ValueError(

@@ -11,7 +11,7 @@ from care.train.job import Job
 
 
 def notes(job: Job) -> Iterator[str]:
-    """A sentence for each."""
+    """A sentence for each: classes too small to hold samples out of, too few held-out samples, gray pictures."""
     if job.config.validation and (line := shortage(job.heldout, job.config.validation)):
         yield line
     if (count := len(job.heldout)) < FEWEST_HELD_OUT:
