@@ -8,7 +8,7 @@ import pytest
 
 from care.data import write_store
 from care.data.readers import DataSource, Example
-from care.evaluate import Settings, measure_transfer
+from care.evaluate import EvaluationSettings, measure_transfer
 from care.evaluate.embedder import features_of
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, load_pretrained
@@ -18,7 +18,7 @@ from care.reproduce.transferring import is_prepared
 from care.reproduce.trial import find_outcome
 from train.small import small_config, small_data
 
-MEASURES = Settings(images=20, augmentations=1, probe="none")
+MEASURES = EvaluationSettings(images=20, augmentations=1, probe="none")
 
 
 def nothing(*words):

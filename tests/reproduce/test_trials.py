@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from care.atomic_files import Lock
 from care.cli import app
-from care.evaluate import Settings
+from care.evaluate import EvaluationSettings
 from care.evaluate.comparison.quantities import ACTED_ON
 from care.methods.simclr import SimCLRSettings
 from care.objective import setting
@@ -22,7 +22,7 @@ from care.reproduce.trial import find_outcome
 from care.train import Run, default_config
 from coarse_drawing import coarse_drawing
 
-MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1, logistic=False)
+MEASURES = EvaluationSettings(images=40, augmentations=2, probe_epochs=2, seeds=1, logistic=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -114,7 +114,7 @@ def test_a_trial_of_a_split_embedding_is_measured_under_the_augmentations_of_the
     tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "size": 12}
     tiny |= {"model": "small_resnet", "policy": "cifar10", "equivariance_policy": "color_only"}
     own = default_config("shapes", **tiny, equivariance="care")
-    measures = Settings(images=20, augmentations=1, probe="none", logistic=False)
+    measures = EvaluationSettings(images=20, augmentations=1, probe="none", logistic=False)
     other = Trial("CARE", default_config("shapes", **tiny, equivariance="split", equivariant_dim=4), measures)
     runner = Runner(tmp_path / "runs", tmp_path / "kept", device="cpu")
     assert own.measured_policy == "color_only"

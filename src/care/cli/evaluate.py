@@ -69,11 +69,11 @@ def evaluate(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.cli.evaluation_setup import ModelOptions, is_run, setup_of
-        from care.evaluate import Settings, evaluate_model, figures, summary
+        from care.evaluate import EvaluationSettings, evaluate_model, figures, summary
         from care.evaluate.features.knn import NEIGHBORS
         from care.train import Run
 
-        settings = Settings(
+        settings = EvaluationSettings(
             images=images,
             augmentations=augmentations,
             probe=probe,
