@@ -63,7 +63,7 @@ def load_backbone_weights(
     If names or shapes differ, timm adapts the weights as it does published ones, such as resampling position embeddings
     to another image size. ValueError, one sentence, if a weight is then still missing or left over.
     """
-    classifier = _of_classifier(model, name)
+    classifier = _classifier_weights(model, name)
     given = {key: tensor for key, tensor in weights.items() if key not in classifier}
     misfits = _misfits(model, given)
     if misfits:
@@ -88,7 +88,7 @@ def _misfits(model: nn.Module, given: Mapping[str, Tensor]) -> list[str]:
     return wrong + [f"{key} is not in the model" for key in given if key not in wanted]
 
 
-def _of_classifier(model: nn.Module, name: str) -> set[str]:
+def _classifier_weights(model: nn.Module, name: str) -> set[str]:
     """The names of the weights of the classifier."""
     import timm
 

@@ -81,12 +81,12 @@ def read_initial(init: str) -> Initial:
     elif not path.exists():
         raise ValueError(f"{init} does not exist: init must be {FORMS}")
     if path.suffix in TORCHSCRIPT and model is None:
-        return _of_torchscript(path)
+        return _from_torchscript(path)
     if is_timm_folder(path):
-        return _of_timm_folder(path)
+        return _from_timm_folder(path)
     path = path / "model.safetensors" if path.is_dir() else path
     weights, about = read_safetensors(path)
-    return _of_run(path, model) if "config" in about else _of_file(weights, about, model)
+    return _from_run(path, model) if "config" in about else _from_file(weights, about, model)
 
 
 def _published_name(init: str) -> str | None:
@@ -103,7 +103,7 @@ def _published(name: str, input_shape: tuple[int, ...]) -> Weights:
         return dict(published_model(name, input_shape).state_dict())
 
 
-def _of_run(file: Path, model: str | None) -> Initial:
+def _from_run(file: Path, model: str | None) -> Initial:
     tensors, about = load_weights(file)
     weights = {name.removeprefix(BACKBONE): x for name, x in tensors.items() if name.startswith(BACKBONE)}
     model = model or tomllib.loads(about["config"])["model"]
@@ -112,7 +112,7 @@ def _of_run(file: Path, model: str | None) -> Initial:
     return Initial(weights, model, stem_of_weights(weights, about), _channels(tensors), size)
 
 
-def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Initial:
+def _from_file(weights: Weights, about: dict[str, str], model: str | None) -> Initial:
     """The weights in a plain safetensors file; files of `care export` carry additional metadata."""
     model = model or (json.loads(about["model"]) if "model" in about else None)
     channels: dict[str, tuple[float, ...]] = {
@@ -122,7 +122,7 @@ def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Init
     return Initial(weights, model, stem_of_weights(weights, about), channels, size)
 
 
-def _of_timm_folder(folder: Path) -> Initial:
+def _from_timm_folder(folder: Path) -> Initial:
     """The weights that `care export --to huggingface` wrote, or another program for timm."""
     config, (weights, about) = timm_config(folder), read_safetensors(folder / "model.safetensors")
     usual = config.get("pretrained_cfg", {})
@@ -130,7 +130,7 @@ def _of_timm_folder(folder: Path) -> Initial:
     return Initial(weights, config["architecture"], stem_of_weights(weights, about), channels)
 
 
-def _of_torchscript(file: Path) -> Initial:
+def _from_torchscript(file: Path) -> Initial:
     """The weights of a traced or scripted model; files of `care export` also hold the normalization of images."""
     tensors = dict(read_torchscript(file).state_dict())
     if not tensors:

@@ -64,7 +64,7 @@ def load_trained(path: Path) -> Trained:
     The configuration is the one saved with the weights, not that of `config.toml`, which may have been edited.
     """
     if is_checkpoint(path):
-        return _of_checkpoint(path)
+        return _from_checkpoint(path)
     file = _weights_in(path)
     tensors, config, input_shape = _read(file)
     beside = [name for name in tensors if name.startswith(EQUIVARIANCE)]
@@ -110,7 +110,7 @@ def _config_of(saved: Checkpoint, folder: Path) -> Config:
     return Config.from_toml(saved.state["config"], str(folder), unchecked=True)
 
 
-def _of_checkpoint(folder: Path) -> Trained:
+def _from_checkpoint(folder: Path) -> Trained:
     """The encoder of a checkpoint: its moving average, if there is one."""
     saved = load_checkpoint(folder)
     config = _config_of(saved, folder)

@@ -50,7 +50,7 @@ def evaluate_classification(
     nothing: dict[str, Any] = dict.fromkeys(("logistic", "probe", "knn", "knn_whitened", "knn_outputs"))
     if train is None:
         return nothing, {}
-    clean = _of_labeled(clean, embedder)
+    clean = _labeled_rows(clean, embedder)
     train, embedder = _labeled(train), _labeled(embedder)
     labels, test_labels = train.samples.labels.to(train.device), embedder.samples.labels.to(embedder.device)
     if len(labels.unique()) < 2 or not len(test_labels):
@@ -84,7 +84,7 @@ def _labeled(embedder: Embedder) -> Embedder:
     return dataclasses.replace(embedder, samples=embedder.samples.subset(known.nonzero().flatten()))
 
 
-def _of_labeled(embeddings: Embeddings, embedder: Embedder) -> dict[str, Float[Tensor, "k _"]]:
+def _labeled_rows(embeddings: Embeddings, embedder: Embedder) -> dict[str, Float[Tensor, "k _"]]:
     """The rows of the samples that have a label."""
     known = embedder.samples.labels >= 0
     return {name: z[known.to(z.device)] for name, z in embeddings.items()}
