@@ -1,6 +1,6 @@
 """The model, the data and the policy that a command measures with, checked before anything is measured."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,7 @@ from care.evaluate.embedder import EMBEDDING
 from care.geometry import form_named
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, is_timm_folder, load_pretrained
+from care.tables import visible
 from care.train import Config
 from care.train.distributed import resolve_device
 from care.train.trained import is_checkpoint, load_config
@@ -88,6 +89,11 @@ def views_for(options: ModelOptions, policy_name: str, model: PretrainedModel, s
     policy = policy_for(policy_name, options.size or model.size)
     check_setup(model, samples, policy, policy_name, options.on)
     return policy
+
+
+def distinct_names(names: Sequence[str], given: Sequence[str]) -> list[str]:
+    """The names of models; those that several models have are replaced by what the user gave for each."""
+    return [name if names.count(name) == 1 else visible(text) for name, text in zip(names, given, strict=True)]
 
 
 def data_of(configs: Iterable[Config | None], purpose: str) -> str:
