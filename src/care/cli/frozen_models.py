@@ -26,8 +26,8 @@ class FrozenModel:
         return features_of(self.model.embed(images))
 
     @property
-    def word(self) -> str:
-        """The name, as part of the name of a folder."""
+    def folder_name(self) -> str:
+        """The name without characters that a folder should not have."""
         return re.sub(r"\W+", "-", self.name).strip("-")
 
 
@@ -42,7 +42,7 @@ class RequestedModel:
 
 def requested_models(options: Sequence[ModelOptions]) -> list[RequestedModel]:
     """Check what can be checked without the data; ValueError if a model or a policy does not exist."""
-    return [RequestedModel(one, policy_name(one, config_of(one.model)), one.load_file()) for one in options]
+    return [RequestedModel(o, policy_name(o, config_of(o.model)), o.load_file()) for o in options]
 
 
 def frozen_models(requested: Sequence[RequestedModel], downstreams: Sequence[Downstream]) -> list[FrozenModel]:

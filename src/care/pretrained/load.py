@@ -33,7 +33,7 @@ def load_pretrained(
     `layer` of its backbone, such as layer3, that layer is one more output.
     """
     model = _load(what, _channels(mean, std))
-    return model if layer is None else model.reading(layer)
+    return model if layer is None else model.with_layer(layer)
 
 
 def _load(what: str, channels: Channels | None) -> PretrainedModel:

@@ -29,8 +29,8 @@ def compare_evaluations(
     """
     check_paired(evaluations)
     more = more or {}
-    mixed = len({one.equivariant_output for one in evaluations.values()}) > 1
-    measured = {name: [*quantities(one), *(acted_on(one) if mixed else ())] for name, one in evaluations.items()}
+    mixed = len({evaluation.equivariant_output for evaluation in evaluations.values()}) > 1
+    measured = {name: [*quantities(e), *(acted_on(e) if mixed else ())] for name, e in evaluations.items()}
     known = {
         name: [*precise(found, evaluations[name].record["about"]["test_images"]), *more.get(name, ())]
         for name, found in measured.items()

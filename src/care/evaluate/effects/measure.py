@@ -77,8 +77,8 @@ def with_decoding(
     """Measurements with the R² of the parameters of augmentations, by decoder."""
     record, _ = evaluate_decoding(embedder, clean, seed, progress)
     return {
-        output: dataclasses.replace(one, decoding={name: record[key][output] for name, key in RECORDED.items()})
-        for output, one in measured.items()
+        output: dataclasses.replace(measurement, decoding={name: record[key][output] for name, key in RECORDED.items()})
+        for output, measurement in measured.items()
     }
 
 
