@@ -58,9 +58,9 @@ def summary_text(job: Job) -> str:
     return in_lines(summary(job.config, facts_of(job)))
 
 
-def in_lines(said: Mapping[str, str]) -> str:
+def in_lines(summarized: Mapping[str, str]) -> str:
     """Format with the titles in a column on the left."""
-    lines = (f"{title:<13} {visible(words)}" for title, words in said.items())
+    lines = (f"{title:<13} {visible(words)}" for title, words in summarized.items())
     return "\n".join(wrapped(line, indent=" " * 14) for line in lines)
 
 
@@ -147,8 +147,8 @@ def _choice(kind: Kind, choice: Choice) -> str:
     values, found = choice.flat(), find(kind, choice.name)
     if kind == "equivariance" and found is not None:
         usual = {field.name: field.default for field in dataclasses.fields(found.Settings)}
-        said = {"chunks", *WEIGHTS, *(name for name in values if name.endswith("_weight"))}
-        values = {name: value for name, value in values.items() if (value and name in said) or value != usual[name]}
+        shown = {"chunks", *WEIGHTS, *(name for name in values if name.endswith("_weight"))}
+        values = {name: value for name, value in values.items() if (value and name in shown) or value != usual[name]}
     return f"{choice.name}: {_settings(values)}" if values else choice.name
 
 

@@ -145,11 +145,11 @@ class Measurement:
         """The number of images needed, if there are too few for a verdict."""
         if self.images_needed is None:
             return ""
-        told = (
+        sentence = (
             f"{self.images:,} images suffice to fit rotations of {self.rank} directions, which hold "
             f"{100 * (self.share or 0):.0f} % of the variance; all directions need {self.images_needed:,} images."
         )
-        return "\n" + paragraphs([told])
+        return "\n" + paragraphs([sentence])
 
     def in_words(self, family: str) -> str:
         """The effect of a family in words, or that there are too few images to tell."""
