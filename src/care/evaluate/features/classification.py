@@ -1,6 +1,7 @@
 """Classification from frozen features: logistic regression, linear probes, nearest neighbors."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -56,17 +57,10 @@ def evaluate_classification(
     if len(labels.unique()) < 2 or not len(test_labels):
         return nothing, {}
     classifiers = dataclasses.replace(classifiers, neighbors=neighbors_within(classifiers.neighbors, len(labels)))
-    fitted, found = train.clean(), nothing
+    fitted = train.clean()
     rows = features_of(fitted), labels, features_of(clean), test_labels
-    correct = _nearest_neighbors(*rows, classifiers)
-    whiten = whitening(rows[0])
-    whitened = _nearest_neighbors(whiten(rows[0]), labels, whiten(rows[2]), test_labels, classifiers)
-    found["knn"], found["knn_whitened"] = _accuracies(correct), _accuracies(whitened)
-    others = [output for output in clean if clean[output] is not rows[2]]
-    by_output = {z: _nearest_neighbors(fitted[z], labels, clean[z], test_labels, classifiers) for z in others}
-    found["knn_outputs"] = {output: _accuracies(hits) for output, hits in by_output.items()}
-    by_map = {WHITENED: whitened, **by_output}
-    correct |= {f"{knn}/{output}": hits for output, by in by_map.items() for knn, hits in by.items()}
+    neighbors, correct = _neighbors_of_outputs(fitted, labels, clean, test_labels, classifiers)
+    found = nothing | neighbors
     if classifiers.logistic and _can_be_tuned(labels):
         found["logistic"], correct["logistic"] = _logistic(*rows, progress)
     if classifiers.protocol is not None:
@@ -88,6 +82,31 @@ def _labeled_rows(embeddings: Embeddings, embedder: Embedder) -> dict[str, Float
     """The rows of the samples that have a label."""
     known = embedder.samples.labels >= 0
     return {name: z[known.to(z.device)] for name, z in embeddings.items()}
+
+
+def _neighbors_of_outputs(
+    fitted: Mapping[str, Tensor],
+    labels: Int[Tensor, " n"],
+    clean: Mapping[str, Tensor],
+    test_labels: Int[Tensor, " m"],
+    classifiers: Classifiers,
+) -> tuple[dict[str, Any], dict[str, Bool[Tensor, " m"]]]:
+    """(The accuracies of kNN as the record has them, which test rows it gets right) of all outputs."""
+    features, test_features = features_of(fitted), features_of(clean)
+    whiten = whitening(features)
+
+    def hits(X: Float[Tensor, "n d"], X_test: Float[Tensor, "m d"]) -> dict[str, Bool[Tensor, " m"]]:
+        return _nearest_neighbors(X, labels, X_test, test_labels, classifiers)
+
+    of_features, of_whitened = hits(features, test_features), hits(whiten(features), whiten(test_features))
+    others = {z: hits(fitted[z], clean[z]) for z in clean if clean[z] is not test_features}
+    record = {
+        "knn": _accuracies(of_features),
+        "knn_whitened": _accuracies(of_whitened),
+        "knn_outputs": {output: _accuracies(correct) for output, correct in others.items()},
+    }
+    named = {WHITENED: of_whitened, **others}
+    return record, of_features | {f"{knn}/{name}": x for name, by in named.items() for knn, x in by.items()}
 
 
 def _nearest_neighbors(
