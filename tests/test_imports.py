@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "suggestions": set(),
     "geometry": set(),
     "augment": {"randomness", "suggestions"},
-    "data": {"progress", "atomic_files", "randomness", "suggestions", "whole_pictures", "geometry"},
+    "data": {"progress", "atomic_files", "randomness", "suggestions", "whole_pictures"},
     "models": {"frozen", "suggestions"},
     "losses": {"geometry"},
     "objective": {"suggestions", "whole_pictures", "augment", "models"},
@@ -51,10 +51,8 @@ MAY_IMPORT = {
         "atomic_files",
         "frozen",
         "tables",
-        "geometry",
         "augment",
         "data",
-        "objective",
         "evaluate",
         "report",
         "train",
@@ -76,7 +74,7 @@ MAY_IMPORT = {
         "train",
         "pretrained",
     },
-    "bench": {"randomness", "suggestions", "tables", "augment", "data", "losses", "objective", "train"},
+    "bench": {"suggestions", "tables", "augment", "data", "losses", "objective", "train"},
     "cli": {
         "progress",
         "bench",
@@ -99,7 +97,7 @@ MAY_IMPORT = {
         "train",
     },
     "__main__": {"cli"},
-    "__init__": {"geometry", "losses", "augment", "evaluate", "objective", "pretraining", "train"},
+    "__init__": {"geometry", "losses", "augment", "evaluate", "pretraining", "train"},
 }
 
 

@@ -10,7 +10,7 @@ from care.cli.train_setup import configuration
 from care.data import generate_shapes
 from care.objective import policy_for, view_plan
 from care.train import Run, default_config, prepare, train
-from care.train.summary import beginning
+from care.train.summary import summary_text
 from data.photos import Photos
 
 SETTINGS = {
@@ -93,7 +93,7 @@ def test_what_was_chosen_is_printed_as_by_the_command(shapes, tmp_path, capsys, 
     said = capsys.readouterr().out
     job = prepare(Run(tmp_path / "run").config(), tmp_path / "run", resume=True)
     job.lock.release()
-    assert f"{beginning(job)}\n" in said or quiet
+    assert f"{summary_text(job)}\n" in said or quiet
     unused = "the labels are not used, since this list has no `classes`"
     assert (unused in said) == ("data          " in said) == (not quiet)
     if not quiet:

@@ -23,9 +23,9 @@ BATCH, CHUNKS = 64, 8
 
 def draw(images: Tensor, policy: care.augment.ImagePolicy, generator: torch.Generator) -> tuple[Tensor, ...]:
     """Two views with an augmentation per picture, and two with an augmentation per chunk of neighbors."""
-    n, source = len(images), (images.shape[2], images.shape[3])
-    each = [policy.sample(n, source, generator) for _ in range(2)]
-    shared = [policy.sample(CHUNKS, source, generator).repeat(n // CHUNKS) for _ in range(2)]
+    n, input_shape = len(images), (images.shape[2], images.shape[3])
+    each = [policy.sample(n, input_shape, generator) for _ in range(2)]
+    shared = [policy.sample(CHUNKS, input_shape, generator).repeat(n // CHUNKS) for _ in range(2)]
     return tuple(apply(images, parameters) for parameters in (*each, *shared))
 
 

@@ -20,7 +20,7 @@ from care.data import Samples, generate_shapes
 from care.evaluate import Embedder
 from care.evaluate.effects.families import Family
 from care.report import GalleryRow, steered_gallery
-from care.steer import augmentation_of, bank_of, fit_rotation, query_bank, statistics_of
+from care.steer import augmentation_of, embed_database, fit_rotation, search, statistics_of
 
 encoder = care.pretrain(
     "shapes", out=Path(mkdtemp()) / "run", keep="hue", model="small_resnet", size=24, embedding_dim=64, head_width=256,
@@ -51,12 +51,12 @@ rotation = fit_rotation(statistics_of(observe(400, seed=1), "z", [Family("hue", 
 # %%
 # Search 2,000 other pictures for the neighbors of f(q), R(θ) f(q), and f(a(q)), where a(q) is the recolored query.
 
-bank, shift = observe(2000, seed=2), {"hue": 0.3}
-queries = bank.samples.limit(100)
-a = augmentation_of(bank, shift)
-asked = Embedder(bank.embed, queries, policy, "hue_only", torch.device("cpu"))
-found = query_bank(bank_of(bank, "z"), torch.arange(100), asked, "z", rotation, a, k=6)
-for way in found.found:
+images, shift = observe(2000, seed=2), {"hue": 0.3}
+queries = images.samples.limit(100)
+a = augmentation_of(images, shift)
+asked = Embedder(images.embed, queries, policy, "hue_only", torch.device("cpu"))
+found = search(embed_database(images, "z"), torch.arange(100), asked, "z", rotation, a, k=6)
+for way in found.neighbors:
     overlap, hue = (found.mean(measure, way).difference for measure in ("overlap", "hue_distance"))
     print(f"{way}: overlap with the neighbors of f(a(q)) {overlap:.2f}, hue distance {hue:.3f}")
 
@@ -67,11 +67,11 @@ for way in found.found:
 overlap = found.units["overlap"]["learned_rotation"]
 query = int(overlap.median(0).indices)
 words = {"identity": "f(q)", "learned_rotation": "R(θ) f(q): hue +0.3", "augmented": "f(a(q)): recolored"}
-rows, truth = [], found.found["augmented"][query]
+rows, truth = [], found.neighbors["augmented"][query]
 for way, title in words.items():
-    near = found.found[way][query]
-    picture = apply(queries.inputs[[query]], a if way == "augmented" else policy.unchanged(1, queries.source))[0]
-    names = [bank.samples.classes[label] for label in bank.samples.labels[near]]
+    near = found.neighbors[way][query]
+    picture = apply(queries.inputs[[query]], a if way == "augmented" else policy.unchanged(1, queries.input_shape))[0]
+    names = [images.samples.classes[label] for label in images.samples.labels[near]]
     framed = (near[:, None] == truth).any(1) & (way != "augmented")
-    rows.append(GalleryRow(title, picture, "query", bank.samples.inputs[near], names, framed))
+    rows.append(GalleryRow(title, picture, "query", images.samples.inputs[near], names, framed))
 figure = steered_gallery(rows, "neighbors by the embedding, by the steered one, and by that of the recolored picture")

@@ -10,7 +10,7 @@ for all differences of the table.
 from pathlib import Path
 from tempfile import mkdtemp
 
-from care.evaluate import Settings, compare_evaluations, evaluate_model
+from care.evaluate import EvaluationSettings, compare_evaluations, evaluate_model
 from care.pretrained import run_setup
 from care.report import differences_figure
 from care.train import default_config, prepare, train
@@ -25,7 +25,7 @@ for name, settings in {"SimCLR": {}, "CARE": {"equivariance": "care", "care_weig
     job = prepare(config, work / name)
     train(job)
     setup = run_setup(work / name, config, job.samples, job.heldout)
-    evaluations[name] = evaluate_model(setup, Settings(images=400, augmentations=4, probe="none"))
+    evaluations[name] = evaluate_model(setup, EvaluationSettings(images=400, augmentations=4, probe="none"))
 
 # %%
 # On the command line: ``care evaluate`` for each run, then ``care compare runs/simclr runs/care``.

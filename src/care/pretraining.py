@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import TaskID
 
-from care.data.given import Given, given_splits, named_data, store_given
+from care.data.user_splits import UserSplit, data_set_name, store_user_splits, user_splits
 from care.models import Encoder
 from care.objective.registry import NONE
 from care.progress import ProgressCallback
@@ -25,9 +25,9 @@ from care.train import (
     recommended_config,
     train,
 )
-from care.train.loggers import check_loggers, watching
+from care.train.loggers import check_loggers, observers
 from care.train.step_means import LOG_EVERY
-from care.train.summary import beginning
+from care.train.summary import summary_text
 
 # Settings on which those of `keep` depend.
 DECIDING = ("data", "method", "model", "init", "batch_size", "accumulate")
@@ -64,7 +64,7 @@ def pretrain(
     if started and not resume:
         raise ValueError(f"{out} already holds a run: choose another out, or continue it with resume=True")
     check_loggers(loggers)
-    name = named_data(data)
+    name = data_set_name(data)
     if name is not None and (heldout is not None or pixels is not None):
         raise ValueError(f"{data} has its own held-out pictures and its own size: leave out heldout and pixels")
     resumed = run if started else None
@@ -73,14 +73,14 @@ def pretrain(
         settings = with_kept(keep, settings, lambda asked: _config(resumed, where, asked))
     config = _config(resumed, where, settings)  # raises errors before pictures are read
     if name is None:
-        splits = given_splits(data, heldout, pixels, workers)
+        splits = user_splits(data, heldout, pixels, workers)
         distributed.on_rank_0(distributed.start(config.device), _store, splits, Path(config.data), started, quiet)
     if resumed is None:
         config = fitted_config(config.data, **settings)
     job = prepare(config, run.folder, resume)
     if job.processes.is_rank_0 and not quiet:
-        Terminal().lines(beginning(job))
-    train(job, watching(job, log_every, loggers, *([] if quiet else [Terminal()])))
+        Terminal().lines(summary_text(job))
+    train(job, observers(job, log_every, loggers, *([] if quiet else [Terminal()])))
     distributed.on_rank_0(job.processes, _draw, run)
     return load(run.folder)
 
@@ -98,10 +98,10 @@ def with_kept(what: str, chosen: Mapping[str, Any], resolve: Callable[[dict[str,
     return keep_settings(what, resolve(asked), chosen)
 
 
-def _store(splits: dict[str, Given], folder: Path, keep: bool, quiet: bool) -> None:
+def _store(splits: dict[str, UserSplit], folder: Path, keep: bool, quiet: bool) -> None:
     terminal = Terminal()
     with _reading(terminal.console, quiet) as progress:
-        store_given(splits, folder, keep, (lambda _: None) if quiet else terminal.say, progress)
+        store_user_splits(splits, folder, keep, (lambda _: None) if quiet else terminal.say, progress)
 
 
 def _draw(run: Run) -> None:

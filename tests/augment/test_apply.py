@@ -14,10 +14,10 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 EVERYTHING = ImagePolicy(size=32, solarize=0.5, identity=0.1)
 
 
-def pictures(n, source, generator):
+def pictures(n, input_shape, generator):
     """Noise on several scales: smooth areas, edges, grays, blacks and whites."""
     coarse = torch.rand(n, 3, 4, 4, generator=generator)
-    images = tv.resize(coarse, list(source)) + 0.2 * torch.randn(n, 3, *source, generator=generator)
+    images = tv.resize(coarse, list(input_shape)) + 0.2 * torch.randn(n, 3, *input_shape, generator=generator)
     images[::4] = images[::4].mean(1, keepdim=True)
     return (images * 255).clamp(0, 255).to(torch.uint8)
 
@@ -45,14 +45,14 @@ def torchvision_one(image, p, i):
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=["nchw", "nhwc"])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=["uint8", "float"])
 @pytest.mark.parametrize(
-    ("source", "size", "n"),
+    ("input_shape", "size", "n"),
     [((32, 32), 32, 48), ((96, 96), 32, 24), ((64, 64), 96, 16), ((48, 80), 40, 16), ((256, 256), 224, 4)],
     ids=lambda v: str(v),
 )
-def test_equals_torchvision(source, size, n, dtype, memory_format, device, generator):
+def test_equals_torchvision(input_shape, size, n, dtype, memory_format, device, generator):
     policy = dataclasses.replace(simclr(size=size), solarize=0.3, identity=0.1)
-    p = policy.sample(n, source, generator)
-    images = pictures(n, source, generator)
+    p = policy.sample(n, input_shape, generator)
+    images = pictures(n, input_shape, generator)
     expected = torch.stack([torchvision_one(image, p, i) for i, image in enumerate(images)])
     inputs = images if dtype == torch.uint8 else images / 255
     views = apply(inputs.to(device, memory_format=memory_format), p.to(device))

@@ -13,11 +13,11 @@ from care.augment.coordinates import rotation_vector
 from care.augment.values import Parameters
 
 
-@pytest.mark.parametrize("source", [(32, 32), (48, 31), (33, 64)])
+@pytest.mark.parametrize("input_shape", [(32, 32), (48, 31), (33, 64)])
 @pytest.mark.parametrize("center", [1.0, 0.875])
-def test_the_unaugmented_view_is_zero(source, center):
+def test_the_unaugmented_view_is_zero(input_shape, center):
     policy = ImagePolicy(size=24, center=center)
-    assert not coordinates(policy.unchanged(3, source), center).any()
+    assert not coordinates(policy.unchanged(3, input_shape), center).any()
     assert not coordinates(PointPolicy().unchanged(3, (5,))).any()
 
 

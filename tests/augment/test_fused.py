@@ -24,11 +24,11 @@ BOXES = [(0, 0, 1, 1), (39, 23, 1, 1), (0, 0, 40, 24), (20, 0, 1, 24), (0, 23, 4
          (0, 0, 32, 8), (-2, 3, 9, 9), (30, 15, 14, 12)]  # fmt: skip
 
 
-def pictures(n, source, generator):
+def pictures(n, input_shape, generator):
     """Smooth colors with noise; every third picture is gray."""
     coarse = torch.rand(n, 3, 4, 4, generator=generator)
-    smooth = torch.nn.functional.interpolate(coarse, source, mode="bilinear")
-    images = smooth + 0.2 * torch.randn(n, 3, *source, generator=generator)
+    smooth = torch.nn.functional.interpolate(coarse, input_shape, mode="bilinear")
+    images = smooth + 0.2 * torch.randn(n, 3, *input_shape, generator=generator)
     images[::3] = images[::3].mean(1, keepdim=True)
     return (images * 255).clamp(0, 255).to(torch.uint8)
 
@@ -37,16 +37,19 @@ def cases():
     """name → (images, parameters, memory format), few and small, because the interpreter is slow."""
     g = torch.Generator().manual_seed(0)
 
-    def draw(policy, n=4, source=(16, 16), **changed):
+    def draw(policy, n=4, input_shape=(16, 16), **changed):
         policy = dataclasses.replace(policy, **changed)
-        return pictures(n, source, g), policy.sample(n, source, g), NCHW
+        return pictures(n, input_shape, g), policy.sample(n, input_shape, g), NCHW
 
     small = EVERYTHING.resized(16)
     yield "everything", draw(EVERYTHING, 6, (32, 32))
     for family in ("crop", "flip", "color", "gray", "blur", "solarize"):
         yield family, draw(small.only(family), identity=0.0, **{family: 1.0})
-    for size, kernel_size, source in ((24, 1, (40, 24)), (28, 5, (40, 24)), (8, 15, (9, 8)), (1, 1, (3, 4))):
-        yield f"{size} px, blur on {kernel_size}", draw(small, 3, source, size=size, blur=1.0, kernel_size=kernel_size)
+    for size, kernel_size, input_shape in ((24, 1, (40, 24)), (28, 5, (40, 24)), (8, 15, (9, 8)), (1, 1, (3, 4))):
+        yield (
+            f"{size} px, blur on {kernel_size}",
+            draw(small, 3, input_shape, size=size, blur=1.0, kernel_size=kernel_size),
+        )
     yield "96 px to 32", draw(EVERYTHING, 2, (96, 96), scale=(0.5, 1.0))
     yield "identity", (pictures(2, (16, 16), g), identity(2, (16, 16), 16), NCHW)
 
@@ -124,7 +127,7 @@ def assert_same_views(views, images, p):
     rounding = p.solarize[:, None, None, None] & ((before - p.threshold).abs() < 1e-5)
     assert rounding.float().mean() < 0.01
     views = torch.where(rounding, expected, views)
-    torch.testing.assert_close(views, expected, atol=max(2e-5, 2**-21 * max(p.source)), rtol=0, equal_nan=True)
+    torch.testing.assert_close(views, expected, atol=max(2e-5, 2**-21 * max(p.input_shape)), rtol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -209,11 +212,11 @@ POLICIES = {
 }
 
 
-def on_gpu(policy, source, n=2000) -> tuple[torch.Tensor, ImageParameters]:
+def on_gpu(policy, input_shape, n=2000) -> tuple[torch.Tensor, ImageParameters]:
     pytest.importorskip("triton")
     generator = torch.Generator("cuda").manual_seed(0)
-    images = pictures(n, source, torch.Generator().manual_seed(0)).cuda()
-    return images, policy.sample(n, source, generator)
+    images = pictures(n, input_shape, torch.Generator().manual_seed(0)).cuda()
+    return images, policy.sample(n, input_shape, generator)
 
 
 @pytest.mark.gpu
@@ -236,14 +239,14 @@ def test_does_not_wait(size, no_waiting):
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", [32, 96])
 def test_replays_in_a_cuda_graph(size):
-    policy, source = EVERYTHING.resized(size), (size, size)
-    images, p = on_gpu(policy, source, n=256)
+    policy, input_shape = EVERYTHING.resized(size), (size, size)
+    images, p = on_gpu(policy, input_shape, n=256)
     graph = torch.cuda.CUDAGraph()
     fused_augment(images, p)
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
         views = fused_augment(images, p)
-    changed = policy.sample(256, source, torch.Generator("cuda").manual_seed(1))
+    changed = policy.sample(256, input_shape, torch.Generator("cuda").manual_seed(1))
     for (_, old), (_, new) in zip(p._tensors(), changed._tensors(), strict=True):
         old.copy_(new)
     images.copy_(images.flip(0))

@@ -16,7 +16,7 @@ BOTH = "hue_only,crop_only"
 
 def families_drawn(p):
     """(whether it shifts the hue, whether it crops) of every draw."""
-    cropped = (p.height != p.source[0]) | (p.width != p.source[1])
+    cropped = (p.height != p.input_shape[0]) | (p.width != p.input_shape[1])
     return p.hue != 0, cropped
 
 

@@ -15,12 +15,12 @@ def drawn(p):
     return {name: tensor.double() for name, tensor in p._tensors()}
 
 
-@pytest.mark.parametrize("source", [(32, 32), (40, 90), (20, 100)], ids=str)
-def test_crops_have_torchvisions_distribution(source, generator):
+@pytest.mark.parametrize("input_shape", [(32, 32), (40, 90), (20, 100)], ids=str)
+def test_crops_have_torchvisions_distribution(input_shape, generator):
     """Two-sample tests on each coordinate of the box; the last shape uses torchvision's fallback."""
     n = 8000
-    p = simclr().sample(n, source, generator)
-    image = torch.empty(3, *source)
+    p = simclr().sample(n, input_shape, generator)
+    image = torch.empty(3, *input_shape)
     transform = v2.RandomResizedCrop(32, scale=(0.08, 1.0))
     torch.manual_seed(0)
     theirs = [transform.make_params([image]) for _ in range(n)]
@@ -29,15 +29,15 @@ def test_crops_have_torchvisions_distribution(source, generator):
         assert result.pvalue > 1e-4, name
 
 
-def test_boxes_lie_inside_the_source(generator):
-    for source in ((32, 32), (7, 300), (1, 1), (200, 3)):
-        p = simclr().sample(2000, source, generator)
+def test_boxes_lie_inside_the_image(generator):
+    for input_shape in ((32, 32), (7, 300), (1, 1), (200, 3)):
+        p = simclr().sample(2000, input_shape, generator)
         assert (p.top >= 0).all()
         assert (p.left >= 0).all()
         assert (p.height >= 1).all()
         assert (p.width >= 1).all()
-        assert (p.top + p.height <= source[0]).all()
-        assert (p.left + p.width <= source[1]).all()
+        assert (p.top + p.height <= input_shape[0]).all()
+        assert (p.left + p.width <= input_shape[1]).all()
 
 
 def test_probabilities_and_ranges(generator):
@@ -186,14 +186,14 @@ def test_unknown_presets_are_refused():
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(("policy", "source"), [(simclr(), (32, 32)), (PointPolicy(), (5,))])
-def test_a_generator_is_needed(policy, source):
+@pytest.mark.parametrize(("policy", "input_shape"), [(simclr(), (32, 32)), (PointPolicy(), (5,))])
+def test_a_generator_is_needed(policy, input_shape):
     """torch's own would be drawn from in silence, and never the same again."""
     before = torch.get_rng_state()
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'generator'"):
-        policy.sample(3, source)
+        policy.sample(3, input_shape)
     with pytest.raises(TypeError, match=r"sample takes a generator, such as torch.Generator\(\), and got None"):
-        policy.sample(3, source, None)
+        policy.sample(3, input_shape, None)
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -61,7 +61,7 @@ def test_concatenating_different_settings_is_refused():
 
 def test_nothing_changes_a_value(p):
     with pytest.raises(dataclasses.FrozenInstanceError):
-        p.source = (1, 1)
+        p.input_shape = (1, 1)
 
 
 def test_prints_readably():
@@ -70,7 +70,8 @@ def test_prints_readably():
     p = ImageParameters(
         *pixels, flip=~no, order=torch.tensor([[2, 3, 0, 1]]),
         brightness=0.8 * one, contrast=one, saturation=1.25 * one,
-        hue=-0.05 * one, gray=no, blur=~no, sigma=0.73 * one, solarize=~no, source=(32, 32), size=32, kernel_size=3,
+        hue=-0.05 * one, gray=no, blur=~no, sigma=0.73 * one, solarize=~no, input_shape=(32, 32), size=32,
+        kernel_size=3,
     )  # fmt: skip
     expected = "crop 12×18 at (3, 5), flip, saturation ×1.25, hue -0.050, brightness ×0.80, blur σ 0.73, solarize"
     assert p.describe(0) == expected

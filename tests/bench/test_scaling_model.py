@@ -80,7 +80,7 @@ def test_a_sum_of_batchnorm_waits_for_the_bucket_before_it():
 
 
 def test_layers_have_all_parameters_and_all_batchnorms():
-    network = Encoder.build("test_resnet", source=(32, 32), embedding_dim=8, head_width=16)
+    network = Encoder.build("test_resnet", input_shape=(32, 32), embedding_dim=8, head_width=16)
     layers = layers_of(network)
     assert sum(layer.parameters for layer in layers) == sum(p.numel() for p in network.parameters())
     norms = [module.num_features for module in network.modules() if isinstance(module, _BatchNorm)]

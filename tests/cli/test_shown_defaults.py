@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from care.cli import app
-from care.cli.shown_defaults import ALONE, KEEP, declared_head, usual_of_data
+from care.cli.shown_defaults import ALONE, KEEP, declared_head, defaults_of_data
 from care.cli.train_setup import configuration
 from care.objective.registry import REGISTERED, find
 from care.train import default_config
@@ -49,14 +49,14 @@ def test_values_are_said_with_the_names_of_those_that_have_them(shown, option, w
 
 @pytest.mark.parametrize("data", DEFAULTS)
 def test_values_of_a_data_set_are_those_that_it_is_trained_with(data):
-    trained, stated = default_config(data).flat(), {name: dict(pairs) for name, pairs in usual_of_data().items()}
+    trained, stated = default_config(data).flat(), {name: dict(pairs) for name, pairs in defaults_of_data().items()}
     shown = {name: owners[data] for name, owners in stated.items() if data in owners and name in trained}
     assert shown == {name: trained[name] for name in shown}
     assert len(shown) == {"imagenet100": 9, "shapes": 2}.get(data, len(shown))  # but the model, and what CARE has
 
 
 def test_values_with_data_alone_and_with_keep_are_those_that_are_trained_with():
-    stated = {name: dict(pairs) for name, pairs in usual_of_data().items()}
+    stated = {name: dict(pairs) for name, pairs in defaults_of_data().items()}
     alone = configuration({"data": "shapes"}, None, None, None, None).flat()
     assert {name: owners[ALONE] for name, owners in stated.items() if ALONE in owners}.items() <= alone.items()
     kept = configuration({"data": "shapes"}, "hue", None, None, None).flat()
@@ -69,5 +69,5 @@ def test_the_heads_of_methods_are_read_from_their_source(name):
 
 
 def test_other_values_are_read_from_the_source():
-    assert ("mocov2 on imagenet100", MOCO["imagenet100"]["queue"]) in usual_of_data()["queue"]
-    assert ("", "resnet18") in usual_of_data()["model"]
+    assert ("mocov2 on imagenet100", MOCO["imagenet100"]["queue"]) in defaults_of_data()["queue"]
+    assert ("", "resnet18") in defaults_of_data()["model"]

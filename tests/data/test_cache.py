@@ -107,26 +107,24 @@ def test_what_cannot_be_a_cache_is_told_before_anything_is_decoded(tmp_path):
     folder = write_files(tmp_path / "photos", N)
     (tmp_path / "file").touch()
     for wrong in ("file", "file/below"):
-        with pytest.raises(ValueError, match=f"--cache .*{wrong} cannot be written: "):
+        with pytest.raises(ValueError, match=f"the cache .*{wrong} cannot be written: "):
             open_pictures(folder, cache=tmp_path / wrong)
     with pytest.raises(ValueError, match="photos/kept is inside the folder of the pictures"):
         open_pictures(folder, cache=folder / "kept")
     assert not (folder / "kept").exists()
-    with pytest.raises(
-        ValueError, match="--cache keeps pictures decoded by the CPU: leave out --cache or --decoder gpu"
-    ):
+    with pytest.raises(ValueError, match="a cache keeps pictures decoded by the CPU: leave out cache or decoder gpu"):
         open_pictures(folder, decoder="gpu", cache=tmp_path / "cache")
 
 
 def test_systems_that_cannot_write_at_a_place_are_told(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "pwrite")
-    with pytest.raises(ValueError, match="--cache needs Linux or macOS: leave it out"):
+    with pytest.raises(ValueError, match="a cache needs Linux or macOS: leave it out"):
         open_pictures(write_files(tmp_path / "photos", N), cache=tmp_path / "cache")
 
 
 def test_a_prepared_data_set_has_nothing_to_keep(tmp_path):
     config = small_config(small_data(tmp_path / "store"), cache=str(tmp_path / "cache"))
-    with pytest.raises(ValueError, match="is prepared, so there is nothing to cache: leave out --cache"):
+    with pytest.raises(ValueError, match="is prepared, so there is nothing to cache: leave out cache"):
         prepare(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert not (tmp_path / "cache").exists()

@@ -10,7 +10,7 @@ from torch.utils.data import IterableDataset, Subset
 
 from care.data import Samples, open_store
 from care.data.datasets import Examples, read_dataset
-from care.data.given import Given, given_splits, named_data, store_given
+from care.data.user_splits import UserSplit, data_set_name, store_user_splits, user_splits
 from data.photos import Photos
 
 
@@ -171,7 +171,7 @@ def test_what_is_no_picture_is_told_in_a_sentence(pictures, message):
 
 
 def store(folder, data, heldout=None, keep=False):
-    store_given(given_splits(data, heldout, None, 0), folder / "data", keep, print, lambda *_: None)
+    store_user_splits(user_splits(data, heldout, None, 0), folder / "data", keep, print, lambda *_: None)
 
 
 def test_what_is_given_again_is_recognized(tmp_path):
@@ -202,18 +202,18 @@ def test_a_folder_has_its_own_splits(tmp_path, levels, capsys):
         for name in ("cat", "dog"):
             (tmp_path / "photos" / part / name).mkdir(parents=True)
             Image.fromarray(levels).save(tmp_path / "photos" / part / name / "1.png")
-    splits = given_splits(str(tmp_path / "photos"), None, 8, 0)
+    splits = user_splits(str(tmp_path / "photos"), None, 8, 0)
     assert list(splits) == ["train", "val"]
     (tmp_path / "photos" / "train" / "cat" / "broken.png").write_bytes(b"no picture")
     watched = []
-    store_given(splits, tmp_path / "run" / "data", False, print, lambda *read: watched.append(read))
+    store_user_splits(splits, tmp_path / "run" / "data", False, print, lambda *read: watched.append(read))
     assert watched[-1] == ("reading val", 2, 2)
     assert "broken.png: cannot be read" in capsys.readouterr().out
     assert all(given.is_in(tmp_path / "run" / "data" / split) for split, given in splits.items())
-    assert named_data(tmp_path / "run" / "data") == str(tmp_path / "run" / "data")
-    assert named_data(tmp_path / "photos") is None
-    assert named_data("shapes") == "shapes"
+    assert data_set_name(tmp_path / "run" / "data") == str(tmp_path / "run" / "data")
+    assert data_set_name(tmp_path / "photos") is None
+    assert data_set_name("shapes") == "shapes"
     Image.fromarray(levels).save(tmp_path / "photos" / "train" / "cat" / "2.png")
-    assert not Given(tmp_path / "photos", "train", 8).is_in(tmp_path / "run" / "data" / "train")
+    assert not UserSplit(tmp_path / "photos", "train", 8).is_in(tmp_path / "run" / "data" / "train")
     with pytest.raises(ValueError, match="neither the name of a data set"):
-        named_data("nosuch")
+        data_set_name("nosuch")

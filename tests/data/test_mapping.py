@@ -10,7 +10,7 @@ import torch
 
 from care.data import batches, open_store, write_store
 from care.data.mapping import UNIT, map_files
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
@@ -22,7 +22,7 @@ BYTES = ROWS * 3 * SIDE**2
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mapped") / "train"
     examples = (Example(np.full((3, SIDE, SIDE), row % 251, np.uint8), -1) for row in range(ROWS))
-    write_store(folder, "levels", "train", Source("", (), SIDE, SIDE, ROWS, examples), shard_bytes=SHARD)
+    write_store(folder, "levels", "train", DataSource("", (), SIDE, SIDE, ROWS, examples), shard_bytes=SHARD)
     return folder
 
 

@@ -13,7 +13,7 @@ import torch
 
 from care.data import generate_chains, load, write_store
 from care.data.catalogue import DATA_SETS, GENERATED_SPLITS, Published
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from care.data.readers.download import Download, fetch
 from care.data.registry import (
     data_root,
@@ -27,7 +27,7 @@ from care.data.registry import (
 
 
 def prepare(root, name, split, level=5):
-    source = Source("by hand", ("a",), 2, 2, 1, iter([Example(np.full((3, 2, 2), level, np.uint8), 0)]))
+    source = DataSource("by hand", ("a",), 2, 2, 1, iter([Example(np.full((3, 2, 2), level, np.uint8), 0)]))
     write_store(store_folder(name, split, root), name, split, source)
 
 
@@ -36,7 +36,7 @@ def test_chains_are_generated():
     test, expected = load("chains", "test"), generate_chains(4_000, seed=2)
     assert torch.equal(test.inputs, expected.points)
     assert torch.equal(test.labels, expected.labels)
-    assert (test.source, len(test.classes)) == ((64,), 10)
+    assert (test.input_shape, len(test.classes)) == ((64,), 10)
     assert GENERATED_SPLITS["train"] == (20_000, 1)
 
 
@@ -44,7 +44,7 @@ def test_shapes_are_generated(monkeypatch):
     """With few of them: drawing all takes a while."""
     monkeypatch.setattr("care.data.registry.GENERATED_SPLITS", {"train": (20, 1), "test": (10, 2)})
     train, test = load("shapes"), load("shapes", "test")
-    assert (len(train), len(test), train.source, train.inputs.dtype) == (20, 10, (32, 32), torch.uint8)
+    assert (len(train), len(test), train.input_shape, train.inputs.dtype) == (20, 10, (32, 32), torch.uint8)
     assert {"hue", "angle"} <= set(train.factors)
     assert not torch.equal(train.inputs[:10], test.inputs)
 
@@ -222,5 +222,5 @@ def test_the_split_to_measure_on(tmp_path):
     assert heldout_split(tmp_path / "pets") == "val"
     assert heldout_split("pets", root=tmp_path) == "val"
     (tmp_path / "pets" / "val" / "store.json").unlink()
-    with pytest.raises(ValueError, match="--validation"):
+    with pytest.raises(ValueError, match="validation N"):
         heldout_split("pets", root=tmp_path)

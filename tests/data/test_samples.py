@@ -5,7 +5,7 @@ import torch
 
 import care.data.samples
 from care.data import Samples, open_store, place
-from care.data.heldout import usual_validation
+from care.data.heldout import default_validation
 from care.data.samples import _copied, shortage
 from data.by_hand import CLASSES
 
@@ -27,7 +27,7 @@ def test_split_takes_the_last_of_each_class():
     assert validation.inputs[:, 0, 0].tolist() == validation.factors["size"].tolist() == [4, 6]
     assert train.inputs[:, 0, 0].tolist() == [0, 1, 2, 3, 5, 7]
     assert validation.labels.tolist() == [0, 1]
-    assert (train.source, train.classes) == ((5,), CLASSES)
+    assert (train.input_shape, train.classes) == ((5,), CLASSES)
     for per_class in (0, -1):
         with pytest.raises(ValueError, match=f"samples has too few samples to hold out {per_class} per class"):
             samples.split(per_class)
@@ -82,7 +82,7 @@ def test_samples_of_a_subset_are_those_of_a_copy(images):
         assert torch.equal(a.inputs, b.inputs)
         assert torch.equal(a.labels, b.labels)
         assert torch.equal(a.factors["hue"], b.factors["hue"])
-        assert (len(a), a.source, a.rows is None or len(a.rows) == len(a)) == (len(b), b.source, True)
+        assert (len(a), a.input_shape, a.rows is None or len(a.rows) == len(a)) == (len(b), b.input_shape, True)
     assert copied.rows is None
     with pytest.raises(ValueError, match="has only 4 samples: 5 cannot be taken"):
         subset.limit(5)
@@ -127,5 +127,5 @@ def test_samples_that_do_not_fit_together_are_refused():
 def test_a_tenth_is_held_out_whatever_the_smallest_class(sizes, unlabeled, held):
     labels = torch.tensor([label for label, n in enumerate(sizes) for _ in range(n)] + unlabeled * [-1])
     samples = Samples(torch.zeros(len(labels), 1, 3), labels, tuple(map(str, range(len(sizes)))))
-    found = samples.split(usual_validation(samples))[1].labels
+    found = samples.split(default_validation(samples))[1].labels
     assert [(found == label).sum().item() for label in (range(len(sizes)) if sizes else [-1])] == held

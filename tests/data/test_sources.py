@@ -68,7 +68,7 @@ def test_a_folder_is_searched_once_where_it_is_asked_to(tmp_path, monkeypatch):
         events.append("done")
 
     with opening.opened_once(searching):
-        sizes = [open_pictures(folder, "train", side).source for side in (8, 16)]
+        sizes = [open_pictures(folder, "train", side).input_shape for side in (8, 16)]
         assert events == [folder, "search", "done"]
         assert opening.streamed_splits(folder) == ("train",)
         assert events[3:] == [folder, "done"]
@@ -103,7 +103,7 @@ def test_load_finds_splits_and_prefers_a_store(tmp_path, monkeypatch):
         assert known_splits(folder) == ("train", "test")
         assert heldout_split(folder) == "test"
         assert [len(care.data.load(str(folder), split)) for split in ("train", "test")] == [8, 4]
-        assert care.data.load(folder, pixels=12).source == (12, 12)
+        assert care.data.load(folder, pixels=12).input_shape == (12, 12)
         with pytest.raises(ValueError, match="has no split 'val', only train, test"):
             care.data.load(folder, "val")
     assert not is_streamed("shapes")

@@ -11,7 +11,7 @@ import torch
 
 from care.atomic_files import seal
 from care.data import open_store, write_store
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from data.by_hand import CLASSES
 
 
@@ -42,13 +42,13 @@ def test_what_was_written_is_read(store, images, verify):
     assert ticks == ([6] if verify else [])
     assert torch.equal(samples.inputs, images)
     assert samples.labels.tolist() == [0, 1, 0, -1, 1, 0]
-    assert (samples.classes, samples.name, samples.source, len(samples)) == (CLASSES, "pets", (4, 5), 6)
+    assert (samples.classes, samples.name, samples.input_shape, len(samples)) == (CLASSES, "pets", (4, 5), 6)
 
 
 def test_images_are_mapped_and_not_read(tmp_path):
     """A store of a gigabyte of nothing opens without a gigabyte."""
     folder = tmp_path / "big"
-    write_store(folder, "big", "train", Source("", (), 1, 1, 1, iter([Example(np.zeros((3, 1, 1), np.uint8), -1)])))
+    write_store(folder, "big", "train", DataSource("", (), 1, 1, 1, iter([Example(np.zeros((3, 1, 1), np.uint8), -1)])))
     labels = np.full(1000, -1, "<i8").tobytes()
     change_header(
         folder, count=1000, height=1024, width=341, shard_bytes=2**32, labels_sha256=hashlib.sha256(labels).hexdigest()

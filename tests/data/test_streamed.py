@@ -66,7 +66,7 @@ def test_batches_are_the_pictures(samples, whole):
 def test_they_are_samples_as_any(samples):
     named = samples.stored.encoded.classes == CLASSES
     assert named or samples.classes == ("0", "1")
-    assert (len(samples), samples.source, samples.nbytes) == (N, (SIDE, SIDE), N * 3 * SIDE * SIDE)
+    assert (len(samples), samples.input_shape, samples.nbytes) == (N, (SIDE, SIDE), N * 3 * SIDE * SIDE)
     assert samples.streamed
     train, validation = samples.split(per_class=3)
     assert len(validation) == 6

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from care import demo
 from care.cli import app
 from care.data import registry
-from care.evaluate import Settings
+from care.evaluate import EvaluationSettings
 from coarse_drawing import coarse_drawing
 
 SMALL = {
@@ -28,7 +28,7 @@ def everything_small():
     """The lessons of the demo by data set, made small. Data sets are small meanwhile, and so is what is measured."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "GENERATED_SPLITS", {"train": (256, 1), "test": (120, 2)})
-        patch.setattr(demo, "MEASURES", Settings(images=100, augmentations=2, probe="none"))
+        patch.setattr(demo, "MEASURES", EvaluationSettings(images=100, augmentations=2, probe="none"))
         patch.setattr(demo, "HUE", made_small(demo.HUE))
         lessons = {lesson.data: made_small(lesson) for lesson in demo.LESSONS}
         patch.setattr(demo, "LESSONS", list(lessons.values()))

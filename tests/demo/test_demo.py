@@ -15,7 +15,7 @@ from care import demo
 from care.demo.claims import CLAIMS
 from care.demo.numbers import GAMMA, HELDOUT, HUE, LOGISTIC
 from care.demo.story import tally
-from care.evaluate import Settings
+from care.evaluate import EvaluationSettings
 from care.evaluate.comparison.quantities import Quantity
 from care.evaluate.effects.orbits import ANGLES, orbits
 from care.report.page import Page, Picture, Section
@@ -130,7 +130,7 @@ def test_a_second_demo_replaces_the_first(small, tmp_path):
 
     def measured(seed):
         found = demo.demonstrate(
-            tmp_path, seed, [chains], Settings(images=40, augmentations=2, probe="none", logistic=False)
+            tmp_path, seed, [chains], EvaluationSettings(images=40, augmentations=2, probe="none", logistic=False)
         )
         return found["chains"]["CARE"].evaluation.record["measurements"]
 

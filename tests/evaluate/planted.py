@@ -4,10 +4,10 @@ import torch
 
 from care.augment import ImagePolicy
 from care.data import Samples, generate_shapes
-from care.evaluate import EvaluationSetup, Settings
+from care.evaluate import EvaluationSettings, EvaluationSetup
 from care.geometry import Euclidean
 
-QUICK = Settings(augmentations=5, probe_epochs=30, seeds=2, logistic=False)
+QUICK = EvaluationSettings(augmentations=5, probe_epochs=30, seeds=2, logistic=False)
 
 
 def shapes(n, seed):

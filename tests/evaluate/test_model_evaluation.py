@@ -8,7 +8,7 @@ import torch
 
 from care.augment import PointPolicy
 from care.data import Samples, generate_chains
-from care.evaluate import Evaluation, Settings, evaluate_model, figures, summary
+from care.evaluate import Evaluation, EvaluationSettings, evaluate_model, figures, summary
 from care.evaluate.comparison.quantities import ACTED_ON, CONTRASTED, find_quantity, quantities
 from care.geometry import Euclidean, Minkowski, Symplectic
 from evaluate.planted import COLORS, QUICK, colors, setup, shapes
@@ -69,7 +69,7 @@ def test_clouds_that_rotate_are_predicted_exactly():
 
 def test_the_form_is_that_of_the_embedding():
     """On the hyperboloid its displacement is another distance; the backbone has nothing to do with it."""
-    few = Settings(augmentations=1, probe="none", logistic=False, images=40)
+    few = EvaluationSettings(augmentations=1, probe="none", logistic=False, images=40)
     embed = lambda x: {"embedding": x.mean((2, 3)), "backbone": x.mean((2, 3))}  # noqa: E731
     plain, hyperbolic = (
         evaluate_model(setup(embed, form=form, policy=COLORS), few) for form in (Euclidean(), Minkowski())
@@ -82,7 +82,7 @@ def test_the_form_is_that_of_the_embedding():
 
 def test_the_embedding_is_measured_in_other_forms_if_asked_for():
     """As if it had been trained with them: for that, `form` says so."""
-    few = Settings(augmentations=1, probe="none", logistic=False, images=60)
+    few = EvaluationSettings(augmentations=1, probe="none", logistic=False, images=60)
     ends = lambda x: {"embedding": x[:, ::7].flatten(1), "backbone": x.flatten(1)}  # noqa: E731
     made = generate_chains(100, seed=0, points=8)
     samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
@@ -217,9 +217,9 @@ def test_arrays_agree_with_the_record(by_pixel):
 )
 def test_unknown_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        Settings(**changes)
+        EvaluationSettings(**changes)
 
 
 @pytest.mark.parametrize(("epochs", "falls"), [(1, ()), (3, (2,)), (6, (3, 4, 5)), (60, (30, 40, 50))])
 def test_a_probe_of_few_epochs_has_the_falls_that_fit(epochs, falls):
-    assert Settings(probe="imagenet100", probe_epochs=epochs).protocol().milestones == falls
+    assert EvaluationSettings(probe="imagenet100", probe_epochs=epochs).protocol().milestones == falls

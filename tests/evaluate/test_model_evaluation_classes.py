@@ -10,7 +10,7 @@ from torch import nn
 
 from care.augment import ImagePolicy, PointPolicy
 from care.data import Samples, generate_chains
-from care.evaluate import Settings, evaluate_model, knn_predict, summary, whitening
+from care.evaluate import EvaluationSettings, evaluate_model, knn_predict, summary, whitening
 from care.evaluate.comparison.quantities import find_quantity, quantities
 from care.evaluate.embedder import Embedder
 from care.evaluate.features.augmented_probe import augmented_probe
@@ -30,7 +30,7 @@ def flags(n):
 
 def test_labels_in_the_picture_are_found():
     samples = flags(150)
-    settings = Settings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,), neighbors=(5, 20))
+    settings = EvaluationSettings(augmentations=1, probe_epochs=50, seeds=2, learning_rates=(0.1,), neighbors=(5, 20))
     evaluation = evaluate_model(setup(lambda x: {"features": x.flatten(1)}, samples, samples, policy=COLORS), settings)
     rows = [line for line in summary(evaluation).splitlines() if "100.00" in line]
     titles = (
@@ -66,7 +66,7 @@ def test_neighbors_are_those_of_each_output():
         red, green, blue = images.mean((2, 3)).unbind(1)
         return {"embedding": torch.stack([red + green, blue], 1), "backbone": torch.stack([red, green, blue], 1)}
 
-    settings = Settings(augmentations=1, probe="none", neighbors=(5,))
+    settings = EvaluationSettings(augmentations=1, probe="none", neighbors=(5,))
     evaluation = evaluate_model(setup(embed, flags(150), flags(90), policy=COLORS), settings)
     assert evaluation.record["knn"] == {"5": 1.0}
     assert evaluation.record["knn_outputs"] == {"embedding": {"5": pytest.approx(2 / 3)}}
@@ -76,7 +76,7 @@ def test_neighbors_are_those_of_each_output():
 
 
 def test_the_logistic_regression_is_that_of_the_features():
-    settings = Settings(augmentations=1, probe="none")
+    settings = EvaluationSettings(augmentations=1, probe="none")
     train, test = shapes(100, 0), shapes(60, 1)
     evaluation = evaluate_model(setup(colors, train, test, policy=COLORS), settings)
     rows, queries = (colors(s.inputs / 255)["features"] for s in (train, test))
@@ -90,7 +90,7 @@ def test_the_logistic_regression_is_that_of_the_features():
 
 
 def test_whitened_neighbors_are_those_of_features_whitened_without_the_test_images():
-    settings = Settings(augmentations=1, probe="none", neighbors=(5,))
+    settings = EvaluationSettings(augmentations=1, probe="none", neighbors=(5,))
     train, test = shapes(200, 0), shapes(60, 1)
     evaluation = evaluate_model(setup(pixels, train, test, policy=COLORS), settings)
     rows, queries = (pixels(s.inputs / 255)["backbone"] for s in (train, test))
@@ -103,7 +103,9 @@ def test_whitened_neighbors_are_those_of_features_whitened_without_the_test_imag
 
 def test_classes_that_no_penalty_can_be_chosen_by_have_no_logistic_regression():
     few = Samples(shapes(30, 0).inputs, torch.arange(30), tuple(map(str, range(30))))
-    evaluation = evaluate_model(setup(colors, few, few, policy=COLORS), Settings(augmentations=1, probe="none"))
+    evaluation = evaluate_model(
+        setup(colors, few, few, policy=COLORS), EvaluationSettings(augmentations=1, probe="none")
+    )
     assert evaluation.record["logistic"] is None
     assert evaluation.record["knn"] is not None
 
@@ -111,7 +113,7 @@ def test_classes_that_no_penalty_can_be_chosen_by_have_no_logistic_regression():
 @pytest.mark.parametrize(("asked", "left"), [((5, 120), ("5", "120")), ((20, 121, 200), ("20",)), ((200,), ("120",))])
 def test_no_more_neighbors_are_named_than_there_are_to_vote(asked, left):
     """150 training images, of which 120 have a label."""
-    samples, settings = flags(150), Settings(augmentations=1, probe="none", logistic=False, neighbors=asked)
+    samples, settings = flags(150), EvaluationSettings(augmentations=1, probe="none", logistic=False, neighbors=asked)
     labels = torch.where(torch.arange(150) % 5 == 4, -1, samples.labels)
     made = setup(lambda x: {"features": x.flatten(1)}, dataclasses.replace(samples, labels=labels), flags(60))
     evaluation = evaluate_model(dataclasses.replace(made, policy=COLORS), settings)
@@ -126,14 +128,14 @@ def test_no_more_neighbors_are_named_than_there_are_to_vote(asked, left):
 
 def test_too_many_neighbors_are_reported_beforehand():
     made = setup(colors, flags(90))
-    assert made.note_on_neighbors(Settings(neighbors=(20, 90))) is None
+    assert made.note_on_neighbors(EvaluationSettings(neighbors=(20, 90))) is None
     few = "only 90 training images have a label"
-    assert made.note_on_neighbors(Settings(neighbors=(20, 91))) == f"kNN with k = 91 is left out: {few}"
-    found = made.note_on_neighbors(Settings(neighbors=(91, 200)))
+    assert made.note_on_neighbors(EvaluationSettings(neighbors=(20, 91))) == f"kNN with k = 91 is left out: {few}"
+    found = made.note_on_neighbors(EvaluationSettings(neighbors=(91, 200)))
     assert found == f"kNN with k = 91, 200 is left out: {few}, and k = 90 takes its place"
     one = dataclasses.replace(made.train, labels=torch.zeros(90, dtype=torch.int64))
-    assert dataclasses.replace(made, train=one).note_on_neighbors(Settings(neighbors=(91,))) is None
-    few = made.note_on_neighbors(Settings(neighbors=(43,), images=2))
+    assert dataclasses.replace(made, train=one).note_on_neighbors(EvaluationSettings(neighbors=(91,))) is None
+    few = made.note_on_neighbors(EvaluationSettings(neighbors=(43,), images=2))
     assert few.startswith("kNN with k = 43 is left out: only 42 training images")
 
 
@@ -142,7 +144,7 @@ def test_what_few_classes_make_certain_is_not_printed(classes):
     """Of one class everything is right, of five the label is among five guesses."""
     pictures = shapes(60, 0).inputs
     samples = Samples(pictures, torch.arange(60) % classes, tuple(map(str, range(classes))))
-    settings = Settings(augmentations=1, probe_epochs=1, seeds=1, neighbors=(5,))
+    settings = EvaluationSettings(augmentations=1, probe_epochs=1, seeds=1, neighbors=(5,))
     evaluation = evaluate_model(setup(colors, samples, samples, policy=COLORS), settings)
     text, names = summary(evaluation), {q.name for q in quantities(evaluation)}
     assert ("top-5" in text) == ("linear probe (paper), top-5" in names) == (classes == 6)
@@ -201,10 +203,10 @@ def test_a_probe_on_crops_sees_crops_and_flips_alone():
         return {"features": images.flatten(1)}
 
     policy = ImagePolicy(size=8, scale=(1.0, 1.0), flip=0.0)
-    bank, embedder = (Embedder(embed, s, policy, "", torch.device("cpu")) for s in (train, test))
+    fitted, embedder = (Embedder(embed, s, policy, "", torch.device("cpu")) for s in (train, test))
     protocol = Protocol(epochs=2, seeds=(0,), learning_rates=(0.05,), batch_size=300)
     classifiers = Classifiers(logistic=False, protocol=protocol, probe_on="crops")
-    record, _ = evaluate_classification(bank, embedder, embedder.clean(), classifiers, lambda *words: None)
+    record, _ = evaluate_classification(fitted, embedder, embedder.clean(), classifiers, lambda *words: None)
     assert record["probe"]["on"] == "crops"
     _, *views = (images for images in seen if len(images) == 300)
     assert len(views) == 2
@@ -221,12 +223,14 @@ def test_clouds_have_no_crops():
     made = generate_chains(30, seed=0, points=8)
     samples = Samples(made.points, made.labels, tuple("0123456789"), name="chains")
     with pytest.raises(ValueError, match="chains holds point clouds, which have no crops"):
-        evaluate_model(setup(pixels, samples, samples, policy=PointPolicy()), Settings(probe_on="crops"))
+        evaluate_model(setup(pixels, samples, samples, policy=PointPolicy()), EvaluationSettings(probe_on="crops"))
 
 
 def test_two_learning_rates_on_augmented_images_are_refused():
     with pytest.raises(ValueError, match="one learning rate"):
-        evaluate_model(setup(colors), Settings(probe_on="augmented", learning_rates=(0.1, 0.2), augmentations=1))
+        evaluate_model(
+            setup(colors), EvaluationSettings(probe_on="augmented", learning_rates=(0.1, 0.2), augmentations=1)
+        )
 
 
 @pytest.mark.parametrize("order", ["class after class", "in turn", "as drawn"])
@@ -251,7 +255,7 @@ def test_images_without_a_label_are_left_out():
     samples = flags(150)
     gaps = dataclasses.replace(samples, labels=torch.where(torch.arange(150) % 5 == 4, -1, samples.labels))
     whole = gaps.subset((gaps.labels >= 0).nonzero().flatten())
-    settings = Settings(augmentations=1, probe_epochs=5, seeds=1, neighbors=(5,))
+    settings = EvaluationSettings(augmentations=1, probe_epochs=5, seeds=1, neighbors=(5,))
     found, alone = (
         evaluate_model(setup(lambda x: {"features": x.flatten(1)}, some, some, policy=COLORS), settings).record
         for some in (gaps, whole)

@@ -9,7 +9,7 @@ from care.augment import simclr
 from care.augment.coordinates import IMAGE_NAMES
 from care.data import Samples
 from care.evaluate import Embedder
-from care.explore import ExploreServer, Gallery, fill_bank
+from care.explore import ExploreServer, Gallery, build_index
 from care.steer import LearnedRotation
 
 CPU = torch.device("cpu")
@@ -48,8 +48,8 @@ def some_rotation(d=D, m=4, seed=0):
 def small_gallery(k=5, samples=None):
     """One model with a learned rotation and one without, which gets smaller views."""
     samples = samples or noise()
-    plain = fill_bank("<i>plain</i>", embedder(samples, size=8, seed=1), note="care steer makes one")
-    return Gallery([fill_bank("steered", embedder(samples), some_rotation()), plain], k)
+    plain = build_index("<i>plain</i>", embedder(samples, size=8, seed=1), note="care steer makes one")
+    return Gallery([build_index("steered", embedder(samples), some_rotation()), plain], k)
 
 
 @contextmanager

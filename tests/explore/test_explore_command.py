@@ -94,10 +94,10 @@ def test_the_runs_of_a_folder_are_offered_and_the_first_two_embedded(folder):
     gallery = explored_gallery([str(folder / "runs")], data, None, images=20, k=3, device="cpu")
     names = [str(folder / "runs" / "a"), "b", "c", str(folder / "runs" / "sweep" / "a")]
     assert [model.name for model in gallery.models] == names
-    assert set(gallery.banks) == {0, 1}
+    assert set(gallery.indexes) == {0, 1}
     gallery.embed(3)
-    assert gallery.banks[3].name == names[3]
-    assert torch.equal(gallery.banks[3].F, gallery.banks[0].F)
+    assert gallery.indexes[3].name == names[3]
+    assert torch.equal(gallery.indexes[3].F, gallery.indexes[0].F)
 
 
 def test_a_run_that_cannot_be_read_is_left_out_and_the_code_of_a_method_is_not_run(folder, tmp_path, capfd):
@@ -118,7 +118,7 @@ def test_named_models_are_embedded_and_the_folder_beside_them_is_offered(folder,
     given = ["timm/test_resnet@random", "runs/c", "runs"]
     gallery = explored_gallery(given, str(folder / "data"), None, images=20, k=3, device="cpu")
     assert [model.name for model in gallery.models] == ["test_resnet@random", "c", "runs/a", "b", "runs/sweep/a"]
-    assert set(gallery.banks) == {0, 1}
+    assert set(gallery.indexes) == {0, 1}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_folder_without_runs_or_with_runs_on_several_data_sets(folder, monkeyp
         ("plain --data chains", "care explore shows images, and chains holds point clouds"),
         ("plain --split nosplit", "nosplit is not an image store"),
         ("plain --k 20", "k must be between 1 and the 19 other images there are, got 20"),
-        ("plain --port {taken}", "port {taken} cannot be used .*address already in use.*: choose another --port"),
+        ("plain --port {taken}", "port {taken} cannot be used .*address already in use.*: choose another port"),
         ("plain --device gpu", "device must be auto, cpu, cuda, cuda:1 or mps"),
         ("damaged", "rotation.safetensors is damaged"),
         ("misfit", "the learned rotation of misfit is of 5 dimensions, and its embeddings have 8"),
@@ -160,7 +160,9 @@ def test_a_folder_without_runs_or_with_runs_on_several_data_sets(folder, monkeyp
 def test_mistakes_are_one_line(world, monkeypatch, line, words):
     monkeypatch.chdir(world)
     monkeypatch.setattr(ExploreServer, "serve", lambda *_: pytest.fail("no mistake was seen"))  # and not: wait forever
-    monkeypatch.setattr("care.cli.explore_setup.fill_bank", lambda *_: pytest.fail("the work began before it was seen"))
+    monkeypatch.setattr(
+        "care.cli.explore_setup.build_index", lambda *_: pytest.fail("the work began before it was seen")
+    )
     for name in {"damaged", "misfit", "partial"} & {line}:
         (world / name / "steering").mkdir(parents=True, exist_ok=True)
         (world / name / "model.safetensors").write_bytes((world / "plain" / "model.safetensors").read_bytes())

@@ -11,7 +11,7 @@ from PIL import Image
 from window import BASH, CHROMIUM, Window
 
 from care.augment import simclr
-from care.explore import ExploreServer, Gallery, Offer, fill_bank, read_photo
+from care.explore import ExploreServer, Gallery, LazyIndex, build_index, read_photo
 from care.explore.answers import data_address
 
 pytestmark = [
@@ -240,14 +240,14 @@ def test_it_fits_and_is_readable(window, width, scheme):
 def test_a_run_that_is_offered_is_embedded_when_it_is_chosen(tmp_path):
     samples = noise()
 
-    def fill(progress):
-        return fill_bank("later", embedder(samples, size=8, seed=1), progress=progress)
+    def build(progress):
+        return build_index("later", embedder(samples, size=8, seed=1), progress=progress)
 
     def broken(_):
         raise ValueError("its weights are gone")
 
-    first = fill_bank("first", embedder(samples))
-    gallery = Gallery([first, Offer("later", simclr(8), fill), Offer("broken", simclr(8), broken)], 5)
+    first = build_index("first", embedder(samples))
+    gallery = Gallery([first, LazyIndex("later", simclr(8), build), LazyIndex("broken", simclr(8), broken)], 5)
     with serving(gallery) as server, Window(tmp_path / "profile", server.address) as window:
         window.wait(IDLE)
         assert window.value("[...document.querySelectorAll('#compare input')].map(i => i.checked)") == [
@@ -259,7 +259,7 @@ def test_a_run_that_is_offered_is_embedded_when_it_is_chosen(tmp_path):
         window.click("#compare label:nth-of-type(2) input")
         window.wait(f"{IDLE} && document.querySelectorAll('article').length === 2")
         window.wait(f"{IDLE} && location.hash === '#image=0&models=0-1'")
-        assert set(gallery.banks) == {0, 1}
+        assert set(gallery.indexes) == {0, 1}
         assert window.value(SHOWN) == neighbors(gallery, 0, {})
         window.click("#compare label:nth-of-type(3) input")
         window.wait("document.getElementById('wrong').textContent.includes('its weights are gone')")
@@ -281,7 +281,7 @@ def test_only_the_newest_position_is_asked_for_and_a_failure_is_reported(tmp_pat
             raise RuntimeError("broken on purpose")
         return inside(x)
 
-    gallery = Gallery([fill_bank("slow", embedder(samples, embed=embed), some_rotation())], 5)
+    gallery = Gallery([build_index("slow", embedder(samples, embed=embed), some_rotation())], 5)
     with serving(gallery, Listening()) as server, Window(tmp_path / "profile", server.address) as window:
         window.wait(IDLE)
         delay.seconds = 1.0

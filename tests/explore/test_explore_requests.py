@@ -14,7 +14,7 @@ from test_explore_server import BYTES, JSON, ask, is_one_sentence, request, send
 
 from care.augment import simclr
 from care.data.readers.decoding import decode
-from care.explore import Gallery, Offer, fill_bank, read_photo
+from care.explore import Gallery, LazyIndex, build_index, read_photo
 from care.explore.photos import MOST_PHOTOS
 from care.explore.requests import LARGEST_PHOTO
 from care.explore.server import MOST_CONNECTIONS
@@ -166,13 +166,15 @@ def test_a_form_of_another_page_cannot_send_a_photo(server):
 def test_a_model_is_chosen_while_others_answer():
     samples, go, asked = noise(), threading.Event(), threading.Event()
 
-    def fill(progress):
+    def build(progress):
         progress("embedding by later", 7, 40)
         asked.set()
         assert go.wait(20)
-        return fill_bank("later", embedder(samples, seed=1), note="of its own", progress=progress)
+        return build_index("later", embedder(samples, seed=1), note="of its own", progress=progress)
 
-    with serving(Gallery([fill_bank("first", embedder(samples)), Offer("later", simclr(PIXELS), fill)])) as server:
+    with serving(
+        Gallery([build_index("first", embedder(samples)), LazyIndex("later", simclr(PIXELS), build)])
+    ) as server:
         question = {"image": 3, "changes": {}, "models": [1]}
         assert ask(server, "POST", "/answer", json.dumps(question), JSON)[0] == 400
         found = []
@@ -193,10 +195,10 @@ def test_a_model_is_chosen_while_others_answer():
 def test_a_model_that_cannot_be_loaded_says_why_and_may_be_chosen_again():
     samples = noise()
 
-    def fill(_):
+    def build(_):
         raise ValueError("its weights are gone:\nhas the run been moved?")
 
-    with serving(Gallery([fill_bank("first", embedder(samples)), Offer("gone", simclr(8), fill)])) as server:
+    with serving(Gallery([build_index("first", embedder(samples)), LazyIndex("gone", simclr(8), build)])) as server:
         for _ in range(2):
             status, _, answer = ask(server, "POST", "/embed", b'{"model": 1}', JSON)
             assert (status, answer) == (400, b"its weights are gone: has the run been moved?\n")

@@ -13,7 +13,7 @@ import pytest
 from exhibits import embedder, noise, serving, small_gallery
 from PIL import Image
 
-from care.explore import Gallery, fill_bank
+from care.explore import Gallery, build_index
 
 QUESTION = {"image": 3, "changes": {"hue": 0.2, "zoom": 0.6}, "models": [0, 1]}
 JS = "text/javascript"
@@ -248,7 +248,7 @@ def test_our_mistakes_are_printed_on_the_terminal_and_not_to_the_browser(capfd):
             raise ValueError("secret detail")
         return {"embedding": x.flatten(1)[:, :6]}
 
-    with serving(Gallery([fill_bank("a", embedder(samples, embed=embed))])) as server:
+    with serving(Gallery([build_index("a", embedder(samples, embed=embed))])) as server:
         broken.append(True)
         status, _, answer = ask(server, "POST", "/answer", json.dumps({**QUESTION, "models": [0]}), JSON)
     assert status == 500

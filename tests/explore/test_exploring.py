@@ -16,7 +16,7 @@ from care.data import Samples
 from care.evaluate import Embedder
 from care.evaluate.retrieval.hue import Hues, mean_hue
 from care.evaluate.retrieval.neighbors import retrieval_measures
-from care.explore import SLIDERS, Bank, Gallery, Offer, fill_bank
+from care.explore import SLIDERS, Gallery, Index, LazyIndex, build_index
 from care.models.small_resnet import SmallResNet
 
 CHANGES = {"hue": 0.2, "brightness": 0.5}
@@ -64,7 +64,7 @@ def predicted(z):
 def test_an_answer_is_the_literal_one(gallery, model, size, seed, image):
     samples = gallery.samples
     seen = gallery.answer(image, CHANGES).models[model]
-    F = embedded(apply(samples.inputs, identity(len(samples), samples.source, size)), size, seed)
+    F = embedded(apply(samples.inputs, identity(len(samples), samples.input_shape, size)), size, seed)
     augmented = embedded(changed_view(samples, image, size), size, seed)[0]
     points = {"clean": F[image], "augmented": augmented} | (
         {"learned_rotation": predicted(F[image])} if model == 0 else {}
@@ -83,11 +83,11 @@ def test_an_answer_is_the_literal_one(gallery, model, size, seed, image):
 
 def test_numbers_are_those_of_the_retrieval(gallery):
     """Which measures all queries at once, the color of the results among them."""
-    bank, queries = gallery.banks[0], torch.arange(12)
+    index, queries = gallery.indexes[0], torch.arange(12)
     labels = gallery.samples.labels
     views = torch.cat([changed_view(gallery.samples, int(image), PIXELS) for image in queries])
-    F_a = bank.embedder.embed(views)["embedding"]
-    found = retrieval_measures(bank.F, queries, F_a, bank.hues, mean_hue(views), labels, K)
+    F_a = index.embedder.embed(views)["embedding"]
+    found = retrieval_measures(index.F, queries, F_a, index.hues, mean_hue(views), labels, K)
     for image in queries.tolist():
         seen = gallery.answer(image, CHANGES).models[0]
         assert seen.clean.shared / K == pytest.approx(float(found.per_query["overlap"][image]))
@@ -135,7 +135,7 @@ def test_a_blur_is_as_wide_for_every_model_as_in_the_picture(gallery):
     small = dataclasses.replace(
         identity(1, (PIXELS, PIXELS), 8), blur=torch.tensor([True]), sigma=torch.tensor([4 / 3]), kernel_size=9
     )
-    F = embedded(apply(samples.inputs, identity(len(samples), samples.source, 8)), 8, 1)
+    F = embedded(apply(samples.inputs, identity(len(samples), samples.input_shape, 8)), 8, 1)
     z = embedded(apply(samples.inputs[7:8], small), 8, 1)[0]
     assert [n.image for n in gallery.answer(7, {"blur": 2.0}).models[1].augmented.neighbors] == nearest(F, z, 7)
 
@@ -145,38 +145,38 @@ def test_a_rotation_that_was_not_fitted_to_a_change_says_so():
     generators = rotation.generators.clone()
     generators[IMAGE_NAMES.index("flip")] = 0
     rotation = dataclasses.replace(rotation, generators=generators)
-    seen = Gallery([fill_bank("a", embedder(samples), rotation)], K)
+    seen = Gallery([build_index("a", embedder(samples), rotation)], K)
     assert "no generator for flip" in seen.answer(0, {"flip": 1.0}).models[0].caveats[0]
     assert seen.answer(0, {}).models[0].caveats == ()
 
 
-def test_an_offer_embeds_when_it_is_chosen_and_then_answers_as_if_it_always_had():
+def test_a_lazy_index_is_built_when_it_is_chosen_and_then_answers_as_if_it_always_had():
     samples, filled = noise(), []
 
-    def fill(progress):
+    def build(progress):
         filled.append(True)
-        return fill_bank("later", embedder(samples, size=8, seed=1), progress=progress)
+        return build_index("later", embedder(samples, size=8, seed=1), progress=progress)
 
-    first = fill_bank("first", embedder(samples))
-    gallery = Gallery([first, Offer("later", simclr(8), fill)], K)
+    first = build_index("first", embedder(samples))
+    gallery = Gallery([first, LazyIndex("later", simclr(8), build)], K)
     assert [model.name for model in gallery.answer(3, CHANGES).models] == ["first"]
     gallery.embed(0)
     assert filled == []
     gallery.embed(1)
     gallery.embed(1)
     assert filled == [True]
-    whole = Gallery([first, fill_bank("later", embedder(samples, size=8, seed=1))], K)
+    whole = Gallery([first, build_index("later", embedder(samples, size=8, seed=1))], K)
     assert gallery.answer(3, CHANGES).models == whole.answer(3, CHANGES).models
     assert gallery.answer(3, CHANGES, models=[1]).models == whole.answer(3, CHANGES).models[1:]
 
 
-def test_an_offer_of_other_images_is_refused():
+def test_a_lazy_index_of_other_images_is_refused():
     gallery = Gallery(
-        [fill_bank("a", embedder(noise())), Offer("b", simclr(8), lambda _: fill_bank("b", embedder(noise())))]
+        [build_index("a", embedder(noise())), LazyIndex("b", simclr(8), lambda _: build_index("b", embedder(noise())))]
     )
     with pytest.raises(ValueError, match="a and b were given different images"):
         gallery.embed(1)
-    assert set(gallery.banks) == {0}
+    assert set(gallery.indexes) == {0}
 
 
 def test_without_a_change_all_three_points_are_one(gallery):
@@ -199,15 +199,15 @@ def test_models_that_see_different_parts_of_a_picture_each_get_their_own():
     """One sees all 12 × 12 pixels, the other the central 6 × 6, as they are: a slice."""
     samples, half = noise(), dataclasses.replace(simclr(6), center=0.5)
     small = dataclasses.replace(embedder(samples, size=6, seed=1), policy=half)
-    both = Gallery([fill_bank("half", small, note="A note."), fill_bank("whole", embedder(samples))], K)
+    both = Gallery([build_index("half", small, note="A note."), build_index("whole", embedder(samples))], K)
     F = embedded(samples.inputs[:, :, 3:9, 3:9] / 255, 6, 1)
     z = embedded(changed_view(samples, 7, PIXELS)[:, :, 3:9, 3:9], 6, 1)[0]
     answer = both.answer(7, CHANGES)
     assert [n.image for n in answer.models[0].clean.neighbors] == nearest(F, F[7], 7)
     assert [n.image for n in answer.models[0].augmented.neighbors] == nearest(F, z, 7)
-    assert answer.models[1] == Gallery([both.banks[1]], K).answer(7, CHANGES).models[0]
+    assert answer.models[1] == Gallery([both.indexes[1]], K).answer(7, CHANGES).models[0]
     assert torch.equal(both.answer(7, {}).view, samples.inputs[7])  # shown: the one that sees most
-    assert [both.note(bank) for bank in both.models] == ["A note. This model sees the central 0.5 of a picture.", ""]
+    assert [both.note(index) for index in both.models] == ["A note. This model sees the central 0.5 of a picture.", ""]
 
 
 def test_gray_has_no_hue_and_no_label_has_no_class():
@@ -227,8 +227,8 @@ def test_answers_are_json_without_nan(gallery):
 
 def test_a_bank_does_not_depend_on_the_batches():
     reported = []
-    at_once = fill_bank("a", embedder(noise()))
-    parts = fill_bank("a", embedder(noise(), batch_size=7), progress=lambda *words: reported.append(words))
+    at_once = build_index("a", embedder(noise()))
+    parts = build_index("a", embedder(noise(), batch_size=7), progress=lambda *words: reported.append(words))
     torch.testing.assert_close(parts.F, at_once.F)
     torch.testing.assert_close(parts.hues.angle, at_once.hues.angle)
     assert reported[-1] == ("embedding by a", 40, 40)
@@ -238,21 +238,21 @@ def test_a_bank_does_not_depend_on_the_batches():
 @pytest.mark.usefixtures("unchecked")
 def test_what_cannot_be_explored_is_said():
     samples = noise()
-    bank = fill_bank("a", embedder(samples))
+    index = build_index("a", embedder(samples))
     clouds = Samples(torch.randn(30, 8, 3), torch.zeros(30, dtype=torch.long), ("c",), name="clouds")
     with pytest.raises(ValueError, match="only images can be explored, and clouds holds point clouds"):
-        fill_bank("a", Embedder(lambda x: {"mean": x.mean(1)}, clouds, PointPolicy(), "rotations", CPU))
+        build_index("a", Embedder(lambda x: {"mean": x.mean(1)}, clouds, PointPolicy(), "rotations", CPU))
     with pytest.raises(ValueError, match="a and b were given different images"):
-        Gallery([bank, fill_bank("b", embedder(noise()))])
+        Gallery([index, build_index("b", embedder(noise()))])
     with pytest.raises(ValueError, match="the learned rotation of a is of 9 dimensions, and its embeddings have 6"):
-        fill_bank("a", embedder(samples), some_rotation(d=9))
+        build_index("a", embedder(samples), some_rotation(d=9))
     with pytest.raises(ValueError, match="none of the models has embedded the images"):
-        Gallery([Offer("b", simclr(8), lambda _: bank)])
+        Gallery([LazyIndex("b", simclr(8), lambda _: index)])
     for k in (0, 40):
         with pytest.raises(ValueError, match="k must be between 1 and the 39 other images"):
-            Gallery([bank], k)
+            Gallery([index], k)
     with pytest.raises(ValueError, match="there are images 0 to 39, got 40"):
-        Gallery([bank]).answer(40, {})
+        Gallery([index]).answer(40, {})
 
 
 @pytest.mark.parametrize("slider", SLIDERS, ids=lambda slider: slider.name)
@@ -274,7 +274,7 @@ def test_ten_thousand_images_are_answered_within_100_ms():
     observed = embedder(samples, size=32, embed=lambda x: {"embedding": network(x)})
     F = torch.nn.functional.normalize(torch.randn(n, d, generator=generator))
     hues = Hues(torch.rand(n, generator=generator), torch.rand(n, generator=generator))
-    gallery = Gallery([Bank("a", observed, observed.policy, F, hues, some_rotation(d, m=64))])
+    gallery = Gallery([Index("a", observed, observed.policy, F, hues, some_rotation(d, m=64))])
     seconds = []
     for image in range(10):
         started = time.process_time()

@@ -15,8 +15,8 @@ def peer_of(**chosen):
     """The equivariance alone, for images or clouds."""
     torch.manual_seed(0)
     config = small(**chosen)
-    source = (16,) if config.policy == "rotations" else (32, 32)
-    return build_objective(config, build_encoder(config, source), BATCH).equivariance
+    input_shape = (16,) if config.policy == "rotations" else (32, 32)
+    return build_objective(config, build_encoder(config, input_shape), BATCH).equivariance
 
 
 def features_of(objective, views):

@@ -43,7 +43,7 @@ def test_it_is_its_formula(policy):
 def test_features_that_show_the_parameter_have_no_loss():
     peer = peer_of(equivariance="duet", duet_parameter="brightness")
     theta = [drawn_coordinates(simclr())[rows] for rows in (slice(0, BATCH), slice(BATCH, 2 * BATCH))]
-    features = [peer.wanted(t).log().repeat_interleave(3, 1) for t in theta]
+    features = [peer.target_bins(t).log().repeat_interleave(3, 1) for t in theta]
     views = [planted(t, f) for t, f in zip(theta, features, strict=True)]
     assert peer.terms(*views)["duet"].value.item() == pytest.approx(0, abs=1e-7)
     swapped = [planted(theta[0], features[1]), planted(theta[1], features[0])]

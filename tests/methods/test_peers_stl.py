@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from care.losses import mapped
-from care.methods.stl import of_the_partner
+from care.methods.stl import swap_pairs
 from losses import literal
 from methods.peers import features_of, passed, peer_of, planted
 from objective.small import BATCH, build, drawn, noise, small
@@ -57,7 +57,7 @@ def test_features_that_a_transformation_of_the_pair_carries_along_have_no_loss(g
 
 
 def test_partners_are_neighbors():
-    assert of_the_partner(torch.arange(6.0)[:, None]).flatten().tolist() == [1, 0, 3, 2, 5, 4]
+    assert swap_pairs(torch.arange(6.0)[:, None]).flatten().tolist() == [1, 0, 3, 2, 5, 4]
 
 
 def test_pairs_are_whole():

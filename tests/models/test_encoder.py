@@ -27,16 +27,16 @@ def test_transformers_take_the_size_of_the_images():
 
 
 @pytest.mark.parametrize(
-    ("name", "source", "message"),
+    ("name", "input_shape", "message"),
     [
         ("resnet81", (32, 32), "timm has no model 'resnet81'"),
         ("deepset", (32, 32), "takes point clouds"),
         ("resnet18", (64,), "need the model deepset"),
     ],
 )
-def test_models_that_do_not_fit_are_refused(name, source, message):
+def test_models_that_do_not_fit_are_refused(name, input_shape, message):
     with pytest.raises(ValueError, match=message):
-        build_backbone(name, source)
+        build_backbone(name, input_shape)
 
 
 @pytest.mark.parametrize(("name", "fastest"), [("resnet18", True), ("fastvit_t8", False), ("lambda_resnet26t", False)])

@@ -43,7 +43,7 @@ def test_a_layer_is_what_its_module_gives(model, name, generator):
 
 
 @pytest.mark.parametrize(
-    ("model", "source", "name", "message"),
+    ("model", "input_shape", "name", "message"),
     [
         ("resnet18", (32, 32), "layer33", r"^ResNet has no layer 'layer33'; its layers are act1, layer1, layer2, "
          r"layer3, layer4; did you mean layer3\?$"),
@@ -51,9 +51,9 @@ def test_a_layer_is_what_its_module_gives(model, name, generator):
         ("deepset", (10,), "point", "^DeepSet has no layers that can be read: leave out point, or choose a model such"),
     ],
 )  # fmt: skip
-def test_a_layer_that_is_not_there_is_refused_with_those_that_are(model, source, name, message):
+def test_a_layer_that_is_not_there_is_refused_with_those_that_are(model, input_shape, name, message):
     with torch.device("meta"), pytest.raises(ValueError, match=message):
-        Encoder.build(model, source, equivariant_dim=3, equivariant_layer=name)
+        Encoder.build(model, input_shape, equivariant_dim=3, equivariant_layer=name)
 
 
 @pytest.fixture(scope="module")

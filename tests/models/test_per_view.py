@@ -10,7 +10,7 @@ from care.models import Encoder, checkpoint_activations, forward_shuffled, forwa
 @pytest.fixture(params=["test_resnet", "test_efficientnet"])  # the second has activations inside its BatchNorms
 def network(request):
     torch.manual_seed(0)
-    return Encoder.build(request.param, source=(32, 32), embedding_dim=8, head_width=16).double()
+    return Encoder.build(request.param, input_shape=(32, 32), embedding_dim=8, head_width=16).double()
 
 
 @pytest.fixture

@@ -40,25 +40,25 @@ SOURCES = st.tuples(st.integers(1, 20), st.integers(1, 20))
 SEEDS = st.integers(0, 2**32)
 
 
-def sampled(policy, source, seed, n=3):
-    return policy.sample(n, source, torch.Generator().manual_seed(seed))
+def sampled(policy, input_shape, seed, n=3):
+    return policy.sample(n, input_shape, torch.Generator().manual_seed(seed))
 
 
 KINDS = st.tuples(SEEDS, st.sampled_from([None, 0, 255, 77]), st.booleans())
 
 
-def pictures(kind, source, n=3):
+def pictures(kind, input_shape, n=3):
     """Noise, or one color, black and white among them; uint8, or floating point."""
     seed, level, whole_numbers = kind
     generator = torch.Generator().manual_seed(seed)
-    images = torch.randint(256, (n, 3, *source), dtype=torch.uint8, generator=generator)
+    images = torch.randint(256, (n, 3, *input_shape), dtype=torch.uint8, generator=generator)
     images = images if level is None else torch.full_like(images, level)
     return images if whole_numbers else images / 255
 
 
 @given(policies(), SOURCES, SEEDS)
-def test_parameters_are_in_their_ranges(policy, source, seed):
-    (height, width), p = source, sampled(policy, source, seed)
+def test_parameters_are_in_their_ranges(policy, input_shape, seed):
+    (height, width), p = input_shape, sampled(policy, input_shape, seed)
     assert (p.top >= 0).all()
     assert (p.left >= 0).all()
     assert (p.height >= 1).all()
@@ -78,8 +78,8 @@ def test_parameters_are_in_their_ranges(policy, source, seed):
 
 
 @given(policies(), SOURCES, SEEDS, KINDS)
-def test_any_picture_stays_a_picture(policy, source, seed, kind):
-    views = apply(pictures(kind, source), sampled(policy, source, seed))
+def test_any_picture_stays_a_picture(policy, input_shape, seed, kind):
+    views = apply(pictures(kind, input_shape), sampled(policy, input_shape, seed))
     assert views.shape == (3, 3, policy.size, policy.size)
     assert views.isfinite().all()
     assert views.min() >= 0
@@ -94,10 +94,10 @@ def test_the_identity_changes_not_a_bit(side, kind):
 
 
 @given(policies(), SOURCES, SEEDS, KINDS)
-def test_a_vector_brings_back_the_augmentation(policy, source, seed, kind):
-    p = sampled(policy, source, seed)
+def test_a_vector_brings_back_the_augmentation(policy, input_shape, seed, kind):
+    p = sampled(policy, input_shape, seed)
     again = p.with_vector(p.to_vector())
-    images = pictures(kind, source)
+    images = pictures(kind, input_shape)
     assert torch.equal(apply(images, again), apply(images, p))
     for field in dataclasses.fields(p):
         mine, theirs = getattr(p, field.name), getattr(again, field.name)
@@ -105,18 +105,18 @@ def test_a_vector_brings_back_the_augmentation(policy, source, seed, kind):
 
 
 @given(policies(), SOURCES, SEEDS, KINDS)
-def test_compositions_are_applied_one_after_the_other(policy, source, seed, kind):
+def test_compositions_are_applied_one_after_the_other(policy, input_shape, seed, kind):
     size = (policy.size, policy.size)
-    a, b, c = (sampled(policy, here, seed + i) for i, here in enumerate((source, size, size)))
-    images = pictures(kind, source)
+    a, b, c = (sampled(policy, here, seed + i) for i, here in enumerate((input_shape, size, size)))
+    images = pictures(kind, input_shape)
     step_by_step = apply(apply(apply(images, a), b), c)
     assert torch.equal(apply(images, compose(c, b, a)), step_by_step)
     assert torch.equal(apply(images, compose(c, compose(b, a))), step_by_step)
 
 
 @given(policies(), SOURCES, SEEDS, st.integers(1, 3))
-def test_parts_and_repetitions_put_together_are_the_whole(policy, source, seed, times):
-    p = sampled(policy, source, seed, n=4)
+def test_parts_and_repetitions_put_together_are_the_whole(policy, input_shape, seed, times):
+    p = sampled(policy, input_shape, seed, n=4)
     vector = p.to_vector()
     whole = Parameters.concatenate([p[:1], p[1:]])
     assert torch.equal(whole.to_vector(), vector)

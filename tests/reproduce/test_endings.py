@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from care.cli import app
-from care.evaluate import Settings
+from care.evaluate import EvaluationSettings
 from care.reproduce.scales import SMOKE
 from coarse_drawing import coarse_drawing
 from train.small import mounted
@@ -13,7 +13,7 @@ from train.small import mounted
 @pytest.fixture(scope="module", autouse=True)
 def quick():
     """One epoch, few measures, and coarse pictures."""
-    measures = Settings(images=20, augmentations=2, probe="none", logistic=False)
+    measures = EvaluationSettings(images=20, augmentations=2, probe="none", logistic=False)
     with coarse_drawing(), pytest.MonkeyPatch.context() as patch:
         patch.setitem(SMOKE.settings, "epochs", 1)
         patch.setitem(vars(SMOKE), "measures", measures)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from care.evaluate import Evaluation, Settings
+from care.evaluate import Evaluation, EvaluationSettings
 from care.reproduce import SCALES, STUDIES, Runner, run_trials
 from care.reproduce.studies import speedrun
 
@@ -19,7 +19,9 @@ def trained(tmp_path_factory):
     runner = Runner(folder / "runs", folder / "kept", device="cpu", opened=opened)
     [smoke] = STUDIES["speedrun"].trials(SCALES["smoke"])
     config = smoke.config.replace(size=12)
-    trial = dataclasses.replace(smoke, config=config, measures=Settings(images=20, augmentations=1, probe="none"))
+    trial = dataclasses.replace(
+        smoke, config=config, measures=EvaluationSettings(images=20, augmentations=1, probe="none")
+    )
     [outcome] = run_trials([trial], runner, lambda *words: None)
     return outcome, runner, time.perf_counter() - opened
 

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from care.data import write_store
-from care.data.readers import Example, Source
-from care.evaluate import Settings, measure_transfer
+from care.data.readers import DataSource, Example
+from care.evaluate import EvaluationSettings, measure_transfer
 from care.evaluate.embedder import features_of
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, load_pretrained
-from care.reproduce import Runner, Trial, not_there, run_trials
+from care.reproduce import Runner, Trial, run_trials, unprepared_data
 from care.reproduce.presentation import cell, compared
-from care.reproduce.transferring import is_there
+from care.reproduce.transferring import is_prepared
 from care.reproduce.trial import find_outcome
 from train.small import small_config, small_data
 
-MEASURES = Settings(images=20, augmentations=1, probe="none")
+MEASURES = EvaluationSettings(images=20, augmentations=1, probe="none")
 
 
 def nothing(*words):
@@ -33,7 +33,9 @@ def colored(folder, splits):
             Example((40 * (i % 5) + generator.integers(0, 80, (3, 12, 12))).astype(np.uint8), i % 5)
             for i in range(count)
         ]
-        write_store(folder / split, folder.name, split, Source("made", tuple("abcde"), 12, 12, count, iter(examples)))
+        write_store(
+            folder / split, folder.name, split, DataSource("made", tuple("abcde"), 12, 12, count, iter(examples))
+        )
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +92,9 @@ def test_tables_have_it_in_percent_or_a_dash(runner):
 
 def test_every_image_is_embedded_once_and_what_came_since_is_added_without_training(runner, monkeypatch):
     root, shop, trial, _ = runner
-    assert not_there([trial, trial]) == ["later"]
+    assert unprepared_data([trial, trial]) == ["later"]
     colored(root / "later", {"train": 40, "val": 30})
-    assert is_there("later")
+    assert is_prepared("later")
     watched, seen = [], []
 
     def progress(stage, done, total):
@@ -119,9 +121,9 @@ def test_every_image_is_embedded_once_and_what_came_since_is_added_without_train
 def test_a_registered_data_set_is_there_with_all_splits_of_the_protocol(runner):
     """Flowers-102 has a split to choose the penalty on: without it the transfer would be another."""
     root, *_ = runner
-    assert is_there("shapes")
+    assert is_prepared("shapes")
     colored(root / "flowers102", {"train": 5, "test": 5})
-    assert not is_there("flowers102")
+    assert not is_prepared("flowers102")
     colored(root / "flowers102", {"val": 5})
-    assert is_there("flowers102")
-    assert not is_there("cifar100")
+    assert is_prepared("flowers102")
+    assert not is_prepared("cifar100")

@@ -12,17 +12,17 @@ from typer.testing import CliRunner
 
 from care.atomic_files import Lock
 from care.cli import app
-from care.evaluate import Settings
+from care.evaluate import EvaluationSettings
 from care.evaluate.comparison.quantities import ACTED_ON
 from care.methods.simclr import SimCLRSettings
 from care.objective import setting
 from care.reproduce import SCALES, STUDIES, Runner, Trial, run_trials
-from care.reproduce.runner import _speed, _training_alone
+from care.reproduce.runner import _gpu_lock, _speed
 from care.reproduce.trial import find_outcome
 from care.train import Run, default_config
 from coarse_drawing import coarse_drawing
 
-MEASURES = Settings(images=40, augmentations=2, probe_epochs=2, seeds=1, logistic=False)
+MEASURES = EvaluationSettings(images=40, augmentations=2, probe_epochs=2, seeds=1, logistic=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -114,7 +114,7 @@ def test_a_trial_of_a_split_embedding_is_measured_under_the_augmentations_of_the
     tiny = {"limit": 64, "epochs": 1, "batch_size": 16, "chunks": 4, "head_width": 16, "size": 12}
     tiny |= {"model": "small_resnet", "policy": "cifar10", "equivariance_policy": "color_only"}
     own = default_config("shapes", **tiny, equivariance="care")
-    measures = Settings(images=20, augmentations=1, probe="none", logistic=False)
+    measures = EvaluationSettings(images=20, augmentations=1, probe="none", logistic=False)
     other = Trial("CARE", default_config("shapes", **tiny, equivariance="split", equivariant_dim=4), measures)
     runner = Runner(tmp_path / "runs", tmp_path / "kept", device="cpu")
     assert own.measured_policy == "color_only"
@@ -168,11 +168,11 @@ def test_one_process_at_a_time_trains_on_a_gpu(tmp_path):
     """The lock of a GPU is held by another process's open file: only the same GPU is waited for."""
     taken = Lock(tmp_path / ".training-GPU-a.lock")
     for other in (None, "GPU-b"):
-        with _training_alone(other, tmp_path) as waited:
+        with _gpu_lock(other, tmp_path) as waited:
             assert not waited
     timer, begun = threading.Timer(0.3, taken.release), time.perf_counter()
     timer.start()
-    with _training_alone("GPU-a", tmp_path) as waited:
+    with _gpu_lock("GPU-a", tmp_path) as waited:
         assert waited
         assert time.perf_counter() - begun > 0.25
         with pytest.raises(BlockingIOError):

@@ -14,15 +14,13 @@ from typer.testing import CliRunner
 from care import data, steer
 from care.augment import PointPolicy, simclr
 from care.cli import app
-from care.cli.retrieve_setup import image_policy, number_in
+from care.cli.retrieve_setup import image_policy
 from care.data import Samples
 from care.evaluate import Embedder, EvaluationSetup
 from care.evaluate.effects.families import Family
-from care.evaluate.retrieval.hue import Hues
 from care.geometry import Euclidean
 from care.objective import policy_for
 from care.pretrained import load_pretrained
-from care.steer.retrieving import Bank
 from care.train import prepare, train
 from care.train.trained import load_trained
 from train.small import small_config, small_data
@@ -181,13 +179,3 @@ def test_point_clouds_have_no_pictures():
         image_policy(setup)
     with pytest.raises(ValueError, match="changes by name are for images"):
         steer.augmentation_of(setup.embedder(clouds), {"hue": 0.1})
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(("part", "number"), [(slice(None), 2), (slice(5, 25), None)])
-def test_a_square_view_of_a_wide_image_is_not_that_image(part, number, generator):
-    wide = torch.randint(256, (4, 3, 20, 30), dtype=torch.uint8, generator=generator)
-    images, query = (Samples(x, torch.full((len(x),), -1), ()) for x in (wide, wide[2:3, :, :, part]))
-    hues = Hues(torch.zeros(4), torch.zeros(4))
-    bank, asked = (Bank(torch.eye(4)[rows], hues, images.labels) for rows in (slice(None), slice(2, 3)))
-    assert number_in(bank, asked, images, query) == number

@@ -10,7 +10,15 @@ import torch
 from care.augment import changed, read_changes
 from care.evaluate.retrieval.hue import Hues
 from care.report import GalleryRow, steered_gallery
-from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows, steered_retrieval
+from care.steer import (
+    RetrievalResult,
+    augmentation_of,
+    draw_queries,
+    embed_database,
+    rotation_caveats,
+    search,
+    steered_retrieval,
+)
 from care.steer.retrieving import WAYS
 from steer.planted import color_embedder, colored, hue_rotation, unit
 
@@ -27,8 +35,8 @@ def taking(embedder, rows):
 
 
 def queried(embedder, rows, make="hue=+0.2", rotation=None):
-    a, bank = augmentation_of(embedder, read_changes(make)), bank_of(embedder, "out")
-    return query_bank(bank, rows, taking(embedder, rows), "out", rotation or hue_rotation(), a, K)
+    a, database = augmentation_of(embedder, read_changes(make)), embed_database(embedder, "out")
+    return search(database, rows, taking(embedder, rows), "out", rotation or hue_rotation(), a, K)
 
 
 def test_a_steered_query_finds_what_the_augmented_image_finds(embedder):
@@ -64,7 +72,7 @@ def test_the_numbers_are_those_of_a_loop(generator):
     }
     for way in WAYS:
         rows = nearest[way]
-        assert found.found[way].tolist() == rows
+        assert found.neighbors[way].tolist() == rows
         overlap = sum(len(set(rows[i]) & set(nearest["augmented"][i])) / K for i in range(q)) / q
         precision = sum(float(labels[j] == labels[2 * i]) for i in range(q) for j in rows[i]) / (q * K)
         weights, distances = [], []
@@ -85,7 +93,7 @@ def test_the_interval_of_the_hue_distance_is_that_of_its_weighted_mean(generator
     query_hues = Hues(torch.rand(n, generator=generator), strength)
     queries = torch.arange(n)
     found = steered_retrieval(F, queries, F, F, hues, query_hues, None, 2)
-    apart = (query_hues.angle[:, None] - hues.angle[found.found["identity"]]).abs()
+    apart = (query_hues.angle[:, None] - hues.angle[found.neighbors["identity"]]).abs()
     value = torch.minimum(apart, 1 - apart).mean(1)
     drawn = torch.randint(n, (2000, n), generator=generator)
     means = (strength[drawn] * value[drawn]).sum(1) / strength[drawn].sum(1)
@@ -95,16 +103,16 @@ def test_the_interval_of_the_hue_distance_is_that_of_its_weighted_mean(generator
 
 
 def test_an_image_from_outside_finds_what_it_would_find_from_inside(embedder):
-    """The last image, put behind the bank of the others: the same neighbors, and never itself."""
+    """The last image, put behind the database of the others: the same neighbors, and never itself."""
     n, rows = len(embedder.samples), torch.tensor([len(embedder.samples) - 1])
     inside = queried(embedder, rows)
     others, alone = taking(embedder, torch.arange(n - 1)), taking(embedder, rows)
-    bank = bank_of(others, "out").followed_by(bank_of(alone, "out"))
+    database = embed_database(others, "out").followed_by(embed_database(alone, "out"))
     a = augmentation_of(alone, {"hue": 0.2})
-    outside = query_bank(bank, rows, alone, "out", hue_rotation(), a, K)
+    outside = search(database, rows, alone, "out", hue_rotation(), a, K)
     for way in WAYS:
-        assert torch.equal(outside.found[way], inside.found[way])
-        assert outside.found[way].max() < n - 1
+        assert torch.equal(outside.neighbors[way], inside.neighbors[way])
+        assert outside.neighbors[way].max() < n - 1
 
 
 @pytest.mark.parametrize("label", [-1, 0])
@@ -116,14 +124,14 @@ def test_without_two_classes_there_is_no_precision(label, embedder):
 
 def test_queries_are_images_with_a_class(embedder):
     labels = torch.where(torch.arange(200) % 2 == 0, embedder.samples.labels, -1)
-    bank = dataclasses.replace(bank_of(embedder, "out"), labels=labels)
-    rows = some_rows(bank, 50, seed=0)
+    database = dataclasses.replace(embed_database(embedder, "out"), labels=labels)
+    rows = draw_queries(database, 50, seed=0)
     assert len(rows.unique()) == 50
     assert (labels[rows] >= 0).all()
-    assert len(some_rows(bank, 1000, seed=0)) == 100
-    assert torch.equal(rows, some_rows(bank, 50, seed=0))
-    assert not torch.equal(rows, some_rows(bank, 50, seed=1))
-    assert len(some_rows(dataclasses.replace(bank, labels=torch.full((200,), -1)), 1000, seed=0)) == 200
+    assert len(draw_queries(database, 1000, seed=0)) == 100
+    assert torch.equal(rows, draw_queries(database, 50, seed=0))
+    assert not torch.equal(rows, draw_queries(database, 50, seed=1))
+    assert len(draw_queries(dataclasses.replace(database, labels=torch.full((200,), -1)), 1000, seed=0)) == 200
 
 
 def test_gray_queries_have_no_hue_to_be_near_to(embedder):
@@ -145,7 +153,7 @@ def test_a_blur_has_the_kernel_of_the_policy(embedder):
 def result_of(embedder, make="hue=+0.2"):
     a = augmentation_of(embedder, read_changes(make))
     one, many = queried(embedder, torch.tensor([7]), make), queried(embedder, torch.arange(40), make)
-    notes = notes_on(hue_rotation(), embedder.policy, a, "test")
+    notes = rotation_caveats(hue_rotation(), embedder.policy, a, "test")
     return RetrievalResult("mine", "out", a.describe(0), "7", 200, K, 40, one, many, notes)
 
 
@@ -165,7 +173,7 @@ def test_the_result_can_be_printed_and_written(embedder):
         abs=5e-4,
     )
     record = json.loads(json.dumps(result.to_json(), allow_nan=False))
-    assert record["one"]["found"]["learned_rotation"] == result.one.found["learned_rotation"][0].tolist()
+    assert record["one"]["found"]["learned_rotation"] == result.one.neighbors["learned_rotation"][0].tolist()
     assert record["mean"]["overlap"]["learned_rotation - identity"]["low"] > 0.8
     assert record["one"]["overlap"]["learned_rotation"]["low"] is None
 
@@ -188,7 +196,7 @@ def test_the_notes_say_what_the_rotation_was_not_fitted_to(embedder):
     unchanged = embedder.policy.unchanged(1, (8, 8))
 
     def notes(split="test", **changes):
-        return " ".join(notes_on(hue_rotation(), embedder.policy, changed(unchanged, changes), split))
+        return " ".join(rotation_caveats(hue_rotation(), embedder.policy, changed(unchanged, changes), split))
 
     assert notes(hue=0.2) == ""
     assert "no generator for brightness" in notes(brightness=1.2)

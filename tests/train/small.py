@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from care.data import write_store
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from care.train import Config
 from care.train.recipes import applicable
 
@@ -29,7 +29,9 @@ def small_data(folder, n=48, pixels=12):
         for picture, label in zip(pictures, labels, strict=True):
             picture[label] = 255
         examples = iter([Example(picture, label) for picture, label in zip(pictures, labels, strict=True)])
-        write_store(folder / split, "noise", split, Source("made", ("red", "green"), pixels, pixels, count, examples))
+        write_store(
+            folder / split, "noise", split, DataSource("made", ("red", "green"), pixels, pixels, count, examples)
+        )
     return str(folder)
 
 

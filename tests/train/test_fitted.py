@@ -58,7 +58,7 @@ def prepared(folder, pictures, side):
 def test_views_are_no_larger_than_most_pictures(sizes, found, tmp_path):
     config = fitted_config(str(photos(tmp_path / "photos", *sizes)))
     assert (config.policy, config.size, config.train_size, config.pixels) == found
-    assert load_samples(config)[0].source == 2 * (found[-1] or 256,)
+    assert load_samples(config)[0].input_shape == 2 * (found[-1] or 256,)
 
 
 @pytest.mark.parametrize("kind", WRITERS)
@@ -90,7 +90,7 @@ def test_a_store_says_how_large_its_pictures_are(stores, tmp_path):
         prepared(stores / f"at-{side}", pictures, side)
         config = fitted_config(f"at-{side}")
         assert (config.policy, config.size, config.pixels) == (*found, None)
-        assert care.data.open_store(stores / f"at-{side}" / "train").source == (side, side)
+        assert care.data.open_store(stores / f"at-{side}" / "train").input_shape == (side, side)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from care.cli import app
 from care.train import Config, Interrupted, Progress, Run, prepare, step_means, train
-from care.train.loggers import StepLines, TensorBoard, WeightsAndBiases, check_loggers, watching
+from care.train.loggers import StepLines, TensorBoard, WeightsAndBiases, check_loggers, observers
 from care.train.schedule import learning_rate
 from care.train.step_means import Reading, StepMeans
 from train.small import small_config, small_data
@@ -107,13 +107,13 @@ def test_a_resumed_run_has_every_step_once(data, tmp_path):
     config, run = small_config(data, epochs=2, evaluate_every=2), Run(tmp_path / "run")
     job = prepare(config, run.folder)
     with pytest.raises(Interrupted):
-        train(job, watching(job, 1, (), StopAfter(2)))
+        train(job, observers(job, 1, (), StopAfter(2)))
     for step in (3, 4):  # as of a process that was killed after the checkpoint, in the middle of a line
         run.add_step({"epoch": 1, "step": step, "loss": -1.0})
     with (run.folder / "steps.jsonl").open("a") as file:
         file.write('{"epoch": 2, "st')
     job = prepare(config, run.folder, resume=True)
-    train(job, watching(job, 1, ()))
+    train(job, observers(job, 1, ()))
     records = run.steps()
     assert [record["step"] for record in records] == [1, 2, 4, 5, 6]  # the third belongs to sums that are not known
     assert all(record["loss"] > 0 for record in records)
@@ -166,7 +166,7 @@ def test_both_are_told_everything_and_go_on_with_the_same_run(calls, data, tmp_p
     config = small_config(data, epochs=1, batch_size=48)
     for epochs in (1, 2):
         job = prepare(config.replace(epochs=epochs), tmp_path / "run", resume=epochs > 1)
-        train(job, watching(job, 1, ("wandb", "mlflow", "wandb")))
+        train(job, observers(job, 1, ("wandb", "mlflow", "wandb")))
     inits = [call[1] for call in calls if call[0] == "wandb.init"]
     assert inits[0]["id"] == inits[1]["id"]
     assert inits[0]["resume"] == "allow"
@@ -192,7 +192,7 @@ def test_both_are_told_everything_and_go_on_with_the_same_run(calls, data, tmp_p
 def test_a_training_that_is_stopped_says_so(calls, data, tmp_path):
     job = prepare(small_config(data), tmp_path / "run")
     with pytest.raises(Interrupted):
-        train(job, watching(job, 0, ("wandb", "mlflow"), StopAfter(1)))
+        train(job, observers(job, 0, ("wandb", "mlflow"), StopAfter(1)))
     assert calls[-2:] == [("wandb.finish", {"exit_code": 1}), ("mlflow.end_run", "FAILED")]
 
 

@@ -20,7 +20,7 @@ from care.train.monitor import Monitor
 def test_measures_of_an_untrained_encoder(form):
     samples = load("chains", "test").limit(60)
     torch.manual_seed(0)
-    encoder = build_encoder(default_config("chains", embedding_dim=8, head_width=16), samples.source).eval()
+    encoder = build_encoder(default_config("chains", embedding_dim=8, head_width=16), samples.input_shape).eval()
     found = Monitor(samples, samples, PointPolicy(), form, seed=0).measure(encoder, torch.device("cpu"))
     F = form.embed(encoder(samples.inputs).detach()).double()
     cosines = torch.nn.functional.cosine_similarity(F[:, None], F[None], dim=-1)

@@ -81,13 +81,13 @@ def test_what_is_kept_can_train_the_backbone_and_be_from_elsewhere():
 
 @pytest.mark.parametrize(("model", "name"), [("test_resnet", "layer2"), ("test_vit", "blocks.2"), ("deepset", None)])
 def test_the_middle_of_a_network(model, name):
-    source = (24,) if model == "deepset" else (32, 32)
+    input_shape = (24,) if model == "deepset" else (32, 32)
     if model == "test_vit":
-        source = (160, 160)
+        input_shape = (160, 160)
     sizes = {"embedding_dim": 24, "head_width": 16, "equivariant_dim": 8, "equivariant_layer": "middle"}
     with torch.device("meta"):
-        encoder = Encoder.build(model, source, **sizes)
-        apart = Encoder.build(model, source, **sizes, stop_gradient=True)
+        encoder = Encoder.build(model, input_shape, **sizes)
+        apart = Encoder.build(model, input_shape, **sizes, stop_gradient=True)
     assert (encoder.equivariant_head is None) == (name is None)
     assert (apart.equivariant_head is not None, apart.layer) == (True, encoder.layer)
     if name is not None:

@@ -12,7 +12,7 @@ from small import small_config
 from care.augment import simclr
 from care.bench.loader import own_memory
 from care.data import batches, open_store, place, write_store
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from care.evaluate.embedder import Embedder
 from care.train import loop, prepare
 
@@ -44,7 +44,7 @@ def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("large")
     for split, count in (("train", ROWS), ("test", 20)):
         examples = (Example(np.full((3, SIDE, SIDE), row % 200, np.uint8), row % 2) for row in range(count))
-        source = Source("made", ("even", "odd"), SIDE, SIDE, count, examples)
+        source = DataSource("made", ("even", "odd"), SIDE, SIDE, count, examples)
         write_store(folder / split, "gray", split, source, shard_bytes=16 << 20)
     return folder
 

@@ -255,8 +255,8 @@ def test_samples_are_held_out_where_a_folder_has_no_others(tmp_path, monkeypatch
     config = configuration({"data": folder, "batch_size": 8, "size": 16}, None, None, None, None)
     assert config.validation == 9  # 20 in all would be 10 of each class, which has 18: half of it is the most
     assert [len(samples) for samples in load_samples(config)] == [18, 18]
-    assert load_samples(config)[0].source == (19, 19)  # 8/7 of a view
-    assert load_samples(config.replace(pixels=24, validation=2))[1].source == (24, 24)
+    assert load_samples(config)[0].input_shape == (19, 19)  # 8/7 of a view
+    assert load_samples(config.replace(pixels=24, validation=2))[1].input_shape == (24, 24)
     chosen = {"data": folder, "validation": 2, "batch_size": 8}
     assert configuration(chosen, None, None, None, None).validation == 2
     write_tars(tmp_path / "photos", 4, split="val")

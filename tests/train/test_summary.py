@@ -11,13 +11,13 @@ from care.cli.train_setup import configuration
 from care.data import batches
 from care.data.streamed import cache as caching
 from care.train import default_config, prepare, recipe, recipes
-from care.train.summary import Facts, beginning, summary
+from care.train.summary import Facts, summary, summary_text
 from data.on_disk import write_files
 from train.small import small_config, small_data
 
 FACTS = Facts(
     samples=50_000,
-    source=(32, 32),
+    input_shape=(32, 32),
     classes=10,
     parameters=11_200_000,
     stem="cifar: a 3×3 convolution",
@@ -42,7 +42,7 @@ def test_what_was_chosen_and_what_follows_from_it():
         "steps": "100 epochs of 195 = 19,500, 256 samples each",
         "optimizer": "adam, learning rate 0.001 (usual for adam), constant, weight decay 1e-06",
         "computed": "on cuda:0 in bfloat16, as a CUDA graph, seed 0",
-        "watched": "the test split; --validation N watches samples cut from the training split instead",
+        "watched": "the test split; validation N watches samples cut from the training split instead",
         "also": "ema 0.99",
         "written to": "runs/mine; its config.toml has every setting",
     }
@@ -115,7 +115,7 @@ def test_how_many_pictures_are_kept_is_said(tmp_path, monkeypatch):
     job = prepare(config, tmp_path / "run")
     try:
         list(batches(job.samples, [torch.arange(10)], "cpu", whole=True))
-        lines = dict(line.split(maxsplit=1) for line in beginning(job).splitlines())
+        lines = dict(line.split(maxsplit=1) for line in summary_text(job).splitlines())
     finally:
         job.lock.release()
     sizes = "all take 0.0 GB, and there is room for 1.2 more"
@@ -140,7 +140,7 @@ def test_the_facts_are_those_of_the_run(tmp_path, monkeypatch):
     config = small_config(small_data(tmp_path / "data"), model="test_resnet", head_depth=1, head_batchnorm=False)
     job = prepare(config, tmp_path / "run")
     try:
-        lines = dict(line.split(maxsplit=1) for line in beginning(job).splitlines())
+        lines = dict(line.split(maxsplit=1) for line in summary_text(job).splitlines())
     finally:
         job.lock.release()
     network = timm.create_model("test_resnet", num_classes=0)

@@ -37,7 +37,7 @@ def test_steps_see_smaller_views_and_measures_the_size_of_the_encoder(run):
 
 
 def test_a_finished_encoder_is_for_its_own_size(run):
-    assert load_trained(run[0]).source == (OWN, OWN)
+    assert load_trained(run[0]).input_shape == (OWN, OWN)
     assert load(run[0])(torch.rand(2, 3, OWN, OWN)).shape == (2, 8)
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from care.cli import app
 from care.data import Samples, load, write_store
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from care.train import Progress, Run, prepare, train
 from care.train.state import channel_statistics
 
@@ -61,14 +61,12 @@ def few_held_out(folder, pictures=1):
     """A data set without classes, with this many test pictures."""
     for split, count in (("train", 24), ("test", pictures)):
         examples = (Example(np.full((3, 8, 8), i, np.uint8), -1) for i in range(count))
-        write_store(folder / split, "gray", split, Source("made", (), 8, 8, count, examples))
+        write_store(folder / split, "gray", split, DataSource("made", (), 8, 8, count, examples))
     return str(folder)
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("validation", "how"), [(1, "choose a larger --validation"), (0, "add some, or hold some out")]
-)
+@pytest.mark.parametrize(("validation", "how"), [(1, "choose a larger validation"), (0, "add some, or hold some out")])
 def test_one_sample_cannot_be_measured_and_is_refused_at_the_start(validation, how, tmp_path, capsys):
     config = small_config(few_held_out(tmp_path / "data"), validation=validation, epochs=1)
     with pytest.raises(ValueError, match=rf"^\S+data has 1 held-out sample, but measuring needs at least 2: {how}.*$"):

@@ -1,12 +1,12 @@
 """Augmentations as values: draw them, keep them, apply them, apply them again.
 
     policy = care.augment.simclr(size=32)
-    p = policy.sample(n, source=(32, 32), generator=generator)   # one augmentation per image
+    p = policy.sample(n, input_shape=(32, 32), generator=generator)   # one augmentation per image
     views = care.augment.apply(images, p)
 
 For one augmentation per chunk, as the equivariance loss needs, draw one per chunk and repeat it:
 
-    shared = policy.sample(chunks, source=(32, 32), generator=generator).repeat(n // chunks)
+    shared = policy.sample(chunks, input_shape=(32, 32), generator=generator).repeat(n // chunks)
 """
 
 from care.augment.apply import apply, compose

@@ -72,9 +72,9 @@ def _check(inputs: Tensor, p: Parameters) -> None:
     if isinstance(p, ImageParameters):
         if inputs.ndim != 4 or inputs.shape[1] != 3:
             raise ValueError(f"images must be [n, 3, height, width], got {tuple(inputs.shape)}")
-        if tuple(inputs.shape[2:]) != p.source:
-            raise ValueError(f"augmentations drawn for {p.source} pixels, images of {tuple(inputs.shape[2:])}")
+        if tuple(inputs.shape[2:]) != p.input_shape:
+            raise ValueError(f"augmentations drawn for {p.input_shape} pixels, images of {tuple(inputs.shape[2:])}")
         if inputs.dtype != torch.uint8 and not inputs.is_floating_point():
             raise ValueError(f"images must be uint8 or floating point in [0, 1], got {inputs.dtype}")
-    elif isinstance(p, PointParameters) and tuple(inputs.shape[1:]) != (*p.source, 3):
-        raise ValueError(f"augmentations drawn for clouds of {p.source[0]} points, got {tuple(inputs.shape)}")
+    elif isinstance(p, PointParameters) and tuple(inputs.shape[1:]) != (*p.input_shape, 3):
+        raise ValueError(f"augmentations drawn for clouds of {p.input_shape[0]} points, got {tuple(inputs.shape)}")

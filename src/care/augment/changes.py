@@ -83,7 +83,7 @@ def changed(unchanged: ImageParameters, values: Mapping[str, float]) -> ImagePar
 
 def _box(unchanged: ImageParameters, values: Mapping[str, float]) -> dict[str, Int[Tensor, " n"]]:
     """The box of the crop: its center shifted, its sides scaled, and then pushed back into the picture."""
-    rows, columns = unchanged.source
+    rows, columns = unchanged.input_shape
     most = torch.minimum(columns / unchanged.width, rows / unchanged.height)
     zoom = most.clamp_max(values.get("zoom", 1.0))
     left, width = _stretch(unchanged.left, unchanged.width, values.get("x", 0.0), zoom, columns)

@@ -85,14 +85,14 @@ class ChunkCollate:
     def __call__(self, items: Sequence[Any]) -> AugmentedBatch:
         """The batch with newly drawn augmentations."""
         images, labels = _stacked(items)
-        n, source = len(images), (images.shape[2], images.shape[3])
+        n, input_shape = len(images), (images.shape[2], images.shape[3])
         if self.chunk_views and n % self.chunks:
             hint = "DataLoader(drop_last=True) leaves out a smaller last batch"
             raise ValueError(f"a batch of {n} does not fall into {self.chunks} chunks: choose another size; {hint}")
         generator = generator_for("cpu", self.seed, "collate", *self._place())
-        per_sample = tuple(self.policy.sample(n, source, generator) for _ in range(self.views))
+        per_sample = tuple(self.policy.sample(n, input_shape, generator) for _ in range(self.views))
         per_chunk = tuple(
-            self.chunk_policy.sample(self.chunks, source, generator).repeat(n // self.chunks)
+            self.chunk_policy.sample(self.chunks, input_shape, generator).repeat(n // self.chunks)
             for _ in range(self.chunk_views)
         )
         return AugmentedBatch(images, per_sample, per_chunk, labels)

@@ -56,7 +56,7 @@ def coordinate_names(augmentations: Parameters) -> tuple[str, ...]:
 def coordinates(augmentations: Parameters, center: float = 1.0) -> Float[Tensor, "n k"]:
     """θ of every augmentation, where the un-augmented view is the central square of `center` times the shorter side."""
     if isinstance(augmentations, ImageParameters):
-        return torch.cat([_of_the_crop(augmentations, center), _of_the_rest(augmentations)], dim=1)
+        return torch.cat([_crop_coordinates(augmentations, center), _other_coordinates(augmentations)], dim=1)
     if isinstance(augmentations, PointParameters):
         vector = rotation_vector(augmentations.rotation)
         return torch.cat([vector, augmentations.scale.to(vector)[:, None].log()], dim=1)
@@ -105,9 +105,9 @@ def _rotation(v: Float[Tensor, "n 3"]) -> Float[Tensor, "n 3 3"]:
     return rotation_from_quaternion(torch.cat([half.cos(), torch.sinc(half / math.pi) * v.double() / 2], dim=1))
 
 
-def _of_the_crop(p: ImageParameters, center: float) -> Float[Tensor, "n 4"]:
-    (rows, columns), height, width = p.source, p.height.float(), p.width.float()
-    side = float(max(1, round(center * min(p.source))))
+def _crop_coordinates(p: ImageParameters, center: float) -> Float[Tensor, "n 4"]:
+    (rows, columns), height, width = p.input_shape, p.height.float(), p.width.float()
+    side = float(max(1, round(center * min(p.input_shape))))
     middle = [(length - side) // 2 + side / 2 for length in (columns, rows)]  # center of the un-augmented view
     return torch.stack(
         [
@@ -120,7 +120,7 @@ def _of_the_crop(p: ImageParameters, center: float) -> Float[Tensor, "n 4"]:
     )
 
 
-def _of_the_rest(p: ImageParameters) -> Float[Tensor, "n 8"]:
+def _other_coordinates(p: ImageParameters) -> Float[Tensor, "n 8"]:
     factors = [f.clamp_min(SMALLEST_FACTOR).log() for f in (p.brightness, p.contrast, p.saturation)]
     blur = torch.where(p.blur, _blur_variance(p), 0.0)
     columns = [p.flip, *factors, p.hue, p.gray, blur, p.solarize]

@@ -29,7 +29,7 @@ TRITON_INSTALLED = importlib.util.find_spec("triton") is not None
 def can_fuse(images: Tensor, p: ImageParameters) -> bool:
     """Whether `fused_augment` can replace `apply`: RGB images on a GPU, not much larger than their views, and no
     gradient required."""
-    small = p.size <= LARGEST_SIZE and max(p.source) <= LARGEST_SHRINK * max(p.size, 32)
+    small = p.size <= LARGEST_SIZE and max(p.input_shape) <= LARGEST_SHRINK * max(p.size, 32)
     plain = images.ndim == 4 and images.shape[1] == 3 and images.dtype in (torch.uint8, torch.float32)
     gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (images, *dict(p._tensors()).values()))
     return TRITON_INSTALLED and images.is_cuda and plain and small and not gradient
@@ -124,9 +124,9 @@ def _columns(p: ImageParameters) -> list[Tensor]:
 
 
 def _check(images: Tensor, p: ImageParameters) -> None:
-    if images.ndim != 4 or images.shape[1] != 3 or tuple(images.shape[2:]) != p.source:
+    if images.ndim != 4 or images.shape[1] != 3 or tuple(images.shape[2:]) != p.input_shape:
         raise ValueError(
-            f"augmentations drawn for images [n, 3, {p.source[0]}, {p.source[1]}], got {list(images.shape)}"
+            f"augmentations drawn for images [n, 3, {p.input_shape[0]}, {p.input_shape[1]}], got {list(images.shape)}"
         )
     if len(images) != len(p):
         raise ValueError(f"{len(images)} images but {len(p)} augmentations: draw as many, or repeat what was drawn")

@@ -17,9 +17,9 @@ COLOR_OPERATIONS = ("brightness", "contrast", "saturation", "hue")
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImageParameters(Parameters):
-    """n augmentations of images of `source` = (height, width) pixels to squares of `size` pixels.
+    """n augmentations of images of `input_shape` = (height, width) pixels to squares of `size` pixels.
 
-    In this order: cut the box at (`top`, `left`) of `height` × `width` source pixels and resize it; `flip` left to
+    In this order: cut the box at (`top`, `left`) of `height` × `width` input pixels and resize it; `flip` left to
     right; apply the color operations in the order `order`, a permutation of 0 … 3 for brightness, contrast,
     saturation and hue; turn `gray`; `blur` with a Gaussian of width `sigma` on `kernel_size` pixels; `solarize`, that
     is invert values of at least `threshold`. A color factor of 1 and a hue of 0 mean "not applied".
@@ -39,7 +39,7 @@ class ImageParameters(Parameters):
     blur: Bool[Tensor, " n"]
     sigma: Float[Tensor, " n"]
     solarize: Bool[Tensor, " n"]
-    source: tuple[int, int]
+    input_shape: tuple[int, int]
     size: int
     kernel_size: int
     threshold: float = 0.5
@@ -48,7 +48,7 @@ class ImageParameters(Parameters):
         """What one augmentation does, a phrase per operation, in the order of application."""
         row: dict[str, Any] = {name: tensor[index].tolist() for name, tensor in self._tensors()}
         parts = []
-        if (row["top"], row["left"], row["height"], row["width"]) != (0, 0, *self.source):
+        if (row["top"], row["left"], row["height"], row["width"]) != (0, 0, *self.input_shape):
             parts.append(f"crop {row['height']}×{row['width']} at ({row['top']}, {row['left']})")
         if row["flip"]:
             parts.append("flip")
@@ -67,9 +67,9 @@ class ImageParameters(Parameters):
         return parts
 
 
-def identity(n: int, source: tuple[int, int], size: int, center: float = 1.0) -> ImageParameters:
+def identity(n: int, input_shape: tuple[int, int], size: int, center: float = 1.0) -> ImageParameters:
     """n copies of the augmentation that changes only the size: it cuts the central box and resizes it."""
-    top, left, height, width = (torch.full((n,), pixels) for pixels in central_box(source, center))
+    top, left, height, width = (torch.full((n,), pixels) for pixels in central_box(input_shape, center))
     no, one = torch.zeros(n, dtype=torch.bool), torch.ones(n)
     return ImageParameters(
         top=top,
@@ -86,7 +86,7 @@ def identity(n: int, source: tuple[int, int], size: int, center: float = 1.0) ->
         blur=no,
         sigma=one,
         solarize=no,
-        source=source,
+        input_shape=input_shape,
         size=size,
         kernel_size=1,
     )

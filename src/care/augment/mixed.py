@@ -39,9 +39,9 @@ class MixedPolicy(ImagePolicy):
         """The parts combined, with every family drawn for certain."""
         return self._together().certain()
 
-    def random_numbers(self, n: int, source: tuple[int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
+    def random_numbers(self, n: int, input_shape: tuple[int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
         """The numbers of any policy, and one that selects the part to draw from."""
-        numbers = super().random_numbers(n, source, generator)
+        numbers = super().random_numbers(n, input_shape, generator)
         return *numbers, torch.rand(n, generator=generator, device=generator.device)
 
     def sharing(self, numbers: tuple[Tensor, ...], others: tuple[Tensor, ...], family: Family) -> tuple[Tensor, ...]:
@@ -51,11 +51,11 @@ class MixedPolicy(ImagePolicy):
         return *super().sharing(tuple(uniform), tuple(theirs), family), which
 
     def from_numbers(
-        self, numbers: tuple[Tensor, ...], source: tuple[int, int], aspect: Tensor | None = None
+        self, numbers: tuple[Tensor, ...], input_shape: tuple[int, int], aspect: Tensor | None = None
     ) -> ImageParameters:
         """The augmentations that `random_numbers` determine."""
         *uniform, which = numbers
-        drawn = [part.from_numbers(tuple(uniform), source, aspect) for part in self.parts]
+        drawn = [part.from_numbers(tuple(uniform), input_shape, aspect) for part in self.parts]
         part = (which * len(drawn)).long().clamp_max(len(drawn) - 1)  # 0.99… · 3 may round to 3
         rows = torch.arange(len(part), device=part.device)
         return drawn[0]._map(lambda name, _: torch.stack([getattr(one, name) for one in drawn])[part, rows])

@@ -21,7 +21,7 @@ class PointParameters(Parameters):
     rotation: Float[Tensor, "n 3 3"]
     scale: Float[Tensor, " n"]
     jitter: Float[Tensor, "n p 3"]
-    source: tuple[int]
+    input_shape: tuple[int]
 
     def steps(self, index: int) -> list[str]:
         """What one augmentation does, a phrase per operation, in the order of application."""
@@ -56,21 +56,23 @@ class PointPolicy:
         if not 0 <= self.identity <= 1:
             raise ValueError(f"identity is a probability, got {self.identity}")
 
-    def unchanged(self, n: int, source: tuple[int]) -> PointParameters:
+    def unchanged(self, n: int, input_shape: tuple[int]) -> PointParameters:
         """n copies of the augmentation that changes nothing."""
-        return PointParameters(torch.eye(3).repeat(n, 1, 1), torch.ones(n), torch.zeros(n, *source, 3), source)
+        return PointParameters(
+            torch.eye(3).repeat(n, 1, 1), torch.ones(n), torch.zeros(n, *input_shape, 3), input_shape
+        )
 
-    def sample(self, n: int, source: tuple[int], generator: torch.Generator) -> PointParameters:
-        """Draw n independent augmentations for clouds of `source` = (p,) points, on the generator's device."""
-        return self.from_numbers(self.random_numbers(n, source, generator), source)
+    def sample(self, n: int, input_shape: tuple[int], generator: torch.Generator) -> PointParameters:
+        """Draw n independent augmentations for clouds of `input_shape` = (p,) points, on the generator's device."""
+        return self.from_numbers(self.random_numbers(n, input_shape, generator), input_shape)
 
-    def random_numbers(self, n: int, source: tuple[int], generator: torch.Generator) -> tuple[Tensor, ...]:
+    def random_numbers(self, n: int, input_shape: tuple[int], generator: torch.Generator) -> tuple[Tensor, ...]:
         """The random numbers that determine n augmentations: uniform, quaternions, uniform, normal noise."""
         here = device_of(generator)
         uniform, normal = (partial(f, generator=generator, device=here) for f in (torch.rand, torch.randn))
-        return uniform(n), normal(n, 4), uniform(n), normal(n, *source, 3)
+        return uniform(n), normal(n, 4), uniform(n), normal(n, *input_shape, 3)
 
-    def from_numbers(self, numbers: tuple[Tensor, ...], source: tuple[int]) -> PointParameters:
+    def from_numbers(self, numbers: tuple[Tensor, ...], input_shape: tuple[int]) -> PointParameters:
         """The augmentations that `random_numbers` determine. Nothing here is random, so it can be compiled."""
         changed, quaternion, u, noise = numbers[0] >= self.identity, *numbers[1:]
         low, high = (math.log(end) for end in self.scale)
@@ -82,7 +84,7 @@ class PointPolicy:
             rotation=torch.where(turned[:, None, None], rotation, torch.eye(3, device=device)),
             scale=torch.where(changed, scale, 1.0),
             jitter=torch.where(changed[:, None, None], noise, 0.0),
-            source=source,
+            input_shape=input_shape,
         )
 
 

@@ -103,15 +103,15 @@ class ImagePolicy:
         kernel_size = max(3, round(self.kernel_size * size / self.size) // 2 * 2 + 1)
         return dataclasses.replace(self, size=size, kernel_size=kernel_size)
 
-    def unchanged(self, n: int, source: tuple[int, int]) -> ImageParameters:
+    def unchanged(self, n: int, input_shape: tuple[int, int]) -> ImageParameters:
         """n copies of the un-augmented view: the central square at the policy's size."""
-        return identity(n, source, self.size, self.center)
+        return identity(n, input_shape, self.size, self.center)
 
-    def sample(self, n: int, source: tuple[int, int], generator: torch.Generator) -> ImageParameters:
-        """Draw n independent augmentations for images of `source` = (height, width), on the generator's device."""
-        return self.from_numbers(self.random_numbers(n, source, generator), source)
+    def sample(self, n: int, input_shape: tuple[int, int], generator: torch.Generator) -> ImageParameters:
+        """Draw n independent augmentations for images of `input_shape` = (height, width), on the generator's device."""
+        return self.from_numbers(self.random_numbers(n, input_shape, generator), input_shape)
 
-    def random_numbers(self, n: int, source: tuple[int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
+    def random_numbers(self, n: int, input_shape: tuple[int, int], generator: torch.Generator) -> tuple[Tensor, ...]:
         """The uniform numbers in [0, 1) that determine n augmentations."""
         return (torch.rand(n, sum(DRAWS.values()), generator=generator, device=device_of(generator)),)
 
@@ -123,7 +123,7 @@ class ImagePolicy:
         return (torch.cat([other if name in OF_FAMILY[family] else mine for name, mine, other in parts], 1),)
 
     def from_numbers(
-        self, numbers: tuple[Tensor, ...], source: tuple[int, int], aspect: Tensor | None = None
+        self, numbers: tuple[Tensor, ...], input_shape: tuple[int, int], aspect: Tensor | None = None
     ) -> ImageParameters:
         """The augmentations that `random_numbers` determine. Nothing here is random, so it can be compiled.
 
@@ -134,10 +134,10 @@ class ImagePolicy:
              for name, columns in zip(DRAWS, uniform.split(list(DRAWS.values()), dim=1), strict=True)}  # fmt: skip
         changed = u["identity"] >= self.identity
         color = changed & (u["color"] < self.color)
-        cropped = random_boxes(u["area"], u["aspect"], u["top"], u["left"], source, self.scale, self.ratio, aspect)
-        central: tuple[Tensor | int, ...] = central_box(source, self.center)
+        cropped = random_boxes(u["area"], u["aspect"], u["top"], u["left"], input_shape, self.scale, self.ratio, aspect)
+        central: tuple[Tensor | int, ...] = central_box(input_shape, self.center)
         if aspect is not None:
-            central = central_boxes(source, self.center, aspect)
+            central = central_boxes(input_shape, self.center, aspect)
         top, left, height, width = (
             torch.where(changed & (u["crop"] < self.crop), random, middle)
             for random, middle in zip(cropped, central, strict=True)
@@ -157,7 +157,7 @@ class ImagePolicy:
             blur=changed & (u["blur"] < self.blur),
             sigma=_between(u["sigma"], *self.sigma),
             solarize=changed & (u["solarize"] < self.solarize),
-            source=source,
+            input_shape=input_shape,
             size=self.size,
             kernel_size=self.kernel_size,
             threshold=self.threshold,

@@ -45,20 +45,20 @@ def measure_augmenting(settings: Settings, say: Say) -> Table:
 
 
 def _ways(settings: Settings, policy: ImagePolicy, images: Tensor) -> Iterator[tuple[str, Callable[[], object]]]:
-    generator, source, n = torch.Generator(images.device), (settings.size, settings.size), len(images)
+    generator, input_shape, n = torch.Generator(images.device), (settings.size, settings.size), len(images)
 
     def from_numbers(images: Tensor, numbers: tuple[Tensor, ...]) -> Tensor:
-        return augment_images(images, policy.from_numbers(numbers, source))
+        return augment_images(images, policy.from_numbers(numbers, input_shape))
 
-    yield "care, eager", lambda: augment_images(images, policy.sample(n, source, generator))
+    yield "care, eager", lambda: augment_images(images, policy.sample(n, input_shape, generator))
     if settings.compile:
         compiled = torch.compile(from_numbers, dynamic=False)
-        yield "care, compiled", lambda: compiled(images, policy.random_numbers(n, source, generator))
-    if can_fuse(images, policy.sample(n, source, generator)):
-        yield "care, fused kernels", lambda: apply(images, policy.sample(n, source, generator))
+        yield "care, compiled", lambda: compiled(images, policy.random_numbers(n, input_shape, generator))
+    if can_fuse(images, policy.sample(n, input_shape, generator)):
+        yield "care, fused kernels", lambda: apply(images, policy.sample(n, input_shape, generator))
     if images.is_cuda and settings.compile:
-        fused = torch.compile(lambda x, numbers: apply(x, policy.from_numbers(numbers, source)), dynamic=False)
-        graph = Graph(lambda x: fused(x, policy.random_numbers(n, source, generator)), [generator])
+        fused = torch.compile(lambda x, numbers: apply(x, policy.from_numbers(numbers, input_shape)), dynamic=False)
+        graph = Graph(lambda x: fused(x, policy.random_numbers(n, input_shape, generator)), [generator])
         yield IN_A_STEP, lambda: graph(images)
     yield _torchvision(policy, images)
     if importlib.util.find_spec("kornia") is not None:

@@ -66,9 +66,9 @@ class Baseline:
 
     def __init__(self, settings: Settings, device: torch.device, workers: int, **chosen: Any) -> None:
         config, samples = settings.config(**chosen), settings.random_samples()
-        source = (settings.size, settings.size)
+        input_shape = (settings.size, settings.size)
         self.device, self.workers = device, workers
-        self.encoder = build_encoder(config, source, **channel_statistics(samples)).to(device).train()
+        self.encoder = build_encoder(config, input_shape, **channel_statistics(samples)).to(device).train()
         self.values = config.flat()
         self.optimizer = torch.optim.Adam(
             self.encoder.parameters(), config.learning_rate, weight_decay=config.weight_decay

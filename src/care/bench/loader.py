@@ -18,7 +18,7 @@ from care.bench.results import Row, Table
 from care.bench.settings import Settings
 from care.bench.streaming import measure_streaming
 from care.data import Samples, batches, open_store, write_store
-from care.data.readers import Example, Source
+from care.data.readers import DataSource, Example
 from care.train.arithmetic import cudnn_benchmark
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -74,7 +74,7 @@ def _write(settings: Settings, folder: Path, say: Say) -> None:
     generator, shape = np.random.default_rng(0), (3, settings.size, settings.size)
     numbers = _counted(settings.images, under(say, f"writing {settings.images:,} images of {settings.size} px"))
     examples = (Example(generator.integers(0, 256, shape, dtype=np.uint8), 0) for _ in numbers)
-    source = Source("noise", ("noise",), settings.size, settings.size, settings.images, examples)
+    source = DataSource("noise", ("noise",), settings.size, settings.size, settings.images, examples)
     write_store(folder, "random", "train", source)
 
 

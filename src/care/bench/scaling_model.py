@@ -51,7 +51,7 @@ class Workload:
 
     @property
     def seconds(self) -> float:
-        """Of the step of one process."""
+        """The seconds of the step of one process."""
         return self.draw + self.forward + self.backward + self.update
 
     def scaled(self, seconds: float) -> "Workload":
@@ -74,7 +74,7 @@ class Simulated:
 
     @property
     def seconds(self) -> float:
-        """Of the step."""
+        """The seconds of the step."""
         return self.compute + self.contrast + self.gather + self.batchnorm + self.gradients
 
     @property

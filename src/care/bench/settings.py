@@ -11,7 +11,7 @@ from care.data import Samples
 from care.losses import mean_weight
 from care.objective import build_encoder
 from care.train import Config
-from care.train.default_values import usual_head
+from care.train.default_values import published_head
 from care.train.distributed import resolve_device
 from care.train.recipes import applicable
 
@@ -96,7 +96,7 @@ class Settings:
             device=self.device,
             compile=self.compile,
             **applicable(sizes, chosen),
-            **{**usual_head(chosen.get("method", "simclr"), self.model), **chosen},
+            **{**published_head(chosen.get("method", "simclr"), self.model), **chosen},
         )
 
     def check(self) -> None:

@@ -54,7 +54,7 @@ def compare(
         check_paired(evaluations)
         claim_folder(out)
     with progress_bars() as progress:
-        more = {name: transfer_quantities(one) for name, one in transfers.items()}
+        more = {name: transfer_quantities(transfer) for name, transfer in transfers.items()}
         comparison = compare_evaluations(evaluations, more)
         pictures = figures(evaluations, logs) if evaluations else {}
         for name in names[1:]:

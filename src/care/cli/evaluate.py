@@ -15,7 +15,7 @@ from care.tables import wrapped
 
 def evaluate(
     model: AnyModel,
-    name: Data = None,
+    data: Data = None,
     split: Annotated[str | None, typer.Option(help="Default: the run's validation samples, else test or val.")] = None,
     policy: Policy = None,
     size: Size = None,
@@ -69,11 +69,11 @@ def evaluate(
     with users_input():
         normalization = channels("--mean", mean), channels("--std", std)
         from care.cli.evaluation_setup import ModelOptions, is_run, setup_of
-        from care.evaluate import Settings, evaluate_model, figures, summary
+        from care.evaluate import EvaluationSettings, evaluate_model, figures, summary
         from care.evaluate.features.knn import NEIGHBORS
         from care.train import Run
 
-        settings = Settings(
+        settings = EvaluationSettings(
             images=images,
             augmentations=augmentations,
             probe=probe,
@@ -87,7 +87,7 @@ def evaluate(
             projections=tuple(project or ()),
             seed=seed,
         )
-        options = ModelOptions(model, name, split, policy, size, normalization, device, batch_size, layer)
+        options = ModelOptions(model, data, split, policy, size, normalization, device, batch_size, layer)
         setup = setup_of(
             options, "needed" if settings.fits_classifiers else "used", lambda note: typer.echo(wrapped(note), err=True)
         )

@@ -1,6 +1,6 @@
 """The model, the data and the policy that a command measures with, checked before anything is measured."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,6 +18,7 @@ from care.evaluate.embedder import EMBEDDING
 from care.geometry import form_named
 from care.objective import policy_for
 from care.pretrained import PretrainedModel, is_timm_folder, load_pretrained
+from care.tables import visible
 from care.train import Config
 from care.train.distributed import resolve_device
 from care.train.trained import is_checkpoint, load_config
@@ -88,6 +89,11 @@ def views_for(options: ModelOptions, policy_name: str, model: PretrainedModel, s
     policy = policy_for(policy_name, options.size or model.size)
     check_setup(model, samples, policy, policy_name, options.on)
     return policy
+
+
+def distinct_names(names: Sequence[str], given: Sequence[str]) -> list[str]:
+    """The names of models; those that several models have are replaced by what the user gave for each."""
+    return [name if names.count(name) == 1 else visible(text) for name, text in zip(names, given, strict=True)]
 
 
 def data_of(configs: Iterable[Config | None], purpose: str) -> str:
@@ -192,10 +198,10 @@ def check_setup(
     """ValueError if there are too few samples, or if the policy or the model does not suit them."""
     if len(samples) < FEWEST:
         raise ValueError(f"{samples.name} has {len(samples)} samples in this split: at least {FEWEST} are needed")
-    clouds = len(samples.source) == 1
+    clouds = len(samples.input_shape) == 1
     if isinstance(policy, PointPolicy) != clouds:
         wanted = "rotations, since it holds point clouds" if clouds else "one for images"
         raise ValueError(f"the policy {policy_name} cannot augment {samples.name}: choose {wanted}")
     few = samples.limit(2)
-    views = apply(few.inputs.cpu(), policy.unchanged(2, few.source))  # type: ignore[arg-type]
+    views = apply(few.inputs.cpu(), policy.unchanged(2, few.input_shape))  # type: ignore[arg-type]
     model.check(views.to(device))

@@ -23,7 +23,7 @@ def explore(
             show_default=False,
         ),
     ] = None,
-    name: Annotated[
+    data: Annotated[
         str | None, typer.Option("--data", help="A data set. Default: what the runs were trained on.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="Default: the runs' validation samples, else test or val.")] = None,
@@ -53,7 +53,7 @@ def explore(
             server = ExploreServer(port)
         with server:
             with users_input():
-                gallery = explored_gallery(runs or ["runs"], name, split, images, k, device)
+                gallery = explored_gallery(runs or ["runs"], data, split, images, k, device)
             typer.echo(f"{server.address}   (Ctrl-C ends it)")
             with leading_to(server.address) as page:
                 if open_page:

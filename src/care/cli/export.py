@@ -29,8 +29,6 @@ def export(
     [bold]care export runs/mine --to huggingface --out mine[/bold] (a folder to upload, with a model card)
     """
     with users_input():
-        if to not in FILES:
-            raise ValueError(f"--to must be one of {', '.join(FILES)}, got {to}")
         if not run.exists():
             raise ValueError(f"{run} does not exist: give the folder of a finished run")
         file = place_for(run, to, out)

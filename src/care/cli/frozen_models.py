@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from care.augment.naming import Policy
-from care.cli.evaluation_setup import ModelOptions, config_of, policy_name, views_for
+from care.cli.evaluation_setup import ModelOptions, config_of, distinct_names, policy_name, views_for
 from care.evaluate import Downstream
 from care.evaluate.embedder import features_of
 from care.pretrained import PretrainedModel
-from care.tables import visible
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +26,8 @@ class FrozenModel:
         return features_of(self.model.embed(images))
 
     @property
-    def word(self) -> str:
-        """The name, as part of the name of a folder."""
+    def folder_name(self) -> str:
+        """The name without characters that a folder should not have."""
         return re.sub(r"\W+", "-", self.name).strip("-")
 
 
@@ -43,7 +42,7 @@ class RequestedModel:
 
 def requested_models(options: Sequence[ModelOptions]) -> list[RequestedModel]:
     """Check what can be checked without the data; ValueError if a model or a policy does not exist."""
-    return [RequestedModel(one, policy_name(one, config_of(one.model)), one.load_file()) for one in options]
+    return [RequestedModel(o, policy_name(o, config_of(o.model)), o.load_file()) for o in options]
 
 
 def frozen_models(requested: Sequence[RequestedModel], downstreams: Sequence[Downstream]) -> list[FrozenModel]:
@@ -51,18 +50,12 @@ def frozen_models(requested: Sequence[RequestedModel], downstreams: Sequence[Dow
 
     timm weights may need a download, so they are loaded here, after everything else is checked.
     """
-    found = []
-    for one in requested:
-        model = one.in_file or one.options.load()
-        views = [views_for(one.options, one.policy, model, downstream.test) for downstream in downstreams]
-        found.append(FrozenModel(model.name, model, views[0]))
-    return _with_distinct_names(found, [one.options.model for one in requested])
-
-
-def _with_distinct_names(models: Sequence[FrozenModel], given: Sequence[str]) -> list[FrozenModel]:
-    """Rename models of the same name to what the user gave."""
-    names = [one.name for one in models]
-    called = [name if names.count(name) == 1 else visible(text) for name, text in zip(names, given, strict=True)]
-    if len(set(called)) < len(called):
+    models = [request.in_file or request.options.load() for request in requested]
+    names = distinct_names([model.name for model in models], [request.options.model for request in requested])
+    if len(set(names)) < len(names):
         raise ValueError("the same model was given twice: give different ones")
-    return [FrozenModel(name, one.model, one.policy) for name, one in zip(called, models, strict=True)]
+    found = []
+    for name, model, request in zip(names, models, requested, strict=True):
+        views = [views_for(request.options, request.policy, model, downstream.test) for downstream in downstreams]
+        found.append(FrozenModel(name, model, views[0]))
+    return found

@@ -17,7 +17,7 @@ def measure(
     model: Annotated[
         str, typer.Argument(help="timm/NAME, a run folder, or a .safetensors, .pt (TorchScript) or .onnx file.")
     ],
-    name: Annotated[
+    data: Annotated[
         str | None,
         typer.Option("--data", help="See [bold]care data list[/bold]. Default: the run's training data, else shapes."),
     ] = None,
@@ -63,7 +63,7 @@ def measure(
         from care.cli.evaluation_setup import ModelOptions, embedder_of
         from care.evaluate import measure_model
 
-        options = ModelOptions(model, name, split, policy, size, normalization, device, batch_size, layer)
+        options = ModelOptions(model, data, split, policy, size, normalization, device, batch_size, layer)
         embedder, title = embedder_of(options, images)
         folder = out or Path("measure-" + _word(model, title))
         file = folder / "measurement.json"

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from care.cli.rate import say, showing_rate
-from care.data.readers import Source
+from care.data.readers import DataSource
 from care.data.readers.source import default_skip
 from care.data.store import Header
 from care.data.store_writer import TooManyUnreadable, is_prepared, write_store
@@ -16,7 +16,7 @@ MOST_LISTED = 20  # unreadable files that are printed; a file lists all of them
 
 
 def prepared(
-    console: Console, folders: dict[str, Path], sources: dict[str, Source], overwrite: bool
+    console: Console, folders: dict[str, Path], sources: dict[str, DataSource], overwrite: bool
 ) -> tuple[str, ...]:
     """The splits that are prepared already from the same files; ValueError if a store of other files is in the way."""
     done = tuple(part for part, folder in folders.items() if is_prepared(folder, sources[part], overwrite))
@@ -29,7 +29,7 @@ def prepared(
 
 
 def prepare_split(
-    console: Console, name: str, split: str, folder: Path, source: Source, skip: str | None, **how: Any
+    console: Console, name: str, split: str, folder: Path, source: DataSource, skip: str | None, **how: Any
 ) -> Header:
     """Write the store of a split, with the settings `how` of `write_store`, and say what it holds."""
     what, most = f"{name} {split}", allowed(skip, source.expected)

@@ -48,7 +48,7 @@ class Lines:
     def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.perf_counter) -> None:
         self.write, self.clock, self.started = write, clock, clock()
         self.begun: dict[str, tuple[float, int]] = {}
-        self.said = 0.0
+        self.last_line = 0.0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Write a line at the beginning, at the end, and a minute after the last line."""
@@ -57,11 +57,11 @@ class Lines:
         began, first = self.begun.setdefault(stage, (now, done))
         if done == total:
             self.write(f"{stage}: done after {now - self.started:.1f} s")
-        elif begins or now - self.said >= SECONDS_BETWEEN_LINES:
+        elif begins or now - self.last_line >= SECONDS_BETWEEN_LINES:
             self.write(f"{stage}: {done:,} of {total:,}{_pace(done - first, now - began, total - done)}")
         else:
             return
-        self.said = now
+        self.last_line = now
 
 
 def _pace(done: int, seconds: float, left: int) -> str:

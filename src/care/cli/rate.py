@@ -18,20 +18,20 @@ def showing_rate(
     console: Console, what: str, unit: str, total: int | None, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[int], None]]:
     """A callback for how many of `total` are done. The first call says how many were done before: they took no time."""
-    first, started, said = None, clock(), clock()
+    first, started, last_line = None, clock(), clock()
     columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[rate]}"))
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(visible(what), total=total, rate="")
 
         def show(done: int) -> None:
-            nonlocal first, started, said
+            nonlocal first, started, last_line
             now = clock()
             if first is None:
-                first, started, said = done, now, now
+                first, started, last_line = done, now, now
             rate = in_words(done, total, unit, done - first, now - started)
             bar.update(task, completed=done, rate=rate)
-            if not console.is_terminal and now - said >= SECONDS_BETWEEN_LINES:
-                said = now
+            if not console.is_terminal and now - last_line >= SECONDS_BETWEEN_LINES:
+                last_line = now
                 say(console, f"{what}: {rate}")
 
         yield show

@@ -46,7 +46,7 @@ def reproduce(
     """
     begun = time.perf_counter()  # before torch is imported: how long a trial takes from a cold start is measured, too
     from care.cli.trial_filter import Only, list_studies, list_trials
-    from care.reproduce import Runner, marked, not_there, run_trials, scale_named, study_named
+    from care.reproduce import Runner, marked, run_trials, scale_named, study_named, unprepared_data
     from care.reproduce import write_reproduction as write
     from care.train.job import load_samples
 
@@ -64,9 +64,9 @@ def reproduce(
             return
         missing = [trial for trials in studies.values() for trial in trials if not runner.find(trial)]
         for config in {trial.config.data: trial.config for trial in missing}.values():
-            load_samples(runner.how(config))
+            load_samples(runner.on_device(config))
         claim_folder(out)
-    for data_set in not_there(missing):
+    for data_set in unprepared_data(missing):
         sentence = f"without transfer to {data_set}, which is not prepared: care data prepare {data_set}"
         typer.echo(wrapped(sentence), err=True)
     leave_out = "leave that trial out by naming the others with --part"

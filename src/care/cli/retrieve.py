@@ -21,7 +21,7 @@ def retrieve(
     query: Annotated[str, typer.Option(help="A picture file, or the number of an image of the split.")] = "0",
     queries: Annotated[int, typer.Option(min=2, help="How many queries of the split to average over.")] = 500,
     k: Annotated[int, typer.Option("--k", min=1, max=50, help="How many neighbors.")] = 5,
-    name: Annotated[
+    data: Annotated[
         str | None, typer.Option("--data", help="The data set to search. Default: what the run was trained on.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="Default: the run's validation samples, else test or val.")] = None,
@@ -48,14 +48,13 @@ def retrieve(
         if not query.isdecimal() and not Path(query).is_file():
             there = "is a folder" if Path(query).is_dir() else "is not there"
             raise ValueError(f"{query} {there}: --query is a picture file, or the number of an image of the split")
-        import torch
-
         from care.atomic_files import write_atomically
         from care.augment import read_changes
         from care.cli.evaluation_setup import ModelOptions, config_of, setup_of
-        from care.cli.retrieve_setup import image_policy, number_in, query_alone, retrieval_figure, rotation_of, taking
+        from care.cli.retrieve_setup import image_policy, query_of, retrieval_figure, rotation_of
         from care.cli.steer_setup import steered_embedder, steering_folder
-        from care.steer import RetrievalResult, augmentation_of, bank_of, notes_on, query_bank, some_rows
+        from care.steer import augmentation_of
+        from care.steer import retrieve as retrieve_steered
 
         changes = read_changes(make)
         steered = Path(model) / "steering" / "rotation.safetensors"
@@ -64,29 +63,31 @@ def retrieve(
         config = config_of(model)
         views_of = policy or (config.equivariance_policy if config else None)
         setup = setup_of(
-            ModelOptions(model, name, split, views_of, device=device, batch_size=batch_size), train="unused"
+            ModelOptions(model, data, split, views_of, device=device, batch_size=batch_size), train="unused"
         )
         views = image_policy(setup)
         rotation = rotation_of(rotation_file or steering_folder(model, setup) / "rotation.safetensors", setup, model)
-        output, embedder = rotation.output, steered_embedder(setup, setup.test, rotation.output)
-        a = augmentation_of(embedder, changes)
-        alone, number = query_alone(embedder, query)
+        embedder = steered_embedder(setup, setup.test, rotation.output)
+        asked = query_of(embedder, query)
+        _, a = (augmentation_of(searched, changes) for searched in (embedder, asked.embedder))
         if k >= len(setup.test):
             raise ValueError(f"--k must be less than the {len(setup.test)} images that there are to find, got {k}")
         folder = out or (Path(model) / "retrieval" if config else Path(f"retrieval-{setup.model}"))
         claim_folder(folder)
     with progress_bars() as progress:
-        bank = bank_of(embedder, output)
-        progress("images embedded", 1, 1)
-        rows = some_rows(bank, queries, seed)
-        many = query_bank(bank, rows, taking(embedder, rows), output, rotation, a, k)
-        if number is None:
-            number = number_in(bank, bank_of(alone, output), setup.test, alone.samples)
-        searched = bank if number is not None else bank.followed_by(bank_of(alone, output))
-        row, a_one = torch.tensor([len(bank.F) if number is None else number]), augmentation_of(alone, changes)
-        one = query_bank(searched, row, alone, output, rotation, a_one, k)
-        about = (setup.model, output, a.describe(0), query, len(setup.test), k, len(rows))
-        result = RetrievalResult(*about, one, many, notes_on(rotation, views, a, setup.split))
+        result = retrieve_steered(
+            embedder,
+            asked,
+            rotation,
+            changes,
+            title=setup.model,
+            split=setup.split,
+            k=k,
+            queries=queries,
+            seed=seed,
+            progress=progress,
+        )
         write_atomically(folder / "retrieval.json", json.dumps(result.to_json(), indent=1, allow_nan=False).encode())
-        save_figures({"retrieval": retrieval_figure(result, setup.test, alone.samples, views, a_one)}, folder, progress)
+        figure = retrieval_figure(result, setup.test, asked.embedder.samples, views, a)
+        save_figures({"retrieval": figure}, folder, progress)
     typer.echo(f"{result}\n\n{folder}")

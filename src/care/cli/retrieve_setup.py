@@ -13,10 +13,8 @@ from care.data.readers.pictures import Pictures
 from care.data.readers.source import Unreadable
 from care.evaluate import Embedder, EvaluationSetup
 from care.report import GalleryRow, steered_gallery
-from care.steer import LearnedRotation, RetrievalResult, load
-from care.steer.retrieving import AUGMENTED, WAYS, Bank
-
-GRAY_LEVELS_APART = 1  # of 256, on average: a store and a file may be decoded at different scales
+from care.steer import LearnedRotation, Query, RetrievalResult, load
+from care.steer.retrieving import AUGMENTED, WAYS
 
 
 def image_policy(setup: EvaluationSetup) -> ImagePolicy:
@@ -49,48 +47,31 @@ def rotation_of(file: Path, setup: EvaluationSetup, model: str) -> LearnedRotati
     return rotation
 
 
-def query_alone(embedder: Embedder, query: str) -> tuple[Embedder, int | None]:
-    """(An embedder of the query alone, the query's number in the split or None for a file)."""
-    if query.isdecimal():
-        if int(query) >= len(embedder.samples):
-            raise ValueError(f"there is no image {query}: the {len(embedder.samples)} of the split are counted from 0")
-        return taking(embedder, torch.tensor([int(query)])), int(query)
-    read = Pictures([(Path(query), -1)], min(embedder.samples.source))[0]
+def query_of(embedder: Embedder, text: str) -> Query:
+    """The query that the text names: the number of one of the embedder's images, or a picture file."""
+    if text.isdecimal():
+        if int(text) >= len(embedder.samples):
+            raise ValueError(f"there is no image {text}: the {len(embedder.samples)} of the split are counted from 0")
+        return Query(text, embedder.take(torch.tensor([int(text)])), int(text))
+    read = Pictures([(Path(text), -1)], min(embedder.samples.input_shape))[0]
     if isinstance(read, Unreadable):
         raise ValueError(f"{read.file} {read.reason}")
     pixels = torch.from_numpy(read.image)[None]
-    alone = Samples(pixels, torch.tensor([-1]), embedder.samples.classes, name=query)
-    return dataclasses.replace(embedder, samples=alone), None
-
-
-def number_in(bank: Bank, query: Bank, images: Samples, picture: Samples) -> int | None:
-    """The number of the picture among the images, if it is one of them: a query must not count as its own neighbor.
-
-    It is the image with the nearest embedding, if their pixels agree but for decoding. The picture is cut to a square,
-    so it is never found among images that are not square.
-    """
-    nearest = int((bank.F @ query.F[0]).argmax())
-    found, asked = images.take(torch.tensor([nearest])).inputs.cpu(), picture.inputs.cpu()
-    same = found.shape == asked.shape and (found.float() - asked.float()).abs().mean() < GRAY_LEVELS_APART
-    return nearest if same else None
-
-
-def taking(embedder: Embedder, rows: torch.Tensor) -> Embedder:
-    """An embedder of these rows of the samples only."""
-    return dataclasses.replace(embedder, samples=embedder.samples.take(rows))
+    alone = Samples(pixels, torch.tensor([-1]), embedder.samples.classes, name=text)
+    return Query(text, dataclasses.replace(embedder, samples=alone))
 
 
 def retrieval_figure(
-    result: RetrievalResult, bank: Samples, query: Samples, policy: ImagePolicy, a: ImageParameters
+    result: RetrievalResult, database: Samples, query: Samples, policy: ImagePolicy, a: ImageParameters
 ) -> Figure:
     """A row each for f(q), R(θ) f(q) (with the clean picture, too) and f(a(q)): the query and its neighbors."""
-    unchanged, truth = policy.unchanged(1, query.source), result.one.found[AUGMENTED][0].cpu()  # type: ignore[arg-type]
+    unchanged, truth = policy.unchanged(1, query.input_shape), result.one.neighbors[AUGMENTED][0].cpu()  # type: ignore[arg-type]
     ways = []
     for way in WAYS:
-        rows = result.one.found[way][0].cpu()
-        near = bank.take(rows)
+        rows = result.one.neighbors[way][0].cpu()
+        near = database.take(rows)
         picture = apply(query.inputs.cpu(), a if way == AUGMENTED else unchanged)[0]
-        found = apply(near.inputs.cpu(), policy.unchanged(len(rows), bank.source))  # type: ignore[arg-type]
+        found = apply(near.inputs.cpu(), policy.unchanged(len(rows), database.input_shape))  # type: ignore[arg-type]
         framed = (rows[:, None] == truth).any(1) & (way != AUGMENTED)
         ways.append(
             GalleryRow(result.caption(way), picture, _classes(query)[0] or "query", found, _classes(near), framed)

@@ -16,7 +16,7 @@ def robustness(
     models: Annotated[
         list[str], typer.Argument(help="Run folders, or any models that [bold]care measure[/bold] takes.")
     ],
-    name: Annotated[
+    data: Annotated[
         str | None, typer.Option("--data", help="A data set. Default: what the runs were trained on.")
     ] = None,
     images: Annotated[
@@ -52,7 +52,7 @@ def robustness(
 
         options = [ModelOptions(model, None, None, policy, size, normalization, device, batch_size) for model in models]
         requested = requested_models(options)
-        downstream = load_downstream(name or data_of(map(config_of, models), "what to test them on"), images)
+        downstream = load_downstream(data or data_of(map(config_of, models), "what to test them on"), images)
         check_images(downstream)
         loaded = frozen_models(requested, [downstream])
         claim_folder(out)
@@ -60,12 +60,12 @@ def robustness(
     with progress_bars() as progress:
         settings = {"seed": seed, "batch_size": batch_size, "device": where, "progress": progress}
         found = {
-            one.name: measure_robustness(one.features, downstream, one.policy, name=one.name, **settings)  # type: ignore[arg-type]
-            for one in loaded
+            model.name: measure_robustness(model.features, downstream, model.policy, name=model.name, **settings)  # type: ignore[arg-type]
+            for model in loaded
         }
         counts = {"train_images": len(downstream.train), "test_images": len(downstream.test)}
         about = {"data": downstream.name, **counts, "seed": seed, "made": provenance(str(where))}
-        record = {"about": about, "models": {name: one.to_json() for name, one in found.items()}}
+        record = {"about": about, "models": {name: measured.to_json() for name, measured in found.items()}}
         write_atomically(out / "robustness.json", json.dumps(record, indent=1, allow_nan=False).encode())
         save_figures({"robustness": robustness_figure_of(found)}, out, progress)
     table = robustness_table(found)

@@ -37,7 +37,7 @@ def _written(name: str, value: Any) -> str:
 
 
 @cache
-def usual_of_data() -> dict[str, list[Owned]]:
+def defaults_of_data() -> dict[str, list[Owned]]:
     """Defaults by setting: for folders of pictures, for each data set, for --data alone, and for --keep."""
     recipes = "care.train.recipes"
     found: dict[str, list[Owned]] = {name: [("", value)] for name, value in constant(recipes, "ANY_FOLDER").items()}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def steer(
     model: AnyModel,
-    name: Data = None,
+    data: Data = None,
     split: Annotated[str | None, typer.Option(help="What to measure on. Default: the run's held-out split.")] = None,
     policy: Policy = None,
     images: Annotated[int, typer.Option(min=20, help="Images to fit on, and as many others to measure on.")] = 1000,
@@ -68,7 +68,7 @@ def steer(
 
         run = load_trained(Path(model)) if is_run(model) else None
         views = policy or (run.config.equivariance_policy if run else None)
-        setup = setup_of(ModelOptions(model, name, split, views, device=device, batch_size=batch_size))
+        setup = setup_of(ModelOptions(model, data, split, views, device=device, batch_size=batch_size))
         check_steered(setup, second_order)
         output = chosen_output(setup, output)
         folder = out or steering_folder(model, setup)

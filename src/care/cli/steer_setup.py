@@ -52,7 +52,7 @@ def chosen_output(setup: EvaluationSetup, output: str | None) -> str:
 def outputs_of(setup: EvaluationSetup) -> tuple[str, ...]:
     """The names of the model's outputs, the default first."""
     few = setup.test.limit(2)
-    views = apply(few.inputs.cpu(), setup.policy.unchanged(2, few.source))  # type: ignore[arg-type]
+    views = apply(few.inputs.cpu(), setup.policy.unchanged(2, few.input_shape))  # type: ignore[arg-type]
     return tuple(setup.embed(views.to(setup.device)))
 
 

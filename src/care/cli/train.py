@@ -70,8 +70,8 @@ def train(
         from care.data.streamed.opening import opened_once
         from care.train import Saving, Terminal, prepare
         from care.train import train as run_training
-        from care.train.loggers import check_loggers, watching
-        from care.train.summary import beginning
+        from care.train.loggers import check_loggers, observers
+        from care.train.summary import summary_text
 
         with opened_once(patience(partial(typer.echo, err=True))):
             settings = configuration(chosen, keep, config, recipe_name, out if resume else None)
@@ -79,9 +79,9 @@ def train(
             folder = out or run_folder(settings, recipe_name)
             job = prepare(settings, folder, resume, Saving(save_minutes, save_every, keep_every))
         counted = Counted()
-        progress = watching(job, log_every, logger or (), Terminal(), counted)
+        progress = observers(job, log_every, logger or (), Terminal(), counted)
     if job.processes.is_rank_0:
-        typer.echo(beginning(job))
+        typer.echo(summary_text(job))
     with ending_in_one_line(
         f"`care train --resume --out {folder}` goes on", f"the last checkpoint in {folder} is from before"
     ):

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from care.cli.errors import users_input
-from care.cli.shown_defaults import Owned, declared_head, default_in_words, usual_of_data
+from care.cli.shown_defaults import Owned, declared_head, default_in_words, defaults_of_data
 from care.cli.static_settings import NotPlain, Setting, constant, fields_of, settings_of
 
 REGISTERED: dict[Any, dict[str, str]] = constant("care.objective.registry", "REGISTERED")
@@ -108,7 +108,7 @@ def _options(foreign: Iterable[tuple[Any, str]] = ()) -> list[Option]:
 
 def _with_usual(option: Option) -> Option:
     """Add the defaults that depend on the data set or on the method's projection head."""
-    of_data = usual_of_data().get(option.name, [])
+    of_data = defaults_of_data().get(option.name, [])
     folders = any(owner == "" for owner, _ in of_data)  # a default for folders replaces the one that is declared
     heads = [(name, declared_head(name)) for name in REGISTERED["method"]]
     of_heads = [(name, head[option.name]) for name, head in heads if option.name in head]

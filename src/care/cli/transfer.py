@@ -62,17 +62,17 @@ def transfer(
         loaded = frozen_models(requested, downstreams)
         folder = out or Path("transfer")
         inside = [Path(model) / "transfer" if out is None and is_run(model) else None for model in models]
-        folders = [own or folder / one.word for own, one in zip(inside, loaded, strict=True)]
+        folders = [own or folder / model.folder_name for own, model in zip(inside, loaded, strict=True)]
         for each in (folder, *folders):
             claim_folder(each)
     found = {}
     with progress_bars() as progress:
-        for one, own in zip(loaded, folders, strict=True):
-            settings = {"tasks": tasks, "few_labels": few_labels, "name": one.name, "seed": seed}
+        for model, own in zip(loaded, folders, strict=True):
+            settings = {"tasks": tasks, "few_labels": few_labels, "name": model.name, "seed": seed}
             where = {"batch_size": batch_size, "device": options[0].on, "progress": progress}
-            measured = measure_transfer(one.features, downstreams, one.policy, **settings, **where)  # type: ignore[arg-type]
-            found[one.name] = Transfer({**measured.record, "made": provenance(str(options[0].on))}, measured.arrays)
-            found[one.name].save(own)
+            measured = measure_transfer(model.features, downstreams, model.policy, **settings, **where)  # type: ignore[arg-type]
+            found[model.name] = Transfer({**measured.record, "made": provenance(str(options[0].on))}, measured.arrays)
+            found[model.name].save(own)
         save_figures({"transfer": transfer_figure_of(found)}, folder, progress)
     for sentence in next(iter(found.values())).left_out():
         typer.echo(wrapped(f"without few-shot tasks of {sentence}"), err=True)

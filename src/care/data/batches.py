@@ -49,7 +49,7 @@ def batches(
     if isinstance(placed.stored, StreamedPictures):
         return _decode(placed, placed.stored, order, device, whole)
     if placed.device == device and (device.type != "cpu" or resident is not False):
-        return (_gather_there(placed, indices) for indices in order)
+        return (_gather_on_device(placed, indices) for indices in order)
     return _stream(placed.to("cpu"), order, device)
 
 
@@ -76,7 +76,7 @@ def _resolved(device: torch.device | str) -> torch.device:
     return torch.empty(0, device=device).device
 
 
-def _gather_there(samples: Samples, indices: Int64[Tensor, " batch"]) -> Tensor:
+def _gather_on_device(samples: Samples, indices: Int64[Tensor, " batch"]) -> Tensor:
     """Gather on the device of the samples. The host does not wait: indices go through pinned memory."""
     if indices.device.type == "cpu":
         _check(indices, len(samples))
@@ -92,7 +92,7 @@ def _rows(samples: Samples, indices: Int64[Tensor, " batch"]) -> Int64[Tensor, "
 
 def _stream(samples: Samples, order: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
     """Batches that the thread gathers from memory."""
-    gathers = (partial(_gather_here, samples, indices.cpu()) for indices in order)
+    gathers = (partial(_gather_on_host, samples, indices.cpu()) for indices in order)
     yield from _send_all(gathers, device, BATCHES_AHEAD)
 
 
@@ -137,7 +137,7 @@ def _send_all(gathers: Iterator[Gather], device: torch.device, ahead: int) -> It
             thread.shutdown(wait=True, cancel_futures=True)
 
 
-def _gather_here(samples: Samples, indices: Int64[Tensor, " batch"], pin: bool) -> Tensor:
+def _gather_on_host(samples: Samples, indices: Int64[Tensor, " batch"], pin: bool) -> Tensor:
     _check(indices, len(samples))
     inputs, shape = samples.stored, (len(indices), *samples.stored.shape[1:])
     assert isinstance(inputs, Tensor)

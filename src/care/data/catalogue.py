@@ -10,7 +10,7 @@ from care.data.chains import generate_chains, longest_axes
 from care.data.readers import read_cifar10, read_cifar100, read_flowers, read_folder, read_stl10
 from care.data.readers.download import Download
 from care.data.readers.folder import LARGEST
-from care.data.readers.source import Source
+from care.data.readers.source import DataSource
 from care.data.samples import Samples
 
 # The number of samples of each generated split, and its seed.
@@ -39,7 +39,7 @@ class Published:
     """
 
     summary: str
-    read: Callable[[Path, str, Any], Source]
+    read: Callable[[Path, str, Any], DataSource]
     splits: tuple[str, ...] = ()
     pixels: int | None = None
     page: str = ""

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from care.data.readers.decoding import as_rgb
 from care.data.readers.pictures import shuffled
-from care.data.readers.source import Example, Source
+from care.data.readers.source import DataSource, Example
 from care.data.samples import Samples
 from care.data.streamed.tables import IMAGES, LABELS
 
@@ -64,7 +64,7 @@ class Examples(Dataset[Example]):
         return (PIXELS, PIXELS) if sizes else (height, width)
 
 
-def read_dataset(pictures: Any, pixels: int | None = None, workers: int = 0) -> Source:
+def read_dataset(pictures: Any, pixels: int | None = None, workers: int = 0) -> DataSource:
     """The pictures in a random order that depends only on their number, read once by `workers` processes.
 
     Pictures of one size keep it; otherwise they become squares of `pixels`, by default 256. The classes are
@@ -76,7 +76,7 @@ def read_dataset(pictures: Any, pixels: int | None = None, workers: int = 0) -> 
     )
     words = f"{type(pictures).__name__} given in Python"
     notes = (_without_names(pictures),) if _has_unnamed_labels(examples) else ()
-    return Source(words, examples.classes, *examples.size, len(examples), iter(loader), notes)
+    return DataSource(words, examples.classes, *examples.size, len(examples), iter(loader), notes)
 
 
 def _has_unnamed_labels(examples: Examples) -> bool:
@@ -119,7 +119,7 @@ def _class_number(label: Any, classes: tuple[str, ...]) -> int:
 
 
 def _count(pictures: Any) -> int:
-    if isinstance(pictures, Samples) and len(pictures.source) == 1:
+    if isinstance(pictures, Samples) and len(pictures.input_shape) == 1:
         raise ValueError("point clouds cannot be passed as Samples: for point clouds, use the data set chains")
     if isinstance(pictures, Mapping):
         names = " and ".join(map(str, pictures))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from care.data.readers.decoding import formats
 from care.data.readers.pictures import lenient_pillow
-from care.data.readers.side import some_of
+from care.data.readers.side import evenly_spread
 from care.data.samples import Samples
 from care.data.streamed.pictures import StreamedPictures
 
@@ -19,14 +19,14 @@ LARGE_ENOUGH = (64, 64)  # pixels, to which a JPEG may be decoded: colors are se
 
 def all_gray(samples: Samples) -> bool:
     """Whether some pictures of all were read, and every one of these is gray; the first color ends the search."""
-    if len(samples.source) != 2:
+    if len(samples.input_shape) != 2:
         return False
     if not isinstance(samples.stored, StreamedPictures):
-        return all(_is_gray(samples.take(torch.tensor([row])).inputs[0]) for row in some_of(len(samples)))
+        return all(_is_gray(samples.take(torch.tensor([row])).inputs[0]) for row in evenly_spread(len(samples)))
     rows = torch.arange(len(samples)) if samples.rows is None else samples.rows
     read = False
     with lenient_pillow():
-        for row in rows[some_of(len(rows))].tolist():
+        for row in rows[evenly_spread(len(rows))].tolist():
             if (gray := _gray_in_file(samples.stored, row)) is False:
                 return False
             read |= gray is not None

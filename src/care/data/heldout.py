@@ -10,7 +10,7 @@ from care.data.samples import Samples
 HELD_OUT, FEWEST_HELD_OUT, MOST_HELD_OUT = 0.1, 20, 1000
 
 
-def usual_validation(samples: Samples) -> int:
+def default_validation(samples: Samples) -> int:
     """Held-out samples per class, for a tenth of all, from 20 to 1,000 in total; without classes, the total.
 
     It is the least N for which min(N, half of the class), what `Samples.split` holds out, sums to so many over the

@@ -22,7 +22,7 @@ def map_files(files: Sequence[Path]) -> UInt8[np.ndarray, " bytes"]:
     if len(files) == 1:
         return np.memmap(files[0], np.uint8, "r")
     if os.name != "posix":
-        raise ValueError(f"{files[0].parent} has {len(files)} shards, but Windows maps one: use a larger --shard-size")
+        raise ValueError(f"{files[0].parent} has {len(files)} shards, but Windows maps one: use larger shards")
     sizes = [os.stat(file).st_size for file in files]
     total = sum(sizes)
     # Reserve addresses for all files, then map each file over its share.

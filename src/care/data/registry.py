@@ -6,7 +6,7 @@ from pathlib import Path
 
 from care.data.catalogue import ANY_FOLDER, DATA_SETS, GENERATED_SPLITS, Generated, Published
 from care.data.readers import folder_splits
-from care.data.readers.source import Source
+from care.data.readers.source import DataSource
 from care.data.samples import Samples
 from care.data.store import HEADER, open_store, stores_in
 from care.data.streamed.opening import open_pictures, streamed_splits
@@ -81,7 +81,7 @@ def heldout_split(name: str | Path, root: Path | None = None) -> str:
             raise ValueError(f"{name} does not exist: give a folder")
     elif not there:
         raise ValueError(_not_prepared(name, "test", root))
-    wanted = "train with --validation N, which holds samples out of train, or put a folder test beside train"
+    wanted = "train with validation N, which holds samples out of train, or put a folder test beside train"
     raise NoHeldoutSplit(f"{name} has neither a test nor a val split: {wanted}")
 
 
@@ -130,14 +130,14 @@ def splits_of(name: str, path: Path) -> tuple[str, ...]:
     return published(name).splits or folder_splits(path)
 
 
-def read(name: str, path: Path, split: str, pixels: int | None = None) -> Source:
+def read(name: str, path: Path, split: str, pixels: int | None = None) -> DataSource:
     """The reader of a split of a data set whose files are in `path`."""
     known = published(name)
     _chosen(name, split, splits_of(name, path))
     if pixels is not None and known.pixels is None:
-        raise ValueError(f"the pictures of {name} all have the same size, which --pixels cannot change")
+        raise ValueError(f"the pictures of {name} all have the same size: leave out pixels")
     if not path.exists():
-        raise ValueError(f"{path} does not exist: --from takes the folder or archive that you downloaded")
+        raise ValueError(f"{path} does not exist: give the folder or archive that you downloaded")
     return known.read(path, split, pixels if known is ANY_FOLDER else pixels or known.pixels)
 
 

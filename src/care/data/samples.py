@@ -72,7 +72,7 @@ class Samples:
         return len(self) * math.prod(self.stored.shape[1:]) * self.stored.dtype.itemsize
 
     @property
-    def source(self) -> tuple[int, ...]:
+    def input_shape(self) -> tuple[int, ...]:
         """The size of one input: (height, width) of an image, (points,) of a cloud."""
         shape = self.stored.shape
         return tuple(shape[2:]) if len(shape) == 4 else (shape[1],)

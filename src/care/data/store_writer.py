@@ -13,7 +13,7 @@ from care.atomic_files import make_folder
 from care.data.blocks import SHARD_BYTES, StoreFiles, rows_of_a_block, whole_units
 from care.data.partial_store import GAP, Block, PartialStore
 from care.data.pool import Pool, all_cores
-from care.data.readers.source import Example, Indexed, Source, Unreadable, default_skip
+from care.data.readers.source import DataSource, Example, Indexed, Unreadable, default_skip
 from care.data.store import Header, open_store, read_header
 
 MORE = 20  # unreadable files found beyond the allowed number before stopping
@@ -28,7 +28,7 @@ class TooManyUnreadable(ValueError):
         self.skipped, self.file = skipped, file
 
 
-def is_prepared(folder: Path, source: Source, verify: bool = False) -> bool:
+def is_prepared(folder: Path, source: DataSource, verify: bool = False) -> bool:
     """Whether there is a store made from the same files with the same settings; `verify` compares checksums."""
     try:
         same = read_header(folder).fingerprint == _fingerprint(source) != ""
@@ -41,7 +41,7 @@ def write_store(
     folder: Path,
     name: str,
     split: str,
-    source: Source,
+    source: DataSource,
     skip: int | None = None,
     overwrite: bool = False,
     tick: Callable[[int], object] = lambda read: None,
@@ -58,7 +58,7 @@ def write_store(
     continues from there. `tick` is called with the number of examples read so far, `say` with messages for the user.
     """
     if folder.exists() and not overwrite:
-        raise ValueError(f"{folder} exists; --overwrite replaces it")
+        raise ValueError(f"{folder} exists: overwrite replaces it")
     make_folder(folder.parent)
     fingerprint, row_bytes = _fingerprint(source), 3 * source.height * source.width
     files = StoreFiles(folder, row_bytes, whole_units(shard_bytes), rows_of_a_block(source.expected, row_bytes))
@@ -86,7 +86,7 @@ def write_store(
     return header
 
 
-def _fingerprint(source: Source) -> str:
+def _fingerprint(source: DataSource) -> str:
     return source.examples.fingerprint() if isinstance(source.examples, Indexed) else ""
 
 
@@ -95,11 +95,11 @@ def _check_room(partial: PartialStore) -> None:
     disk = shutil.disk_usage(partial.folder)
     if disk.total > 0 and disk.free < partial.missing_bytes:
         room = f"it needs {partial.missing_bytes:,} more bytes, but {disk.free:,} are free"
-        raise OSError(f"{partial.store} does not fit on its disk: {room}; make room, or choose another --root")
+        raise OSError(f"{partial.store} does not fit on its disk: {room}; make room, or choose another folder")
 
 
 def _write_blocks(
-    source: Source, partial: PartialStore, allowed: int, tick: Callable[[int], object], workers: int
+    source: DataSource, partial: PartialStore, allowed: int, tick: Callable[[int], object], workers: int
 ) -> None:
     tick(partial.read)
     with closing(
@@ -116,7 +116,7 @@ def _write_blocks(
         raise ValueError(f"{source.description}: there are no images")
 
 
-def _by_processes(source: Source, partial: PartialStore, workers: int) -> Generator[tuple[int, Block], None, None]:
+def _by_processes(source: DataSource, partial: PartialStore, workers: int) -> Generator[tuple[int, Block], None, None]:
     """The missing blocks, each read and written by one process."""
     examples, files = source.examples, partial.files
     assert isinstance(examples, Indexed)
@@ -130,7 +130,7 @@ def _by_processes(source: Source, partial: PartialStore, workers: int) -> Genera
         yield from zip(missing, pool.in_order(missing), strict=True)
 
 
-def _one_by_one(source: Source, partial: PartialStore) -> Generator[tuple[int, Block], None, None]:
+def _one_by_one(source: DataSource, partial: PartialStore) -> Generator[tuple[int, Block], None, None]:
     """The blocks of examples that can only be read in order."""
     examples, rows = iter(source.examples), partial.files.block_rows
     for number in count():
@@ -141,7 +141,7 @@ def _one_by_one(source: Source, partial: PartialStore) -> Generator[tuple[int, B
         yield number, block
 
 
-def _write(files: StoreFiles, first: int, examples: list[Example | Unreadable], source: Source) -> Block:
+def _write(files: StoreFiles, first: int, examples: list[Example | Unreadable], source: DataSource) -> Block:
     """Write examples to the rows from `first` on."""
     images, labels = zip(*(_encode(example, source) for example in examples), strict=True)
     sha256 = files.write(first, b"".join(images), b"".join(labels))
@@ -149,7 +149,7 @@ def _write(files: StoreFiles, first: int, examples: list[Example | Unreadable], 
     return Block(len(examples), sha256, skipped)
 
 
-def _encode(example: Example | Unreadable, source: Source) -> tuple[bytes, bytes]:
+def _encode(example: Example | Unreadable, source: DataSource) -> tuple[bytes, bytes]:
     """The bytes of the image and of the label."""
     shape = (3, source.height, source.width)
     if isinstance(example, Unreadable):
@@ -168,7 +168,7 @@ def _label(number: int) -> bytes:
 def _too_many(partial: PartialStore, allowed: int) -> TooManyUnreadable:
     found, skipped = partial.unreadable, partial.skipped
     of = f"{partial.read:,} files" if partial.read == partial.expected else f"the first {partial.read:,} files"
-    skip = f"--skip {found} leaves {'them' if found > 1 else 'it'} out"
+    skip = f"skip {found} leaves {'them' if found > 1 else 'it'} out"
     after = " and goes on where this stopped" if partial.fingerprint else ""
     most = f"at most {allowed:,} may be left out"
     message = f"{partial.store}: {found:,} of {of} cannot be read, and {most}; {skip}{after}"

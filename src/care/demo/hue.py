@@ -12,7 +12,7 @@ from torch import Tensor
 from care.augment.presets import hue_only
 from care.data import Samples
 from care.demo.lessons import HUE, Lesson
-from care.demo.running import BANK, fresh
+from care.demo.running import TRAIN_SAMPLES, fresh
 from care.demo.time_budget import affordable, least_seconds, threads_restored
 from care.evaluate import Embedder, EvaluationSetup, knn_predict, tuned_logistic
 from care.evaluate.comparison.quantities import Quantity
@@ -70,7 +70,7 @@ def demonstrate_hue(out: Path, seed: int = 0, lesson: Lesson = HUE, progress: Pr
 
 def _show(name: str, job: Job, progress: ProgressCallback) -> Kept:
     train(job, CallbackProgress(f"training {name}", progress))
-    setup = run_setup(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
+    setup = run_setup(job.run.folder, job.config, job.samples.limit(min(TRAIN_SAMPLES, len(job.samples))), job.heldout)
     numbers, chance, pictures = measure_hue(setup, progress=lambda *_: progress(f"measuring {name}", 0, 1))
     progress(f"measuring {name}", 1, 1)
     return Kept(job.config, job.run.log(), numbers, chance, pictures)
@@ -84,20 +84,20 @@ def measure_hue(
     Returns (the quantities by name, the hue distance of random neighbors, recolored pictures with their neighbors).
     """
     assert setup.train is not None
-    bank, test = setup.embedder(setup.train), setup.embedder(setup.test)
+    train, test = setup.embedder(setup.train), setup.embedder(setup.test)
     with frozen(setup.module):
-        B, T = bank.clean(), test.clean()
-        retrieval, arrays = _retrieve(test, T, progress)
+        Z, Z_test = train.clean(), test.clean()
+        retrieval, arrays = _retrieve(test, Z_test, progress)
     labels, wanted = setup.train.labels, setup.test.labels
     tuned = tuned_logistic(
-        B[BACKBONE], labels, penalties=PENALTIES, tick=lambda *_: progress("logistic regression", 0, 1)
+        Z[BACKBONE], labels, penalties=PENALTIES, tick=lambda *_: progress("logistic regression", 0, 1)
     )
-    nearest = knn_predict(B[BACKBONE], labels, T[BACKBONE])
+    nearest = knn_predict(Z[BACKBONE], labels, Z_test[BACKBONE])
     quantities = (
-        _quantity("class", (tuned.predict(T[BACKBONE]) == wanted).double(), "higher", percent=True),
-        _quantity("hue", _hue_units(B[EMBEDDING], setup.train, T[EMBEDDING], setup.test), "higher"),
+        _quantity("class", (tuned.predict(Z_test[BACKBONE]) == wanted).double(), "higher", percent=True),
+        _quantity("hue", _hue_units(Z[EMBEDDING], setup.train, Z_test[EMBEDDING], setup.test), "higher"),
         _distance(retrieval, arrays),
-        _quantity("hue, features", _hue_units(B[BACKBONE], setup.train, T[BACKBONE], setup.test), "higher"),
+        _quantity("hue, features", _hue_units(Z[BACKBONE], setup.train, Z_test[BACKBONE], setup.test), "higher"),
         _quantity("kNN, features", (nearest == wanted).double(), "higher", percent=True),
         _quantity("class of neighbors", arrays[f"retrieval/{EMBEDDING}/class_precision"].double(), "higher", True),
     )
@@ -114,10 +114,10 @@ def _retrieve(
     return found["retrieval"][EMBEDDING], arrays
 
 
-def _hue_units(B: Tensor, fitted: Samples, T: Tensor, tested: Samples) -> Tensor:
+def _hue_units(Z: Tensor, fitted: Samples, Z_test: Tensor, tested: Samples) -> Tensor:
     """Per test picture, the numbers whose mean is the R² of the hue, decoded by a ridge regression on training ones."""
     hues, truth = (factor_targets(samples)["hue"] for samples in (fitted, tested))
-    predicted = ridge_predictions(B, hues.values.double(), hues.known[:, None].expand_as(hues.values), T)
+    predicted = ridge_predictions(Z, hues.values.double(), hues.known[:, None].expand_as(hues.values), Z_test)
     return r2_units(truth.values, predicted)
 
 

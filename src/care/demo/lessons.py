@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from care.evaluate import Settings
+from care.evaluate import EvaluationSettings
 from care.train import Config, default_config
 from care.train.recipes import applicable, keeping
 from care.train.recommended import CHUNKS, FRACTION, KEEP_SETTINGS
@@ -77,4 +77,4 @@ CHAINS = Lesson(
 LESSONS = (SHAPES, CHAINS)
 
 # Without a probe of the paper's protocol, which is far from converged on so few samples.
-MEASURES = Settings(images=1000, augmentations=6, probe="none")
+MEASURES = EvaluationSettings(images=1000, augmentations=6, probe="none")

@@ -13,14 +13,14 @@ from care.atomic_files import remove_folder
 from care.augment import PointPolicy
 from care.data import Samples
 from care.demo.lessons import LESSONS, MEASURES, Lesson
-from care.evaluate import Evaluation, Settings, evaluate_model
+from care.evaluate import Evaluation, EvaluationSettings, evaluate_model
 from care.evaluate.effects.orbits import orbits
 from care.pretrained import run_setup
 from care.progress import ProgressCallback, silent
 from care.train import CallbackProgress, Config, prepare, train
 from care.train.job import Job, load_samples
 
-BANK = 5000  # training samples that classes are learned from
+TRAIN_SAMPLES = 5000  # training samples that classes are learned from
 CLOUDS = 6  # whose orbits are drawn: each is rotated through 360°
 
 
@@ -42,7 +42,7 @@ def demonstrate(
     out: Path,
     seed: int = 0,
     lessons: Sequence[Lesson] = LESSONS,
-    measures: Settings = MEASURES,
+    measures: EvaluationSettings = MEASURES,
     progress: ProgressCallback = silent,
 ) -> Found:
     """Train and measure every encoder, in a run folder each below `out`; what an earlier demo left is replaced."""
@@ -69,9 +69,9 @@ def _fresh(config: Config, out: Path, data: str, name: str, loaded: tuple[Sample
     return prepare(config, folder, loaded=loaded)
 
 
-def _show(job: Job, measures: Settings, words: str, progress: ProgressCallback) -> Shown:
+def _show(job: Job, measures: EvaluationSettings, words: str, progress: ProgressCallback) -> Shown:
     train(job, CallbackProgress(f"training {words}", progress))
-    setup = run_setup(job.run.folder, job.config, job.samples.limit(min(BANK, len(job.samples))), job.heldout)
+    setup = run_setup(job.run.folder, job.config, job.samples.limit(min(TRAIN_SAMPLES, len(job.samples))), job.heldout)
 
     def measuring(stage: str, done: int, total: int) -> None:
         if stage == "augmentations":  # which takes nearly all of the time

@@ -19,13 +19,13 @@ from care.evaluate.effects.measure import measure, measure_model
 from care.evaluate.effects.prediction import prediction_measures
 from care.evaluate.embedder import Embedder
 from care.evaluate.evaluation import Evaluation
+from care.evaluate.evaluation_figures import figures
 from care.evaluate.features.knn import knn_predict
 from care.evaluate.features.logistic import logistic_regression
 from care.evaluate.features.probe import IMAGENET100, PAPER, Protocol, linear_probe
 from care.evaluate.features.tuned_logistic import tuned_logistic
 from care.evaluate.features.whitening import whitening
-from care.evaluate.model_evaluation import EvaluationSetup, Settings, evaluate_model
-from care.evaluate.pictures import figures
+from care.evaluate.model_evaluation import EvaluationSettings, EvaluationSetup, evaluate_model
 from care.evaluate.retrieval.neighbors import retrieval_measures
 from care.evaluate.robustness.measure import Robustness, measure_robustness
 from care.evaluate.summary import summary
@@ -39,10 +39,10 @@ __all__ = [
     "Downstream",
     "Embedder",
     "Evaluation",
+    "EvaluationSettings",
     "EvaluationSetup",
     "Protocol",
     "Robustness",
-    "Settings",
     "Transfer",
     "compare_evaluations",
     "evaluate_model",

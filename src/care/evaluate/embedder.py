@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from care.augment import ImagePolicy, Parameters, apply
@@ -63,6 +63,10 @@ class Embedder:
 
         return dataclasses.replace(embedder, embed=embed) if names else embedder
 
+    def take(self, rows: Int[Tensor, " k"]) -> "Embedder":
+        """A copy for the samples at these rows only."""
+        return dataclasses.replace(self, samples=self.samples.take(rows))
+
     @property
     def rows_at_once(self) -> int:
         """`batch_size`, or as many as keep the device busy without filling its memory."""
@@ -72,7 +76,7 @@ class Embedder:
 
     def clean(self) -> Embeddings:
         """f(x) of the clean samples, resized to the policy's size."""
-        return self.augmented(self.policy.unchanged(1, self.samples.source))  # type: ignore[arg-type]
+        return self.augmented(self.policy.unchanged(1, self.samples.input_shape))  # type: ignore[arg-type]
 
     def augmented(self, *augmentations: Parameters) -> Embeddings:
         """f(a(x)) for one augmentation a of all samples; with several, applied one after the other, f(…b(a(x)))."""

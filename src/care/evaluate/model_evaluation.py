@@ -29,7 +29,7 @@ TRAIN_PER_IMAGE = 20  # training images per requested test image
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class EvaluationSettings:
     """What to measure, and on how many images: by default on all test images. With `images`, only so many test images
     are used, and 20 times as many training images for classifiers.
 
@@ -113,14 +113,14 @@ class EvaluationSetup:
     split: str = "test"
     batch_size: int | None = None
 
-    def check(self, settings: Settings) -> None:
+    def check(self, settings: EvaluationSettings) -> None:
         """ValueError if these settings need more than this setup has."""
         if settings.fits_classifiers and self.train is None:
             raise ValueError("a probe needs training samples, and there are none: choose probe none and no logistic")
         if settings.probe_on == "crops" and settings.probe != "none" and isinstance(self.policy, PointPolicy):
             raise ValueError(f"{self.test.name} holds point clouds, which have no crops: choose probe_on augmented")
 
-    def note_on_neighbors(self, settings: Settings) -> str | None:
+    def note_on_neighbors(self, settings: EvaluationSettings) -> str | None:
         """A sentence about the k of kNN that exceed the number of labeled training images; None if none does."""
         labels = torch.tensor([]) if self.train is None else _training_images(self.train, settings.images).labels
         labels = labels[labels >= 0]
@@ -136,17 +136,19 @@ class EvaluationSetup:
         return Embedder(self.embed, samples, self.policy, self.policy_name, self.device, self.batch_size, forms)
 
 
-def evaluate_model(setup: EvaluationSetup, settings: Settings, progress: ProgressCallback = silent) -> Evaluation:
+def evaluate_model(
+    setup: EvaluationSetup, settings: EvaluationSettings, progress: ProgressCallback = silent
+) -> Evaluation:
     """Evaluate classification, effects of augmentations, retrieval, and decoding from features."""
     images, started = min(settings.images or len(setup.test), len(setup.test)), time.perf_counter()
     setup.check(settings)
-    bank = None if setup.train is None else setup.embedder(_training_images(setup.train, settings.images))
+    train = None if setup.train is None else setup.embedder(_training_images(setup.train, settings.images))
     embedder = setup.embedder(setup.test.limit(images))
     classifiers, seed = settings.classifiers(setup.module), settings.seed
     with frozen(setup.module):
         clean = embedder.clean()
         parts = [
-            evaluate_classification(bank, embedder, clean, classifiers, progress),
+            evaluate_classification(train, embedder, clean, classifiers, progress),
             evaluate_effects(
                 embedder, clean, settings.augmentations, seed, progress, settings.forms, settings.projections
             ),
@@ -154,7 +156,7 @@ def evaluate_model(setup: EvaluationSetup, settings: Settings, progress: Progres
             evaluate_decoding(embedder, clean, seed, progress),
         ]
     record = {
-        "about": _about(setup, settings, images, bank),
+        "about": _about(setup, settings, images, train),
         **{k: v for found, _ in parts for k, v in found.items()},
     }
     seconds = round(time.perf_counter() - started, 1)
@@ -170,8 +172,8 @@ def _training_images(train: Samples, images: int | None) -> Samples:
     return train.subset((rank_within_class(train.labels) < share * count[kind]).nonzero()[:, 0])
 
 
-def _about(setup: EvaluationSetup, settings: Settings, images: int, bank: Embedder | None) -> dict[str, Any]:
-    labels = torch.tensor([]) if bank is None else bank.samples.labels
+def _about(setup: EvaluationSetup, settings: EvaluationSettings, images: int, train: Embedder | None) -> dict[str, Any]:
+    labels = torch.tensor([]) if train is None else train.samples.labels
     about = {"model": setup.model, "data": setup.test.name, "split": setup.split, "policy": setup.policy_name}
     counts = {"test_images": images, "train_images": len(labels)}
     counts |= {"train_classes": len(labels[labels >= 0].unique())}

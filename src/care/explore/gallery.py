@@ -11,9 +11,9 @@ from care.augment import ImageParameters, ImagePolicy, apply
 from care.augment.changes import changed
 from care.evaluate.retrieval.hue import Hues, hue_distance
 from care.explore.answers import Answer, ModelAnswer, Neighbor, Neighborhood
-from care.explore.bank import Bank, Offer
+from care.explore.index import Index, LazyIndex
 from care.progress import ProgressCallback, silent
-from care.steer import notes_on
+from care.steer import rotation_caveats
 from care.tables import visible
 
 LARGEST_SHOWN = 256  # pixels; larger pictures are reduced, because every move of a slider sends one
@@ -26,40 +26,40 @@ class Gallery:
     """Images and their embeddings by several models. Neighborhoods hold the k nearest images without the query.
 
     Every model gets the un-augmented view of its own policy, or that view with the changes. The page shows the view of
-    the model that sees most of a picture; the σ of a blur is in pixels of this view. `banks` has the models that have
-    embedded the images, by their number among `models`; `embed` makes a bank of one that is only offered.
+    the model that sees most of a picture; the σ of a blur is in pixels of this view. `indexes` has the models that have
+    embedded the images, by their number among `models`; `embed` builds the index of one that has not.
     """
 
-    def __init__(self, models: Sequence[Bank | Offer], k: int = 8) -> None:
-        self.banks = {number: model for number, model in enumerate(models) if isinstance(model, Bank)}
-        if not self.banks:
-            raise ValueError("none of the models has embedded the images: fill the bank of one")
+    def __init__(self, models: Sequence[Index | LazyIndex], k: int = 8) -> None:
+        self.indexes = {number: model for number, model in enumerate(models) if isinstance(model, Index)}
+        if not self.indexes:
+            raise ValueError("none of the models has embedded the images: build the index of one")
         self.models, self.k = tuple(models), k
-        self.samples = next(iter(self.banks.values())).embedder.samples
-        for bank in self.banks.values():
-            self._check_images(bank)
+        self.samples = next(iter(self.indexes.values())).embedder.samples
+        for index in self.indexes.values():
+            self._check_images(index)
         check_k(k, len(self.samples))
         self.shown = max(models, key=lambda model: model.policy.center).policy
         self._labels = self.samples.labels.tolist()
-        self._side = min(LARGEST_SHOWN, *self.samples.source)
+        self._side = min(LARGEST_SHOWN, *self.samples.input_shape)
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def embed(self, model: int, progress: ProgressCallback = silent) -> None:
-        """Embed the images by a model that is offered; ValueError if it cannot. Of one that has, nothing is done."""
-        offer = self.models[model]
-        if model not in self.banks and isinstance(offer, Offer):
-            bank = offer.fill(progress)
-            self._check_images(bank)
-            self.banks[model] = bank
+        """Embed the images by a model that has not yet; ValueError if it cannot."""
+        lazy = self.models[model]
+        if model not in self.indexes and isinstance(lazy, LazyIndex):
+            index = lazy.build(progress)
+            self._check_images(index)
+            self.indexes[model] = index
 
     def kind(self, image: int) -> str | None:
         """The class of an image."""
         label = self._labels[image]
         return visible(self.samples.classes[label]) if label >= 0 else None
 
-    def note(self, model: Bank | Offer) -> str:
+    def note(self, model: Index | LazyIndex) -> str:
         """What the reader should know of a model: also that it sees less of the picture than is shown."""
         center = model.policy.center
         less = f"This model sees the central {center:g} of a picture." if center < self.shown.center else ""
@@ -78,8 +78,8 @@ class Gallery:
         """
         x, number = self._pixels(query), query if isinstance(query, int) else None
         what = self._augmentation(self.shown, x, changes, self.shown.size).describe(0) if changes else "identity"
-        chosen = [self.banks[model] for model in (self.banks if models is None else models)]
-        answers = tuple(self._model_answer(bank, x, number, changes) for bank in chosen)
+        chosen = [self.indexes[model] for model in (self.indexes if models is None else models)]
+        answers = tuple(self._model_answer(index, x, number, changes) for index in chosen)
         kind = None if number is None else self.kind(number)
         return Answer(number, kind, what, self.view(query, changes), answers)
 
@@ -97,26 +97,28 @@ class Gallery:
         unchanged = dataclasses.replace(policy.unchanged(1, (height, width)), size=size)
         return changed(unchanged, {**changes, **wide})
 
-    def _model_answer(self, bank: Bank, x: Tensor, number: int | None, changes: Changes) -> ModelAnswer:
+    def _model_answer(self, index: Index, x: Tensor, number: int | None, changes: Changes) -> ModelAnswer:
         """All points are on the unit sphere, so cosines are inner products."""
-        a = self._augmentation(bank.policy, x, changes, bank.policy.size)
-        points, hue = bank.points(x, number, a)
+        a = self._augmentation(index.policy, x, changes, index.policy.size)
+        points, hue = index.points(x, number, a)
         Z = torch.stack(list(points.values()))
-        cosine = Z @ bank.F.mT
+        cosine = Z @ index.F.mT
         if number is not None:
             cosine[:, number] = -torch.inf
         nearest = cosine.topk(self.k)
         neighborhoods = [
-            self._neighborhood(bank, number, hue, *found, nearest.indices[-1])
+            self._neighborhood(index, number, hue, *found, nearest.indices[-1])
             for found in zip((Z @ Z[-1]).tolist(), nearest.values, nearest.indices, strict=True)
         ]
         found = dict(zip(points, neighborhoods, strict=True))
-        caveats = tuple(notes_on(bank.rotation, bank.policy, a, split="")) if bank.rotation is not None else ()
-        return ModelAnswer(bank.name, found["clean"], found.get("learned_rotation"), found["augmented"], caveats)
+        caveats = (
+            tuple(rotation_caveats(index.rotation, index.policy, a, split="")) if index.rotation is not None else ()
+        )
+        return ModelAnswer(index.name, found["clean"], found.get("learned_rotation"), found["augmented"], caveats)
 
     def _neighborhood(
         self,
-        bank: Bank,
+        index: Index,
         number: int | None,
         hue: Hues,
         cosine: float,
@@ -124,8 +126,8 @@ class Gallery:
         rows: Int[Tensor, " k"],
         wanted: Int[Tensor, " k"],
     ) -> Neighborhood:
-        weight = hue.strength * bank.hues.strength[rows]
-        distance = torch.where(weight > 0, hue_distance(hue.angle, bank.hues.angle[rows]), torch.nan)
+        weight = hue.strength * index.hues.strength[rows]
+        distance = torch.where(weight > 0, hue_distance(hue.angle, index.hues.angle[rows]), torch.nan)
         columns = (column.tolist() for column in (rows, cosines, distance))
         found = tuple(self._neighbor(number, *row) for row in zip(*columns, strict=True))
         same = [neighbor.same for neighbor in found if neighbor.same is not None]
@@ -142,10 +144,10 @@ class Gallery:
         same = label == wanted if label >= 0 and wanted >= 0 else None
         return Neighbor(image, cosine, self.kind(image), same, _finite(distance))
 
-    def _check_images(self, bank: Bank) -> None:
-        if bank.embedder.samples is not self.samples:
-            first = next(iter(self.banks.values()))
-            raise ValueError(f"{first.name} and {bank.name} were given different images: embed the same ones")
+    def _check_images(self, index: Index) -> None:
+        if index.embedder.samples is not self.samples:
+            first = next(iter(self.indexes.values()))
+            raise ValueError(f"{first.name} and {index.name} were given different images: embed the same ones")
 
 
 def check_k(k: int, images: int) -> None:

@@ -58,7 +58,7 @@ class ExploreServer(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), Handler)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise ValueError(f"port {port} cannot be used ({reason}): choose another --port, or 0 for any") from error
+            raise ValueError(f"port {port} cannot be used ({reason}): choose another port, or 0 for any") from error
         self.token = secrets.token_hex(16)
         self.pages = {path: Response(self._file(name), kind) for path, (name, kind) in PAGES.items()}
         self.one_at_a_time, self.one_embedding = threading.Lock(), threading.Lock()
@@ -82,7 +82,7 @@ class ExploreServer(ThreadingHTTPServer):
 
     def serve(self, gallery: Gallery) -> None:
         """Answer requests, also those that came before, until `shutdown` or an interrupt."""
-        self.gallery, self.photos = gallery, Photos(min(gallery.samples.source))
+        self.gallery, self.photos = gallery, Photos(min(gallery.samples.input_shape))
         try:
             self.serve_forever()
         finally:
@@ -145,7 +145,7 @@ class ExploreServer(ThreadingHTTPServer):
 
     def _answer(self, body: bytes) -> dict[str, Any]:
         with _users_mistakes():
-            question = read_question(body, len(self.gallery), self.gallery.banks)
+            question = read_question(body, len(self.gallery), self.gallery.indexes)
             query = self.photos[question.number] if question.is_photo else question.number
         with self.one_at_a_time:  # two networks at once would slow each other down
             return self.gallery.answer(query, question.changes, question.models).to_json()
@@ -183,10 +183,10 @@ class ExploreServer(ThreadingHTTPServer):
         }
 
     def _model(self, number: int) -> dict[str, Any]:
-        model, bank = self.gallery.models[number], self.gallery.banks.get(number)
-        rotated = bank is not None and bank.rotation is not None
-        note = self.gallery.note(bank or model)
-        return {"name": model.name, "embedded": bank is not None, "learned_rotation": rotated, "note": note}
+        model, index = self.gallery.models[number], self.gallery.indexes.get(number)
+        rotated = index is not None and index.rotation is not None
+        note = self.gallery.note(index or model)
+        return {"name": model.name, "embedded": index is not None, "learned_rotation": rotated, "note": note}
 
     def _file(self, name: str) -> bytes:
         """A file of the page, with the token in the addresses that it loads."""

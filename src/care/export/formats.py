@@ -37,13 +37,13 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
     check_model(Path(run), to)
     trained = load_trained(Path(run))
     if to == "timm" and not is_model(trained.config.model):
-        raise ValueError(f"timm does not build {trained.config.model} at all: use --to onnx or --to torchscript")
-    encoder, config, source = trained.encoder, trained.config, trained.source
-    shape = (*source, 3) if len(source) == 1 else (3, *source)
+        raise ValueError(f"timm does not build {trained.config.model} at all: use onnx or torchscript")
+    encoder, config, input_shape = trained.encoder, trained.config, trained.input_shape
+    shape = (*input_shape, 3) if len(input_shape) == 1 else (3, *input_shape)
     example = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))
     with writing_atomically(file) as temporary:
         if to == "timm":
-            exported = _write_timm(encoder, temporary, config.model, source)
+            exported = _write_timm(encoder, temporary, config.model, input_shape)
         elif to == "huggingface":
             exported = write_huggingface(Path(run), trained, temporary)
         else:
@@ -57,12 +57,12 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
     return file, difference
 
 
-def _write_timm(encoder: Encoder, file: Path, model: str, source: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
+def _write_timm(encoder: Encoder, file: Path, model: str, input_shape: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
     state = {name: tensor.contiguous() for name, tensor in encoder.backbone.state_dict().items()}
-    about = {"model": model, "size": source[0], "mean": encoder.mean.tolist(), "std": encoder.std.tolist()}
+    about = {"model": model, "size": input_shape[0], "mean": encoder.mean.tolist(), "std": encoder.std.tolist()}
     stem = stem_of(encoder.backbone)
     file.write_bytes(save(state, {"stem": stem, **{name: json.dumps(value) for name, value in about.items()}}))
-    backbone, _ = build_backbone(model, source, stem)
+    backbone, _ = build_backbone(model, input_shape, stem)
     timm.models.load_checkpoint(backbone, str(file))
     fresh = Encoder(backbone.eval(), nn.Identity(), tuple(encoder.mean.tolist()), tuple(encoder.std.tolist()))
     return fresh.features

@@ -24,7 +24,7 @@ def write_huggingface(run: Path, trained: Trained, folder: Path) -> Callable[[Te
     """
     config, encoder = trained.config, trained.encoder
     state = {name: tensor.contiguous() for name, tensor in encoder.backbone.state_dict().items()}
-    arguments, model = _as_timm_builds_it(config.model, trained.source, state)
+    arguments, model = _as_timm_builds_it(config.model, trained.input_shape, state)
     folder.mkdir()
     (folder / "model.safetensors").write_bytes(save(state, {"format": "pt"}))
     about = _model_config(config.model, model, arguments, trained)
@@ -37,11 +37,11 @@ def write_huggingface(run: Path, trained: Trained, folder: Path) -> Callable[[Te
 
 
 def _as_timm_builds_it(
-    name: str, source: tuple[int, ...], state: dict[str, Tensor]
+    name: str, input_shape: tuple[int, ...], state: dict[str, Tensor]
 ) -> tuple[dict[str, Any], nn.Module]:
     """(arguments, model): how timm builds a model whose weights have these names and shapes."""
     wanted = {key: tensor.shape for key, tensor in state.items()}
-    sized: dict[str, Any] = {"img_size": list(source)}
+    sized: dict[str, Any] = {"img_size": list(input_shape)}
     for arguments in (sized, {}) if timm.is_model(name) else ():
         # models for any input size do not have the argument
         with suppress(TypeError), torch.random.fork_rng(devices=[]):
@@ -49,7 +49,7 @@ def _as_timm_builds_it(
             if {key: tensor.shape for key, tensor in model.state_dict().items()} == wanted:
                 return arguments, model
     why = "with the stem that this run has for small images" if timm.is_model(name) else "at all"
-    raise ValueError(f"timm does not build {name} {why}: use --to onnx or --to torchscript")
+    raise ValueError(f"timm does not build {name} {why}: use onnx or torchscript")
 
 
 def _model_config(name: str, model: nn.Module, arguments: dict[str, Any], trained: Trained) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _model_config(name: str, model: nn.Module, arguments: dict[str, Any], traine
     usual: dict[str, Any] = dict(model.pretrained_cfg)  # type: ignore[arg-type]
     names = {key: usual[key] for key in ("first_conv", "classifier", "fixed_input_size") if usual.get(key) is not None}
     prepared = {
-        "input_size": [3, *trained.source],
+        "input_size": [3, *trained.input_shape],
         "crop_pct": policy_for(trained.config.policy).center,  # type: ignore[union-attr]
         "interpolation": "bilinear",
         "mean": trained.encoder.mean.tolist(),

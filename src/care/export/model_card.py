@@ -119,7 +119,7 @@ def _data(config: Config) -> str:
 def _training(trained: Trained) -> dict[str, Any]:
     config, values = trained.config, trained.config.flat()
     chosen = {name: values[name] for name in SETTINGS if values[name] is not None}
-    views = " × ".join(map(str, trained.source))
+    views = " × ".join(map(str, trained.input_shape))
     settings = {**config.method.flat(), **config.equivariance.flat()}
     names = {"data": _data(config), "method": config.method.name, "equivariance": config.equivariance.name}
     return {**names, **settings, **chosen, "size of a view": views, "trained with": f"care {care.__version__}"}

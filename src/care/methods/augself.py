@@ -85,7 +85,7 @@ class AugSelf(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """The policy draws every parameter to predict, and there is at least one."""
+        """ValueError unless there is a parameter to predict, and the policy draws all of them."""
         predicted(settings, context)
 
     @classmethod

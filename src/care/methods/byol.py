@@ -48,7 +48,7 @@ class BYOL(TeacherMethod):
 
     @classmethod
     def teacher_views(cls, settings: Any, views: int) -> Sequence[int]:
-        """All of them."""
+        """All positions: the teacher sees every view."""
         return range(views)
 
     def terms(self, *views: EncodedView) -> Terms:

@@ -70,7 +70,7 @@ class CARE(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """The chunks divide the batch, and the views suit the method."""
+        """ValueError unless the chunks divide the batch, and the views suit the method."""
         check_chunks(settings.chunks, context)
         check_fraction(settings.equivariance_fraction, context.batch // settings.chunks)
         if settings.form == "symplectic" and context.embedding_dim % 2:

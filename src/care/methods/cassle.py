@@ -46,7 +46,7 @@ class CASSLE(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """There is a method, whose head is conditioned."""
+        """ValueError without a method, whose head is conditioned."""
         if method is None:
             raise ValueError("cassle changes the head and has no loss of its own: choose a method")
 

@@ -62,7 +62,7 @@ class DUET(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """The policy draws the parameter, and the parameter is one-dimensional."""
+        """ValueError unless the policy draws the parameter, and the parameter is one-dimensional."""
         drawn = [name for name in drawn_names(context) if not name.startswith("rotation")]
         if settings.duet_parameter not in drawn:
             hint = f"choose one of {', '.join(drawn)}" if drawn else "rotations have three: choose sie or steerable"
@@ -75,15 +75,15 @@ class DUET(Equivariance):
 
     def terms(self, *views: EncodedView) -> Terms:
         """The divergence, averaged over both views."""
-        losses = [jensen_shannon(self.shown(view.f), self.wanted(view.parameters)) for view in views]
+        losses = [jensen_shannon(self.encoded_bins(view.f), self.target_bins(view.parameters)) for view in views]
         return {"duet": Term(torch.stack(losses).mean(), self.settings.duet_weight)}
 
-    def shown(self, features: Float[Tensor, "n f"]) -> Float[Tensor, "n g"]:
+    def encoded_bins(self, features: Float[Tensor, "n f"]) -> Float[Tensor, "n g"]:
         """The distribution over bins that the features encode, in full precision."""
         logits = features.unflatten(1, (self.settings.bins, -1)).mean(2)
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(1)
 
-    def wanted(self, theta: Float[Tensor, "n k"]) -> Float[Tensor, "n g"]:
+    def target_bins(self, theta: Float[Tensor, "n k"]) -> Float[Tensor, "n g"]:
         """The target distribution over bins of an augmentation."""
         u = theta[:, self.column]
         if self.circle:

@@ -64,11 +64,11 @@ class EquiMod(Equivariance):
         omega = [self.standardized(view.parameters) for view in augmented]
         predicted = self.forward_views(self.predictor, [torch.cat([y0, w.to(y0)], 1) for w in omega])
         both, guessed = (self.gather(torch.cat(part)) for part in (y, predicted))
-        tau, own = self.settings.equimod_temperature, self._rows_of(len(y))
+        tau, own = self.settings.equimod_temperature, self._own_rows(len(y))
         loss = info_nce(both, guessed, temperature=tau, anchors=own)
         return {"equimod": Term(loss, self.settings.equimod_weight)}
 
-    def _rows_of(self, views: int) -> slice:
+    def _own_rows(self, views: int) -> slice:
         """Our own rows of the gathered ones, in which each process has the rows of its views one after the other."""
         if self.rows.start is None:
             return self.rows

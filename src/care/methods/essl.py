@@ -65,7 +65,7 @@ class ESSL(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """The samples are images."""
+        """ValueError unless the samples are images."""
         if context.clouds:
             raise ValueError("essl turns images by quarters: for point clouds choose augself, which predicts rotations")
         check_turned(settings, context.batch // context.processes)
@@ -74,7 +74,7 @@ class ESSL(Equivariance):
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """The method's views, and a crop of each image in all four turns."""
         assert isinstance(policy, ImagePolicy)
-        small, kept = policy.resized(turned_size(settings.turned_fraction, policy.size)), of_chunk(settings)
+        small, kept = policy.resized(turned_size(settings.turned_fraction, policy.size)), turned_of_chunk(settings)
         turned = ViewSpec(small, batch, turned=True, chunk=kept.denominator, kept=kept.numerator)
         return ViewPlan((*views, turned), tuple(range(len(views))), (len(views),))
 
@@ -84,14 +84,14 @@ class ESSL(Equivariance):
         return {"essl": Term(quarter_turns(self.head(turned.f)), self.settings.essl_weight)}
 
 
-def of_chunk(settings: Any) -> Fraction:
+def turned_of_chunk(settings: Any) -> Fraction:
     """Which of neighboring images are turned: the first p of every q, for a fraction p/q."""
     return Fraction(settings.turned_fraction).limit_denominator(LARGEST_CHUNK)
 
 
 def check_turned(settings: Any, images: int) -> None:
     """ValueError unless `images`, those of a process, are whole chunks."""
-    if images % (chunk := of_chunk(settings).denominator):
+    if images % (chunk := turned_of_chunk(settings).denominator):
         raise ValueError(
             f"turned_fraction {settings.turned_fraction:g} needs a multiple of {chunk} images in each process, got "
             f"{images}: choose another batch_size, or turned_fraction 1"
@@ -118,5 +118,5 @@ def check_sizes(encoder: Encoder, size: int, turned: int) -> None:
         output_width(encoder.backbone, (turned, turned))
     except MISFITS as error:
         raise ValueError(
-            f"this model accepts pictures of {size} pixels, but not of {turned}: choose --turned-fraction 0.25"
+            f"this model accepts pictures of {size} pixels, but not of {turned}: choose turned_fraction 0.25"
         ) from error

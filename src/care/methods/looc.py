@@ -57,7 +57,7 @@ class LooC(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """The policy draws every augmentation that is left out."""
+        """ValueError unless the policy draws every augmentation that is left out."""
         if not isinstance(context.policy, ImagePolicy):
             raise ValueError("looc needs several augmentations, and point clouds have one: choose augself")
         drawn = context.policy.families()

@@ -57,12 +57,12 @@ class MoCo(TeacherMethod):
 
     @classmethod
     def check(cls, settings: Any, context: Context) -> None:
-        """The keys can be split into groups."""
+        """ValueError unless the keys can be split into groups."""
         key_groups(context)
 
     @classmethod
     def check_step(cls, settings: Any, views: int, samples: int) -> None:
-        """The queue holds at least the keys of a step, which enter it together."""
+        """ValueError unless the queue holds at least the keys of a step, which enter it together."""
         keys = samples * len(cls.teacher_views(settings, views))
         if settings.queue < keys:
             raise ValueError(
@@ -72,12 +72,12 @@ class MoCo(TeacherMethod):
 
     @classmethod
     def encoder_views(cls, settings: Any, views: int) -> Sequence[int]:
-        """The queries."""
+        """The positions of the queries."""
         return range(views) if settings.symmetric else [0, *range(2, views)]
 
     @classmethod
     def teacher_views(cls, settings: Any, views: int) -> Sequence[int]:
-        """The keys."""
+        """The positions of the keys."""
         return range(views) if settings.symmetric else [1]
 
     def terms(self, *views: EncodedView) -> Terms:

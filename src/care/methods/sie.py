@@ -57,7 +57,7 @@ class SIE(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """There is a method, and an invariant part for it."""
+        """ValueError unless there is a method, and an invariant part for it."""
         check_parts(context, method)
 
     @classmethod

@@ -72,12 +72,12 @@ class Split(CARE):
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
-        self.augself = AugSelf(settings, encoder, of_method(context)) if settings.augself_weight else None
-        self.essl = ESSL(settings, encoder, of_method(context)) if settings.essl_weight else None
+        self.augself = AugSelf(settings, encoder, method_context(context)) if settings.augself_weight else None
+        self.essl = ESSL(settings, encoder, method_context(context)) if settings.essl_weight else None
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """There is a method with an invariant part, and its views vary in every parameter that is predicted."""
+        """ValueError unless there is a method with an invariant part, whose views vary in all predicted parameters."""
         super().check(settings, context, method)
         check_parts(context, method)
         if settings.equivariant_depth != 2 and not (settings.equivariant_layer or settings.stop_gradient):
@@ -87,7 +87,7 @@ class Split(CARE):
                 raise ValueError(
                     "augself_weight needs the method's own views: choose equivariance_views own or composed"
                 )
-            AugSelf.check(settings, of_method(context), method)
+            AugSelf.check(settings, method_context(context), method)
         elif settings.predicted is not None:
             raise ValueError("predicted needs an augself_weight above 0: choose one, or leave it out")
         if settings.essl_weight:
@@ -111,9 +111,9 @@ class Split(CARE):
         """The losses of the equivariant part, and those of AugSelf and E-SSL on the features."""
         *others, a, b = views
         turns = {} if self.essl is None else self.essl.terms(others.pop())
-        return self._of_part(a, b) | ({} if self.augself is None else self.augself.terms(*others)) | turns
+        return self._equivariant_terms(a, b) | ({} if self.augself is None else self.augself.terms(*others)) | turns
 
-    def _of_part(self, a: EncodedView, b: EncodedView) -> Terms:
+    def _equivariant_terms(self, a: EncodedView, b: EncodedView) -> Terms:
         s = self.settings
         kappa, (l_equi, _) = s.equivariant_weight, super().terms(a, b)["equivariance"]
         found = {
@@ -125,7 +125,7 @@ class Split(CARE):
         return found
 
 
-def of_method(context: Context) -> Context:
+def method_context(context: Context) -> Context:
     """The context of a loss that compares the method's views: its policy is the method's."""
     return dataclasses.replace(context, policy=context.method_policy)
 

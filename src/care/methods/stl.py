@@ -60,7 +60,7 @@ class STL(Equivariance):
 
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
-        """Every process holds whole pairs."""
+        """ValueError unless every process holds whole pairs."""
         share = context.batch // context.processes
         if share % 2 or context.batch < 4:
             raise ValueError(
@@ -80,7 +80,7 @@ class STL(Equivariance):
         (a, b), s = views, self.settings
         y1, y2 = self.forward_views(self.head, [a.f, b.f])
         t: Tensor = self.transformation(torch.cat([a.f, b.f], 1))
-        predicted = mapped(y1, of_the_partner(t), self.maps)
+        predicted = mapped(y1, swap_pairs(t), self.maps)
         pairs = self.gather(t).unflatten(0, (-1, 2))
         nce = partial(info_nce, temperature=s.stl_temperature)
         return {
@@ -89,6 +89,6 @@ class STL(Equivariance):
         }
 
 
-def of_the_partner(t: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
+def swap_pairs(t: Float[Tensor, "n k"]) -> Float[Tensor, "n k"]:
     """The rows with the two neighbors of every pair swapped."""
     return t.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)

@@ -45,7 +45,7 @@ class Encoder(nn.Module):
     def build(
         cls,
         model: str,
-        source: tuple[int, ...],
+        input_shape: tuple[int, ...],
         embedding_dim: int = 128,
         head_width: int = 512,
         head_depth: int = 2,
@@ -65,12 +65,12 @@ class Encoder(nn.Module):
         of the `embedding_dim` numbers from the features of this layer. With `stop_gradient` and no layer, such a head
         uses the final features. For a model whose layers cannot be read, "middle" means the final features.
         """
-        backbone, features = build_backbone(model, source, stem)
+        backbone, features = build_backbone(model, input_shape, stem)
         kind = (head_depth, head_batchnorm, head_last_batchnorm)
         layer = None if equivariant_layer == MIDDLE and not layer_names(backbone) else equivariant_layer
         if layer is None and not stop_gradient:
             return cls(backbone, projection_head(features, head_width, embedding_dim, *kind), mean, std)
-        width = features if layer is None else layer_width(backbone, source, layer_index(backbone, layer))
+        width = features if layer is None else layer_width(backbone, input_shape, layer_index(backbone, layer))
         head = projection_head(features, head_width, embedding_dim - equivariant_dim, *kind)
         with torch.random.fork_rng(devices=()):  # later random weights, such as a predictor's, do not depend on it
             equivariant_head = projection_head(width, head_width, equivariant_dim, equivariant_depth, head_batchnorm)

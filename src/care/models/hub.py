@@ -9,8 +9,8 @@ from torch import nn
 from care.models.timm_models import check_timm_name, create_timm, in_one_line
 
 
-def published_model(name: str, source: tuple[int, ...] | None = None) -> nn.Module:
-    """The model with its published weights, for images of shape `source`, or of its own size.
+def published_model(name: str, input_shape: tuple[int, ...] | None = None) -> nn.Module:
+    """The model with its published weights, for images of shape `input_shape`, or of its own size.
 
     timm resamples weights that depend on the size, such as position embeddings.
     """
@@ -19,7 +19,7 @@ def published_model(name: str, source: tuple[int, ...] | None = None) -> nn.Modu
     hub = name.partition("hf-hub:")[2] if ":" in name else check_published(name)
     try:
         _ask_hub(hub)
-        return create_timm(name, source, pretrained=True)
+        return create_timm(name, input_shape, pretrained=True)
     except (OSError, ValueError, RuntimeError, HTTPError, SafetensorError) as error:
         raise ValueError(
             f"the weights of timm/{name} cannot be loaded: {in_one_line(error)}. Download them elsewhere "

@@ -36,14 +36,14 @@ def layer_index(backbone: nn.Module, name: str) -> int:
     raise ValueError(f"{kind} has no layer {name!r}; its layers are {layers}{did_you_mean(name, names)}")
 
 
-def layer_width(backbone: nn.Module, source: tuple[int, ...], index: int) -> int:
-    """The width d of the pooled features [n, d] of a layer for images of shape `source`, by a pass on the meta device.
+def layer_width(backbone: nn.Module, input_shape: tuple[int, ...], index: int) -> int:
+    """The width d of the pooled features [n, d] of a layer for images of this shape, by a pass on the meta device.
 
     ValueError if reading a layer changes the shape of the model's own features.
     """
     try:
         with torch.no_grad(), torch.device("meta"):
-            twin, x = without_numbers(backbone).eval(), torch.empty(2, 3, *source)
+            twin, x = without_numbers(backbone).eval(), torch.empty(2, 3, *input_shape)
             last, maps = twin.forward_intermediates(x, indices=[index], stop_early=False)  # type: ignore[operator]
             if _shapes(last) == _shapes(twin.forward_features(x)):  # type: ignore[operator]
                 return int(maps[0].shape[1])

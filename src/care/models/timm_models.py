@@ -31,26 +31,30 @@ def check_timm_name(name: str) -> None:
         raise ValueError(f"timm has no model {name!r}{hint}")
 
 
-def build_timm(name: str, source: tuple[int, ...]) -> tuple[nn.Module, int]:
-    """(the model, d of its features [n, d]); ValueError that suggests sizes if it does not accept that of `source`."""
+def build_timm(name: str, input_shape: tuple[int, ...]) -> tuple[nn.Module, int]:
+    """(the model, d of its features [n, d]); ValueError that suggests sizes if it does not accept this one."""
     check_timm_name(name)
     try:
-        model = create_timm(name, source)
-        if (name, source) not in _widths:
-            _widths[name, source] = output_width(model, source)
-        return model, _widths[name, source]
+        model = create_timm(name, input_shape)
+        if (name, input_shape) not in _widths:
+            _widths[name, input_shape] = output_width(model, input_shape)
+        return model, _widths[name, input_shape]
     except MISFITS as error:
         if "meta tensors" in str(error):
             raise ValueError(f"{name} is not supported: its shapes depend on values; choose another model") from error
         # An assertion is the model's own message about the size; other errors are only its symptoms.
         reason = f" ({in_one_line(error)})" if isinstance(error, AssertionError) and str(error) else ""
-        pixels = " × ".join(map(str, source))
-        raise ValueError(f"{name} does not take images of {pixels} pixels{reason}: {_advice(name, source)}") from error
+        pixels = " × ".join(map(str, input_shape))
+        raise ValueError(
+            f"{name} does not take images of {pixels} pixels{reason}: {_advice(name, input_shape)}"
+        ) from error
 
 
-def create_timm(name: str, source: tuple[int, ...] | None, **options: Any) -> nn.Module:
-    """The model without its classifier, for images of shape `source`, which some constructors need."""
-    sizes: list[Any] = [] if source is None else [source, source[0]] if len({*source}) == 1 else [source]
+def create_timm(name: str, input_shape: tuple[int, ...] | None, **options: Any) -> nn.Module:
+    """The model without its classifier, for images of shape `input_shape`, which some constructors need."""
+    sizes: list[Any] = (
+        [] if input_shape is None else [input_shape, input_shape[0]] if len({*input_shape}) == 1 else [input_shape]
+    )
     for size in sizes:  # most constructors take (height, width), one takes the side of a square
         try:
             return _without_classifier(name, img_size=size, **options)
@@ -59,13 +63,13 @@ def create_timm(name: str, source: tuple[int, ...] | None, **options: Any) -> nn
     return _without_classifier(name, **options)
 
 
-def output_width(model: nn.Module, source: tuple[int, ...]) -> int:
-    """The width d of the features [n, d] of images of shape `source`, by one pass on the meta device.
+def output_width(model: nn.Module, input_shape: tuple[int, ...]) -> int:
+    """The width d of the features [n, d] of images of shape `input_shape`, by one pass on the meta device.
 
     The pass uses a copy, because some models cache values for a size.
     """
     with torch.no_grad(), torch.device("meta"):
-        features: Any = without_numbers(model).eval()(torch.empty(2, 3, *source))
+        features: Any = without_numbers(model).eval()(torch.empty(2, 3, *input_shape))
     shape = list(features.shape) if isinstance(features, Tensor) else type(features).__name__
     if not isinstance(shape, list) or len(shape) != 2 or shape[0] != 2:
         raise AssertionError(f"it returns {shape} for 2 images, not one vector per image")
@@ -98,11 +102,11 @@ def _without_classifier(name: str, **options: Any) -> nn.Module:
     return model
 
 
-def _advice(name: str, source: tuple[int, ...]) -> str:
+def _advice(name: str, input_shape: tuple[int, ...]) -> str:
     """Advice on accepted sizes: one below and one above, among multiples of `STEPS` and the model's own size."""
     import timm.models
 
-    side, own = min(source), getattr(timm.models.get_pretrained_cfg(name), "input_size", (3, 224, 224))[-1]
+    side, own = min(input_shape), getattr(timm.models.get_pretrained_cfg(name), "input_size", (3, 224, 224))[-1]
     near = {own, *(step * (side // step + offset) for step in STEPS for offset in (-1, 0, 1))}
     below = _first_taken(name, sorted((size for size in near if 0 < size < side), reverse=True))
     above = _first_taken(name, sorted(size for size in near if size > side))

@@ -55,19 +55,19 @@ def read_torchscript(file: Path) -> torch.jit.ScriptModule:
             ) from error
 
 
-def fill(
-    model: nn.Module, name: str, source: tuple[int, ...] | None, weights: Mapping[str, Tensor], where: str
+def load_backbone_weights(
+    model: nn.Module, name: str, input_shape: tuple[int, ...] | None, weights: Mapping[str, Tensor], where: str
 ) -> None:
-    """Load all weights of the model called `name`, built for `source`, except those of a classifier.
+    """Load all weights of the model called `name`, built for `input_shape`, except those of a classifier.
 
     If names or shapes differ, timm adapts the weights as it does published ones, such as resampling position embeddings
     to another image size. ValueError, one sentence, if a weight is then still missing or left over.
     """
-    classifier = _of_classifier(model, name)
+    classifier = _classifier_weights(model, name)
     given = {key: tensor for key, tensor in weights.items() if key not in classifier}
     misfits = _misfits(model, given)
     if misfits:
-        adapted = _adapted(name, source, given)
+        adapted = _adapted(name, input_shape, given)
         if adapted is None or _misfits(model, adapted):
             more = f" and {len(misfits) - SHOWN} more" if len(misfits) > SHOWN else ""
             differ = "1 weight differs" if len(misfits) == 1 else f"{len(misfits)} weights differ"
@@ -88,7 +88,7 @@ def _misfits(model: nn.Module, given: Mapping[str, Tensor]) -> list[str]:
     return wrong + [f"{key} is not in the model" for key in given if key not in wanted]
 
 
-def _of_classifier(model: nn.Module, name: str) -> set[str]:
+def _classifier_weights(model: nn.Module, name: str) -> set[str]:
     """The names of the weights of the classifier."""
     import timm
 
@@ -98,8 +98,8 @@ def _of_classifier(model: nn.Module, name: str) -> set[str]:
         return {*timm.create_model(name).state_dict()} - {*model.state_dict()}
 
 
-def _adapted(name: str, source: tuple[int, ...] | None, weights: Mapping[str, Tensor]) -> Weights | None:
-    """The weights as timm adapts them to its model for images of shape `source`; None if it cannot."""
+def _adapted(name: str, input_shape: tuple[int, ...] | None, weights: Mapping[str, Tensor]) -> Weights | None:
+    """The weights as timm adapts them to its model for images of shape `input_shape`; None if it cannot."""
     import timm
 
     if not timm.is_model(name):
@@ -108,7 +108,9 @@ def _adapted(name: str, source: tuple[int, ...] | None, weights: Mapping[str, Te
     overlay: dict[str, Any] = {"state_dict": dict(weights), "num_classes": 0}
     try:
         with torch.random.fork_rng(devices=[]):
-            adapted = create_timm(name, source, pretrained=True, pretrained_cfg_overlay=overlay, pretrained_strict=True)
+            adapted = create_timm(
+                name, input_shape, pretrained=True, pretrained_cfg_overlay=overlay, pretrained_strict=True
+            )
     except (RuntimeError, TypeError, KeyError, ValueError, AttributeError, IndexError):
         return None
     return adapted.state_dict()

@@ -3,7 +3,7 @@
 from care.objective.build import ObjectiveSettings, build_encoder, build_objective, policy_for, view_plan
 from care.objective.choice import Choice, choose
 from care.objective.method import Context, Equivariance, Method, Term, Terms, teacher_update, total
-from care.objective.objective import Objective, teacher_views_count, views_cost, views_seen
+from care.objective.objective import Objective, encoder_cost, teacher_views_count, views_cost
 from care.objective.settings import Settings, setting
 from care.objective.views import EncodedView, View, ViewPlan, ViewSpec, plan_sharing_views
 
@@ -24,6 +24,7 @@ __all__ = [
     "build_encoder",
     "build_objective",
     "choose",
+    "encoder_cost",
     "plan_sharing_views",
     "policy_for",
     "setting",
@@ -32,5 +33,4 @@ __all__ = [
     "total",
     "view_plan",
     "views_cost",
-    "views_seen",
 ]

@@ -218,11 +218,11 @@ def build_objective(settings: ObjectiveSettings, encoder: Encoder, batch: int, p
     return objective
 
 
-def build_encoder(settings: ObjectiveSettings, source: tuple[int, ...], **normalization: Any) -> Encoder:
-    """The encoder that `settings` describe, for views of shape `source`."""
+def build_encoder(settings: ObjectiveSettings, input_shape: tuple[int, ...], **normalization: Any) -> Encoder:
+    """The encoder that `settings` describe, for views of shape `input_shape`."""
     return Encoder.build(
         settings.model,
-        source,
+        input_shape,
         settings.embedding_dim,
         settings.head_width,
         settings.head_depth,

@@ -172,7 +172,7 @@ def positions_seen(plan: ViewPlan, method: Method | type[Method] | None, setting
     return sorted({*(plan.method[i] for i in encoded), *passing})
 
 
-def views_seen(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
+def encoder_cost(plan: ViewPlan, method: Method | type[Method] | None, settings: Any) -> float:
     """The cost of the views that the encoder sees, in views of the first one's size."""
     return whole_views(plan, positions_seen(plan, method, settings))
 
@@ -194,4 +194,4 @@ def views_cost(plan: ViewPlan, method: Method | type[Method] | None, settings: A
     work of the forward pass.
     """
     forward = whole_views(plan, plan.stopped)
-    return views_seen(plan, method, settings) + (teacher_views_count(plan, method, settings) + forward) / 3
+    return encoder_cost(plan, method, settings) + (teacher_views_count(plan, method, settings) + forward) / 3

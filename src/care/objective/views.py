@@ -51,9 +51,9 @@ class ViewSpec:
         order = torch.arange(len(rows), device=rows.device).view(-1, self.chunk)
         return rows[order[:, : self.kept].flatten()]
 
-    def random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
+    def random_numbers(self, input_shape: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, ...]:
         """All random numbers of the view."""
-        return self.policy.random_numbers(self.draws, source, generator)  # type: ignore[arg-type]
+        return self.policy.random_numbers(self.draws, input_shape, generator)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +126,9 @@ class ViewPlan:
         Augmentations are drawn for the whole batch and then cut to `rows`, so the result does not depend on the number
         of processes. `make` may be a compiled form of `make_view`.
         """
-        make, source = make or make_view, _source(inputs)
+        make, input_shape = make or make_view, _input_shape(inputs)
         found: list[View] = []
-        drawn = self._random_numbers(source, generator)
+        drawn = self._random_numbers(input_shape, generator)
         for position, view in enumerate(self.views):
             neighbors = batch // view.draws
             numbers = tuple(view.of(n.repeat_interleave(neighbors, 0)[rows]) for n in drawn[position])
@@ -138,11 +138,11 @@ class ViewPlan:
             found.append(View(quarter_turns(x) if view.turned else x, coordinates_of_x))
         return tuple(found)
 
-    def _random_numbers(self, source: tuple[int, ...], generator: torch.Generator) -> list[tuple[Tensor, ...]]:
+    def _random_numbers(self, input_shape: tuple[int, ...], generator: torch.Generator) -> list[tuple[Tensor, ...]]:
         """All random numbers of every view."""
         found: list[tuple[Tensor, ...]] = []
         for view in self.views:
-            numbers = view.random_numbers(source, generator)
+            numbers = view.random_numbers(input_shape, generator)
             if view.like is not None:
                 assert isinstance(view.policy, ImagePolicy)
                 numbers = view.policy.sharing(numbers, found[0], view.like)
@@ -179,7 +179,7 @@ def make_view(
     """
     inputs, aspect = squares_and_aspects(inputs)
     whole = () if aspect is None else (aspect,)
-    drawn = policy.from_numbers(numbers, _source(inputs), *whole)  # type: ignore[arg-type]
+    drawn = policy.from_numbers(numbers, _input_shape(inputs), *whole)  # type: ignore[arg-type]
     theta = coordinates(drawn[::neighbors], getattr(policy, "center", 1.0)) if neighbors else None
     return apply(inputs, drawn), theta
 
@@ -189,7 +189,7 @@ def quarter_turns(images: Float[Tensor, "n c s s"]) -> Float[Tensor, "4*n c s s"
     return torch.cat([images.rot90(turns, (2, 3)) for turns in range(4)])
 
 
-def _source(inputs: Tensor) -> tuple[int, ...]:
+def _input_shape(inputs: Tensor) -> tuple[int, ...]:
     if inputs.ndim == 2:
         return (side_of(inputs),) * 2
     return tuple(inputs.shape[2:]) if inputs.ndim == 4 else (inputs.shape[1],)

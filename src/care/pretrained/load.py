@@ -33,7 +33,7 @@ def load_pretrained(
     `layer` of its backbone, such as layer3, that layer is one more output.
     """
     model = _load(what, _channels(mean, std))
-    return model if layer is None else model.reading(layer)
+    return model if layer is None else model.with_layer(layer)
 
 
 def _load(what: str, channels: Channels | None) -> PretrainedModel:
@@ -74,7 +74,7 @@ def _trained_run(path: Path, channels: Channels | None) -> PretrainedModel:
     except ValueError as error:
         hint = "" if path.is_dir() else f"; weights of a model of timm are given as timm/NAME@{path}"
         raise ValueError(f"{error}{hint}") from error
-    size = trained.source[0] if len(trained.source) == 2 else None
+    size = trained.input_shape[0] if len(trained.input_shape) == 2 else None
     equivariant_dim = trained.config.equivariant_dim
     return PretrainedModel(
         visible(run_name(path)), trained.encoder, size, has_head=True, equivariant_dim=equivariant_dim

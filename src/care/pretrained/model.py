@@ -71,19 +71,19 @@ class PretrainedModel:
         c, r = split_embedding(z, self.equivariant_dim)
         return {"embedding": joined(c, r), "invariant": c, "equivariant": r, "backbone": features, **read}
 
-    def reading(self, layer: str) -> "PretrainedModel":
+    def with_layer(self, layer: str) -> "PretrainedModel":
         """The same model with one more output, "intermediate": the mean over positions of a layer of its backbone.
 
         ValueError if there is no such layer, or if the equivariant part is computed from another one.
         """
-        one, own = self.encoder, self.encoder.layer
-        if own is not None and own != layer_index(one.backbone, layer):
-            theirs = layer_names(one.backbone)[own]
+        old, own = self.encoder, self.encoder.layer
+        if own is not None and own != layer_index(old.backbone, layer):
+            theirs = layer_names(old.backbone)[own]
             raise ValueError(
                 f"the equivariant part of {self.name} is made from {theirs}, which is read: leave out layer"
             )
-        channels = (tuple(buffer.tolist()) for buffer in (one.mean, one.std))
-        encoder = Encoder(one.backbone, one.head, *channels, layer=layer, equivariant_head=one.equivariant_head)
+        channels = (tuple(buffer.tolist()) for buffer in (old.mean, old.std))
+        encoder = Encoder(old.backbone, old.head, *channels, layer=layer, equivariant_head=old.equivariant_head)
         return dataclasses.replace(self, encoder=encoder.eval().requires_grad_(False))
 
     def check(self, inputs: Float[Tensor, "n ..."]) -> None:

@@ -9,7 +9,7 @@ from torch import nn
 from care.models.hub import check_tag, published_model
 from care.models.stems import set_stem, stem_of, stem_of_weights
 from care.models.timm_models import create_timm
-from care.models.weights import fill, read_safetensors
+from care.models.weights import load_backbone_weights, read_safetensors
 from care.pretrained.model import Channels, PretrainedModel, frozen_model
 
 
@@ -37,7 +37,7 @@ def _with_weights(name: str, file: Path, channels: Channels | None) -> Pretraine
     with torch.random.fork_rng(devices=[]):
         model = create_timm(name, own and (own, own))
         set_stem(model, stem_of_weights(weights, about), own or 0)
-    fill(model, name, own and (own, own), weights, str(file))
+    load_backbone_weights(model, name, own and (own, own), weights, str(file))
     usual, size = _usual(model)
     if exported:
         usual = json.loads(about["mean"]), json.loads(about["std"])

@@ -4,7 +4,7 @@ from care.reproduce.presentation import marked
 from care.reproduce.runner import Runner, run_trials
 from care.reproduce.scales import SCALES, Scale, scale_named
 from care.reproduce.studies import STUDIES, Reproduction, study_named
-from care.reproduce.transferring import not_there
+from care.reproduce.transferring import unprepared_data
 from care.reproduce.trial import Outcome, Trial
 from care.reproduce.writing import write_reproduction
 
@@ -17,9 +17,9 @@ __all__ = [
     "Scale",
     "Trial",
     "marked",
-    "not_there",
     "run_trials",
     "scale_named",
     "study_named",
+    "unprepared_data",
     "write_reproduction",
 ]

@@ -17,7 +17,7 @@ from care.evaluate import Evaluation, EvaluationSetup, evaluate_model
 from care.pretrained import run_setup
 from care.progress import ProgressCallback
 from care.provenance import provenance
-from care.reproduce.transferring import measured_transfer, not_transferred
+from care.reproduce.transferring import measured_transfer, missing_transfers
 from care.reproduce.trial import Outcome, Trial, find_outcome
 from care.train import CallbackProgress, Config, Run, prepare, train
 from care.train.compiling import forget_compiled
@@ -52,9 +52,9 @@ class Runner:
     def complete(self, trial: Trial) -> Outcome | None:
         """The outcome of the trial; None also if its transfer to a data set that is now prepared is still missing."""
         found = self.find(trial)
-        return None if found is not None and found.run is not None and not_transferred(found) else found
+        return None if found is not None and found.run is not None and missing_transfers(found) else found
 
-    def how(self, config: Config) -> Config:
+    def on_device(self, config: Config) -> Config:
         """`config` with the device and the compile setting of this runner."""
         return config.replace(device=resolve_device(self.device), compile=self.compile)
 
@@ -72,7 +72,7 @@ def run_trials(trials: Sequence[Trial], runner: Runner, progress: ProgressCallba
     while len(found) < len(wanted):
         before = len(found)
         for slug in [slug for slug in wanted if slug not in found]:
-            if outcome := runner.complete(wanted[slug]) or _if_free(wanted[slug], runner, progress, begun):
+            if outcome := runner.complete(wanted[slug]) or _run_unless_locked(wanted[slug], runner, progress, begun):
                 found[slug], begun = outcome, time.perf_counter()
                 progress("trials", len(found), len(wanted))
         if len(found) == before:
@@ -81,7 +81,8 @@ def run_trials(trials: Sequence[Trial], runner: Runner, progress: ProgressCallba
     return [dataclasses.replace(found[trial.slug], trial=trial) for trial in trials]
 
 
-def _if_free(trial: Trial, runner: Runner, progress: ProgressCallback, begun: float) -> Outcome | None:
+def _run_unless_locked(trial: Trial, runner: Runner, progress: ProgressCallback, begun: float) -> Outcome | None:
+    """The outcome of the trial, with what was missing of it; None if another process has its lock."""
     try:
         lock = Lock(runner.runs / f".{trial.slug}.lock")
     except BlockingIOError:
@@ -91,7 +92,7 @@ def _if_free(trial: Trial, runner: Runner, progress: ProgressCallback, begun: fl
             return run_trial(trial, runner, progress, begun)
         if (complete := runner.complete(trial)) is not None:
             return complete
-        setup = _setup(Run(runner.runs / trial.slug), runner.how(trial.config))
+        setup = _setup(Run(runner.runs / trial.slug), runner.on_device(trial.config))
         return with_transfer(outcome, setup, runner, progress)
     finally:
         lock.release()
@@ -102,12 +103,12 @@ def run_trial(trial: Trial, runner: Runner, progress: ProgressCallback, begun: f
 
     If training was not interrupted, the outcome has the seconds from `begun` until the weights were saved.
     """
-    run, config, seconds = Run(runner.runs / trial.slug), runner.how(trial.config), None
+    run, config, seconds = Run(runner.runs / trial.slug), runner.on_device(trial.config), None
     if not run.weights.exists():
-        _go_on_from_a_shorter(run, config, runner)
+        _copy_shorter_run(run, config, runner)
         forget_compiled()
         at_one_go = not run.checkpoints.exists()
-        with _training_alone(_gpu(config.device), runner.runs) as waited:
+        with _gpu_lock(_gpu(config.device), runner.runs) as waited:
             train(prepare(config, run.folder, resume=True), CallbackProgress(f"training {trial.slug}", progress))
         seconds = round(time.perf_counter() - begun, 1) if at_one_go and not waited else None
 
@@ -125,7 +126,7 @@ def run_trial(trial: Trial, runner: Runner, progress: ProgressCallback, begun: f
 
 def with_transfer(outcome: Outcome, setup: EvaluationSetup, runner: Runner, progress: ProgressCallback) -> Outcome:
     """Measure the transfer of the outcome's encoder to the data sets that are prepared, and save it."""
-    if outcome.run is None or not not_transferred(outcome):
+    if outcome.run is None or not missing_transfers(outcome):
         return outcome
     transfer = measured_transfer(outcome, setup, progress)
     transfer.save(outcome.run / "transfer")
@@ -135,23 +136,23 @@ def with_transfer(outcome: Outcome, setup: EvaluationSetup, runner: Runner, prog
 
 
 @contextmanager
-def _training_alone(gpu: str | None, folder: Path) -> Iterator[bool]:
-    """Wait until no other process trains on the same GPU, if there is one; whether it had to.
+def _gpu_lock(gpu: str | None, folder: Path) -> Iterator[bool]:
+    """Train while no other process trains on the same GPU, if there is one; yields whether that had to be waited for.
 
     Two trainings at once take as long as two in turn. Measuring, in part work of the host, goes on meanwhile.
     """
     if gpu is None:
         yield False
         return
-    lock, waited = _when_free(folder / f".training-{gpu}.lock")
+    lock, waited = _wait_for_lock(folder / f".training-{gpu}.lock")
     try:
         yield waited
     finally:
         lock.release()
 
 
-def _when_free(file: Path) -> tuple[Lock, bool]:
-    """The lock of this file, and whether another process had it first."""
+def _wait_for_lock(file: Path) -> tuple[Lock, bool]:
+    """(The lock of this file, whether another process had it first)."""
     waited = False
     while True:
         try:
@@ -166,7 +167,7 @@ def _gpu(device: str) -> str | None:
     return str(torch.cuda.get_device_properties(device).uuid) if torch.device(device).type == "cuda" else None
 
 
-def _go_on_from_a_shorter(run: Run, config: Config, runner: Runner) -> None:
+def _copy_shorter_run(run: Run, config: Config, runner: Runner) -> None:
     """Copy the longest finished run that equals this one but for fewer epochs, so that nothing is trained twice."""
     if (run.folder / "config.toml").exists():
         return

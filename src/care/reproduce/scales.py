@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from care.evaluate import Settings
+from care.evaluate import EvaluationSettings
 from care.reproduce.trial import Trial
 from care.train import Config, default_config
 from care.train.recipes import EQUIVARIANT_DIM, PAPER_WEIGHTS, applicable, recipe
@@ -16,7 +16,7 @@ CHOSEN = 3.0
 FOR_CLOUDS = 30.0
 # All studies measure alike, since they share trials: the first study runs them. The 16 directions are the control for
 # split embeddings, whose equivariant part has as many.
-MEASURES = Settings(projections=(EQUIVARIANT_DIM,))
+MEASURES = EvaluationSettings(projections=(EQUIVARIANT_DIM,))
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Scale:
 
     name: ScaleName
     settings: dict[str, Any]
-    measures: Settings
+    measures: EvaluationSettings
     seeds: tuple[int, ...]
     instead: str | None = None
 
@@ -58,7 +58,7 @@ SMOKE = Scale(
         "model": "small_resnet", "size": 24, "embedding_dim": 16, "head_width": 32, "limit": 192, "epochs": 2,
         "batch_size": 32, "chunks": 4,
     },
-    Settings(images=60, augmentations=2, probe_epochs=2, seeds=1, projections=(EQUIVARIANT_DIM,)),
+    EvaluationSettings(images=60, augmentations=2, probe_epochs=2, seeds=1, projections=(EQUIVARIANT_DIM,)),
     seeds=(0, 1),
     instead="shapes",
 )  # fmt: skip

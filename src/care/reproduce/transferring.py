@@ -15,7 +15,7 @@ from care.reproduce.trial import Outcome, Trial
 SPLITS = {"train", "val", "test"}
 
 
-def is_there(data: str) -> bool:
+def is_prepared(data: str) -> bool:
     """Whether all splits that the transfer to a data set needs are prepared, or generated."""
     if isinstance(DATA_SETS.get(data), Generated):
         return True
@@ -23,15 +23,16 @@ def is_there(data: str) -> bool:
     return bool(needed) and needed <= set(prepared_splits(data))
 
 
-def not_there(trials: Iterable[Trial]) -> list[str]:
+def unprepared_data(trials: Iterable[Trial]) -> list[str]:
     """The data sets that trials ask for but that are not prepared."""
-    return [data for data in dict.fromkeys(data for trial in trials for data in trial.transfer) if not is_there(data)]
+    wanted = dict.fromkeys(data for trial in trials for data in trial.transfer)
+    return [data for data in wanted if not is_prepared(data)]
 
 
-def not_transferred(outcome: Outcome) -> list[str]:
+def missing_transfers(outcome: Outcome) -> list[str]:
     """The data sets that the trial asks for and that are prepared, but on which it was not measured yet."""
     measured = {} if outcome.transfer is None else outcome.transfer.data
-    return [data for data in outcome.trial.transfer if data not in measured and is_there(data)]
+    return [data for data in outcome.trial.transfer if data not in measured and is_prepared(data)]
 
 
 def measured_transfer(outcome: Outcome, setup: EvaluationSetup, progress: ProgressCallback) -> Transfer:
@@ -39,10 +40,10 @@ def measured_transfer(outcome: Outcome, setup: EvaluationSetup, progress: Progre
 
     Shares of the labels are left out: they would take six more regressions for each data set.
     """
-    there = [load_downstream(data) for data in outcome.trial.transfer if is_there(data)]
+    downstreams = [load_downstream(data) for data in outcome.trial.transfer if is_prepared(data)]
     return measure_transfer(
         lambda images: features_of(setup.embed(images)),
-        there,
+        downstreams,
         setup.policy,
         tasks=TASKS,
         few_labels=False,

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from care.atomic_files import make_folder, write_atomically
-from care.evaluate import Evaluation, Settings, Transfer
+from care.evaluate import Evaluation, EvaluationSettings, Transfer
 from care.evaluate.comparison.quantities import ACTED_ON, CONTRASTED, acted_on, contrasted, quantities
 from care.evaluate.transfer.result import TRANSFER_TO
 from care.train import Config
@@ -39,7 +39,7 @@ class Trial:
 
     label: str
     config: Config
-    measures: Settings
+    measures: EvaluationSettings
     transfer: tuple[str, ...] = ()
 
     @property
@@ -139,7 +139,7 @@ def find_outcome(trial: Trial, folder: Path, arrays: Mapping[str, Tensor]) -> Ou
     return found
 
 
-def _measures(measures: Settings) -> dict[str, Any]:
+def _measures(measures: EvaluationSettings) -> dict[str, Any]:
     """The settings of measuring in the form that the first saved trials have, whose names are digests of it.
 
     Settings that were added later are left out, so that old trials are still found; their tables lack what was not

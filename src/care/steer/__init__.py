@@ -12,13 +12,14 @@ from care.steer.fitting import COLOR_PRODUCTS, fit_rotation
 from care.steer.learned_rotation import LearnedRotation, load, save
 from care.steer.measuring import measure_rotations
 from care.steer.predictor import fit_predictor
+from care.steer.query import Query, retrieve
 from care.steer.result import FamilyResult, PooledRatio
-from care.steer.retrieved import RetrievalResult, notes_on
+from care.steer.retrieved import RetrievalResult, rotation_caveats
 from care.steer.retrieving import (
     augmentation_of,
-    bank_of,
-    query_bank,
-    some_rows,
+    draw_queries,
+    embed_database,
+    search,
     steered_retrieval,
 )
 from care.steer.steering import Steered, steer_embeddings
@@ -30,20 +31,22 @@ __all__ = [
     "FitStatistics",
     "LearnedRotation",
     "PooledRatio",
+    "Query",
     "RetrievalResult",
     "Steered",
     "augmentation_of",
-    "bank_of",
     "canonicalized_families",
+    "draw_queries",
+    "embed_database",
     "fit_predictor",
     "fit_rotation",
     "load",
     "measure_canonicalization",
     "measure_rotations",
-    "notes_on",
-    "query_bank",
+    "retrieve",
+    "rotation_caveats",
     "save",
-    "some_rows",
+    "search",
     "statistics_of",
     "steer_embeddings",
     "steered_families",

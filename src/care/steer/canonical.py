@@ -98,11 +98,11 @@ def canonical_table(families: Mapping[str, Canonicalized]) -> str:
 def canonicalized_families(policy: Policy) -> list[Family]:
     """Color operations one by one and crops, `DRAWS` per image; for point clouds, the whole policy."""
     if isinstance(policy, PointPolicy):
-        return [part for part in every_family(policy, DRAWS) if part.name == ALL]
+        return [family for family in every_family(policy, DRAWS) if family.name == ALL]
     drawn = [name for name in COLOR_OPERATIONS if getattr(policy, name) > 0]
     only = {"color": drawn[0]} if len(drawn) == 1 else {}  # the family is then this operation, by another name
-    parts = [replace(part, name=only.get(part.name, part.name)) for part in every_family(policy, DRAWS)]
-    return [part for part in parts if part.name in (*COLOR_OPERATIONS, "crop")]
+    renamed = [replace(family, name=only.get(family.name, family.name)) for family in every_family(policy, DRAWS)]
+    return [family for family in renamed if family.name in (*COLOR_OPERATIONS, "crop")]
 
 
 def measure_canonicalization(
@@ -116,18 +116,18 @@ def measure_canonicalization(
     """Measure every family on the images of `embedder`, which must not be those that the rotation was fitted to."""
     rotation, found = rotation.to(embedder.device), {}
     F = embedder.points(embedder.clean())[output]
-    for i, part in enumerate(families, start=1):
-        found[part.name] = _measure_family(embedder, output, rotation, part, F, derive(seed, "canonical"))
+    for i, family in enumerate(families, start=1):
+        found[family.name] = _measure_family(embedder, output, rotation, family, F, derive(seed, "canonical"))
         progress("families canonicalized", i, len(families))
     return found
 
 
 @torch.no_grad()
 def _measure_family(
-    embedder: Embedder, output: str, rotation: LearnedRotation, part: Family, F: Float[Tensor, "n d"], seed: int
+    embedder: Embedder, output: str, rotation: LearnedRotation, family: Family, F: Float[Tensor, "n d"], seed: int
 ) -> Canonicalized:
-    generator = generator_for("cpu", seed, "draws", part.name)
-    drawn = [part.policy.sample(len(F), embedder.samples.source, generator) for _ in range(part.count)]  # type: ignore[arg-type]
+    generator = generator_for("cpu", seed, "draws", family.name)
+    drawn = [family.policy.sample(len(F), embedder.samples.input_shape, generator) for _ in range(family.count)]  # type: ignore[arg-type]
     augmented, canonical = [], []
     for a in drawn:
         z = embedder.points(embedder.augmented_each(a))[output]
@@ -135,7 +135,7 @@ def _measure_family(
         canonical.append(canonicalize_rows(rotation, z, a))
     clean = F[:, None].expand(-1, len(drawn), -1)
     stages = {"augmented": torch.stack(augmented, 1), "canonical": torch.stack(canonical, 1), "clean": clean}
-    Y = torch.stack([attributes(a, part.name) for a in drawn], dim=1).to(F)
+    Y = torch.stack([attributes(a, family.name) for a in drawn], dim=1).to(F)
     return _scores(stages, Y, embedder.samples.labels.to(F.device), seed)
 
 

@@ -24,7 +24,7 @@ def measured_families(policy: Policy, augmentations: int) -> list[Family]:
     A family that is the whole policy, such as the colors of `hue_only`, is not drawn a second time.
     """
     everything, *single = every_family(policy, augmentations)
-    return [everything, *(part for part in single if part.policy != policy)]
+    return [everything, *(family for family in single if family.policy != policy)]
 
 
 def every_family(policy: Policy, augmentations: int) -> list[Family]:

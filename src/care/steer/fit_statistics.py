@@ -54,7 +54,7 @@ def statistics_of(
 ) -> FitStatistics:
     """Embed the embedder's samples under every augmentation of `families`; project on at most `rank` directions."""
     F = embedder.points(embedder.clean())[output]
-    drawn = [part.draw(embedder.samples.source, derive(seed, "steer")) for part in families]
+    drawn = [family.draw(embedder.samples.input_shape, derive(seed, "steer")) for family in families]
     augmentations, center = Parameters.concatenate(drawn), center_of(embedder)
     kept = _rows(len(augmentations), F, seed)
 
@@ -74,7 +74,7 @@ def statistics_of(
         output=output,
         names=coordinate_names(augmentations),
         center=center,
-        families=tuple(part.name for part, a in zip(families, drawn, strict=True) for _ in range(len(a))),
+        families=tuple(family.name for family, a in zip(families, drawn, strict=True) for _ in range(len(a))),
         theta=coordinates(augmentations, center),
         covariance=torch.stack(covariance),
         squared_displacement=torch.stack(squared_displacement),

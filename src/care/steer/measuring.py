@@ -46,10 +46,10 @@ def measure_rotations(
     F, predictor = embedder.points(embedder.clean())[output], predictor.to(embedder.device)
     benches = [_Bench(F, rotation.to(embedder.device), predictor) for rotation in rotations.values()]
     found: list[dict[str, FamilyResult]] = [{} for _ in benches]
-    for i, part in enumerate(families, start=1):
-        views = _embed_family(embedder, output, part, derive(seed, "steered"))
+    for i, family in enumerate(families, start=1):
+        views = _embed_family(embedder, output, family, derive(seed, "steered"))
         for bench, results in zip(benches, found, strict=True):
-            results[part.name] = _measure_family(bench, views)
+            results[family.name] = _measure_family(bench, views)
         progress("families measured", i, len(families))
     return [
         bench.result(title, output, embedder.policy_name, results)
@@ -68,11 +68,11 @@ class _Views:
     F_ba: list[Float[Tensor, "n d"]]
 
 
-def _embed_family(embedder: Embedder, output: str, part: Family, seed: int) -> _Views:
+def _embed_family(embedder: Embedder, output: str, family: Family, seed: int) -> _Views:
     """Embed one family. b applies to the views that a produces, so b(x) is b of the clean view."""
-    source = embedder.samples.source
-    a, b = part.draw(source, seed), part.draw_second(source, seed)
-    clean = embedder.policy.unchanged(1, source)  # type: ignore[arg-type]
+    input_shape = embedder.samples.input_shape
+    a, b = family.draw(input_shape, seed), family.draw_second(input_shape, seed)
+    clean = embedder.policy.unchanged(1, input_shape)  # type: ignore[arg-type]
 
     def points(*augmentations: Parameters) -> Float[Tensor, "n d"]:
         return embedder.points(embedder.augmented(*augmentations))[output]
@@ -80,9 +80,9 @@ def _embed_family(embedder: Embedder, output: str, part: Family, seed: int) -> _
     return _Views(
         a,
         b,
-        F_a=[points(a[i]) for i in range(part.count)],
-        F_b=[points(clean, b[i]) for i in range(part.pairs)],
-        F_ba=[points(a[i], b[i]) for i in range(part.pairs)],
+        F_a=[points(a[i]) for i in range(family.count)],
+        F_b=[points(clean, b[i]) for i in range(family.pairs)],
+        F_ba=[points(a[i], b[i]) for i in range(family.pairs)],
     )
 
 

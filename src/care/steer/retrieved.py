@@ -84,7 +84,7 @@ class RetrievalResult:
     def to_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dump`."""
         names = ("model", "output", "change", "query", "images", "k", "queries")
-        rows = {way: found[0].tolist() for way, found in self.one.found.items()}
+        rows = {way: found[0].tolist() for way, found in self.one.neighbors.items()}
         many = _means(self.many)
         for measure in many:
             many[measure]["learned_rotation - identity"] = _known(self.many.gain(measure))
@@ -93,7 +93,7 @@ class RetrievalResult:
         return {**about, "one": one, "mean": many, "in_words": self.sentences()}
 
 
-def notes_on(rotation: LearnedRotation, policy: ImagePolicy, a: ImageParameters, split: str) -> list[str]:
+def rotation_caveats(rotation: LearnedRotation, policy: ImagePolicy, a: ImageParameters, split: str) -> list[str]:
     """Caveats: augmentations outside the range that R(θ) was fitted to, and images that it may have been fitted to."""
     theta, notes = rotation.coordinates(a)[0], []
     generators = rotation.generators[: len(rotation.names)]
@@ -107,7 +107,7 @@ def notes_on(rotation: LearnedRotation, policy: ImagePolicy, a: ImageParameters,
         if abs(away) > most + 1e-6:
             notes.append(f"{name} is changed by {away:+.3g}, but the policy changes it by at most {most:g}.")
     if split == "train":
-        notes.append("R(θ) may have been fitted to these images: --split chooses others.")
+        notes.append("R(θ) may have been fitted to these images: choose another split.")
     return notes
 
 

@@ -1,7 +1,7 @@
 """Steered retrieval: the neighbors of R(a) f(q), which need no augmented image, compared with those of f(a(q)).
 
-Every query is an image of the searched bank and is excluded from its own neighbors. An external query is appended to
-the bank.
+Every query is an image of the searched database and is excluded from its own neighbors. An external query is appended
+to the database.
 """
 
 import dataclasses
@@ -28,18 +28,18 @@ MEASURES = ("overlap", "hue_distance", "class_precision")
 
 @dataclass(frozen=True, eq=False)
 class SteeredRetrieval:
-    """The k nearest neighbors of f(q) ("identity"), R(a) f(q) ("learned_rotation") and f(a(q)) ("augmented"), as rows
-    of the bank, and `units`: for each measure and way, one number per query, whose mean is the measure.
+    """The k nearest `neighbors` of f(q) ("identity"), R(a) f(q) ("learned_rotation") and f(a(q)) ("augmented"), as rows
+    of the database, and `units`: for each measure and way, one number per query, whose mean is the measure.
 
     overlap           the share of these neighbors that are also neighbors of f(a(q)): 1 = the same, 0 = none
     hue_distance      the distance of their hues to that of a(q), as a fraction of the hue circle, weighted by the
                       strength of both hues; NaN if all are gray
     class_precision   the share of images of the query's class; left out if it is unknown, or that of all images
 
-    "chance" has the expected values for random images of the bank.
+    "chance" has the expected values for random images of the database.
     """
 
-    found: Mapping[str, Int[Tensor, "q k"]]
+    neighbors: Mapping[str, Int[Tensor, "q k"]]
     units: Mapping[str, Mapping[str, Float[Tensor, " q"]]]
 
     def mean(self, measure: str, way: str) -> Difference:
@@ -84,24 +84,24 @@ def steered_retrieval(
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class Database:
     """The images that are searched: f(x), the hue of every view, and the class (−1 if unknown)."""
 
     F: Float[Tensor, "n d"]
     hues: Hues
     labels: Int[Tensor, " n"]
 
-    def followed_by(self, other: "Bank") -> "Bank":
+    def followed_by(self, other: "Database") -> "Database":
         """The images of both, those of `other` last."""
         hues = Hues(*(torch.cat(pair) for pair in zip(self.hues, other.hues, strict=True)))
-        return Bank(torch.cat([self.F, other.F]), hues, torch.cat([self.labels, other.labels]))
+        return Database(torch.cat([self.F, other.F]), hues, torch.cat([self.labels, other.labels]))
 
 
-def bank_of(embedder: Embedder, output: str) -> Bank:
-    """The bank of the embedder's images without augmentation."""
-    unchanged = embedder.policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
+def embed_database(embedder: Embedder, output: str) -> Database:
+    """The database of the embedder's images without augmentation."""
+    unchanged = embedder.policy.unchanged(1, embedder.samples.input_shape)  # type: ignore[arg-type]
     F, labels = embedder.points(embedder.clean())[output], embedder.samples.labels
-    return Bank(F, _hues(embedder, unchanged), labels.to(F.device))
+    return Database(F, _hues(embedder, unchanged), labels.to(F.device))
 
 
 def augmentation_of(embedder: Embedder, changes: Mapping[str, float]) -> ImageParameters:
@@ -112,7 +112,7 @@ def augmentation_of(embedder: Embedder, changes: Mapping[str, float]) -> ImagePa
     policy = embedder.policy
     if not isinstance(policy, ImagePolicy):
         raise ValueError("changes by name are for images: point clouds have neither hue nor brightness")
-    unchanged = policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
+    unchanged = policy.unchanged(1, embedder.samples.input_shape)  # type: ignore[arg-type]
     unchanged = dataclasses.replace(unchanged, kernel_size=policy.kernel_size)
     a = changed(unchanged, changes)
     if a.describe(0) == unchanged.describe(0):
@@ -120,8 +120,8 @@ def augmentation_of(embedder: Embedder, changes: Mapping[str, float]) -> ImagePa
     return a
 
 
-def query_bank(
-    bank: Bank,
+def search(
+    database: Database,
     rows: Int[Tensor, " q"],
     queries: Embedder,
     output: str,
@@ -129,18 +129,18 @@ def query_bank(
     a: ImageParameters,
     k: int,
 ) -> SteeredRetrieval:
-    """Search the bank with the images at `rows`, which are the samples of `queries`, under one augmentation a."""
-    rows = rows.to(bank.F.device)
-    labels = bank.labels if (bank.labels[rows] >= 0).all() else None
-    steered = rotation.to(bank.F.device).rotate(bank.F[rows], a)
+    """Search the database with the images at `rows`, which are the samples of `queries`, under one augmentation a."""
+    rows = rows.to(database.F.device)
+    labels = database.labels if (database.labels[rows] >= 0).all() else None
+    steered = rotation.to(database.F.device).rotate(database.F[rows], a)
     augmented = queries.points(queries.augmented(a))[output]
-    return steered_retrieval(bank.F, rows, steered, augmented, bank.hues, _hues(queries, a), labels, k)
+    return steered_retrieval(database.F, rows, steered, augmented, database.hues, _hues(queries, a), labels, k)
 
 
-def some_rows(bank: Bank, count: int, seed: int) -> Int[Tensor, " q"]:
+def draw_queries(database: Database, count: int, seed: int) -> Int[Tensor, " q"]:
     """At most `count` queries, drawn from the images that have a class, or from all if none has."""
-    known = (bank.labels >= 0).nonzero()[:, 0].cpu()
-    rows = known if len(known) else torch.arange(len(bank.labels))
+    known = (database.labels >= 0).nonzero()[:, 0].cpu()
+    rows = known if len(known) else torch.arange(len(database.labels))
     return rows[torch.randperm(len(rows), generator=generator_for("cpu", seed, "queries"))[:count]]
 
 

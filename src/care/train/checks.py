@@ -10,7 +10,7 @@ from care.objective import build_encoder, build_objective
 from care.train import checkpoint
 from care.train.config import Config
 from care.train.initial import initial_encoder
-from care.train.runs import Run, view_source
+from care.train.runs import Run, view_shape
 
 
 def check_unchanged(run: Run, samples: Samples) -> None:
@@ -24,16 +24,16 @@ def check_unchanged(run: Run, samples: Samples) -> None:
             f"{file} was changed since {saved.path.name} was saved, change it back: {'; '.join(different)}"
         )
     if saved.state["data"] != samples.digest():
-        raise ValueError(f"{samples.name} is not what {run.folder} was trained on: begin a new run with another --out")
+        raise ValueError(f"{samples.name} is not what {run.folder} was trained on: begin a new run with another out")
 
 
-def check_objective(config: Config, source: tuple[int, ...], begins: bool = True, processes: int = 1) -> None:
+def check_objective(config: Config, input_shape: tuple[int, ...], begins: bool = True, processes: int = 1) -> None:
     """ValueError for an unknown network or one that does not fit the data, or if the objective cannot be built for it.
 
     If the run begins with `init`, ValueError also if these weights do not fit the network.
     """
-    _check_policies(config, clouds=len(source) == 1)
-    view = view_source(config, source)
+    _check_policies(config, clouds=len(input_shape) == 1)
+    view = view_shape(config, input_shape)
     with torch.device("meta"):
         encoder = build_encoder(config, view)
         if config.train_size is not None:
@@ -75,8 +75,8 @@ def _check_takes(encoder: Encoder, model: str, side: int) -> None:
         raise ValueError(f"{model} accepts views of one size only, not of {side} px: leave out train_size") from error
 
 
-def stem_sentence(config: Config, source: tuple[int, ...]) -> str | None:
-    """A sentence about the stem for views of a data set of shape `source`; None if the model is not a ResNet."""
-    view = view_source(config, source)
+def stem_sentence(config: Config, input_shape: tuple[int, ...]) -> str | None:
+    """A sentence about the stem for views of a data set of shape `input_shape`; None if the model is not a ResNet."""
+    view = view_shape(config, input_shape)
     with torch.device("meta"):
         return describe_stem(build_encoder(config, view).backbone, view[0])

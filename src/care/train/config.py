@@ -11,7 +11,7 @@ from care.objective import Choice, choose, view_plan, views_cost
 from care.objective.choice import Unchecked
 from care.objective.registry import NONE, REGISTERED, Kind, find, owners, setting_names
 from care.train import toml_text
-from care.train.default_values import OF_OPTIMIZER, following, with_optimizer_defaults
+from care.train.default_values import OF_OPTIMIZER, head_of_new_method, with_optimizer_defaults
 from care.train.initial import with_model_of_init
 from care.train.settings import TrainingSettings, require
 
@@ -65,7 +65,7 @@ class Config(TrainingSettings):
         rate and the momentum, and a new method those settings of the head that had the previous method's defaults.
         """
         values = self.flat()
-        usual = following(values, changes)
+        usual = head_of_new_method(values, changes)
         if changes.get("init") not in (None, self.init):
             del values["model"], values["stem"]
         if changes.get("optimizer", self.optimizer) != self.optimizer:

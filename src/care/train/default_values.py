@@ -23,23 +23,23 @@ OF_OPTIMIZER = ("learning_rate", "sgd_momentum")  # settings that do not carry o
 _FIELDS = {field.name: field.default for field in dataclasses.fields(ObjectiveSettings)}
 
 
-def usual_head(method: str, model: str) -> dict[str, Any]:
+def published_head(method: str, model: str) -> dict[str, Any]:
     """The published head of a method, if it differs from SimCLR's and `model` is not a small network."""
     found = find("method", method)
     return {} if found is None or model in SMALL_NETWORKS else dict(found.head)
 
 
-def following(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def head_of_new_method(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The `values` that a new method changes: settings of the head that had the previous method's defaults."""
     method, model = values["method"], values["model"]
     if changes.get("method", method) == method:
         return {}
-    before = {name: _FIELDS[name] for name in HEAD} | usual_head(method, model)
-    after = {name: _FIELDS[name] for name in HEAD} | usual_head(changes["method"], changes.get("model", model))
+    before = {name: _FIELDS[name] for name in HEAD} | published_head(method, model)
+    after = {name: _FIELDS[name] for name in HEAD} | published_head(changes["method"], changes.get("model", model))
     return {name: value for name, value in after.items() if name not in HEAD or values[name] == before[name]}
 
 
-def usual_rate(optimizer: str, batch_size: int) -> float:
+def default_learning_rate(optimizer: str, batch_size: int) -> float:
     """The default learning rate: γ, or γ · batch / 256 for optimizers whose rate scales with the batch."""
     rate, grows = RATES[optimizer]
     return rate * batch_size / 256 if grows else rate
@@ -54,4 +54,4 @@ def with_optimizer_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     if optimizer not in tuple(RATES) or type(batch) is not int:
         return dict(values)
     momentum = {"sgd_momentum": MOMENTA[optimizer]} if optimizer in MOMENTA else {}
-    return {"learning_rate": usual_rate(optimizer, batch), **momentum, **values}
+    return {"learning_rate": default_learning_rate(optimizer, batch), **momentum, **values}

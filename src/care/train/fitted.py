@@ -6,7 +6,7 @@ from typing import Any
 from care.augment import ImagePolicy
 from care.data import load
 from care.data.catalogue import ANY_FOLDER, DATA_SETS, Published
-from care.data.heldout import usual_validation
+from care.data.heldout import default_validation
 from care.data.picture_side import picture_side
 from care.data.registry import known_splits
 from care.objective import policy_for
@@ -31,7 +31,7 @@ def _held_out(config: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Hold out a tenth of the samples if the data has no held-out split and their number was not chosen."""
     if "validation" in chosen or {"test", "val"} & set(known_splits(config.data)):
         return {}
-    return {"validation": usual_validation(load(config.data, config.split))}
+    return {"validation": default_validation(load(config.data, config.split))}
 
 
 def _views(config: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch
 from care.models import Encoder, stem_of_weights
 from care.models.hub import check_published, published_model
 from care.models.local_folder import is_timm_folder, timm_config
-from care.models.weights import TORCHSCRIPT, Weights, fill, read_safetensors, read_torchscript
+from care.models.weights import TORCHSCRIPT, Weights, load_backbone_weights, read_safetensors, read_torchscript
 from care.objective import ObjectiveSettings, build_encoder
 from care.train.checkpoint import load_weights
 
@@ -52,21 +52,21 @@ def with_model_of_init(values: dict[str, Any]) -> dict[str, Any]:
     found = Initial({}, name) if name is not None else read_initial(init)
     theirs, model = found.model, values.get("model", found.model)
     if model is None:
-        raise ValueError(f"{init} does not say which model its weights belong to: add it, such as --model resnet18")
+        raise ValueError(f"{init} does not say which model its weights belong to: add it, such as model resnet18")
     if theirs is not None and isinstance(model, str) and _bare(theirs) != _bare(model):
         raise ValueError(f"{init} holds the weights of {theirs}, not of {model}: leave out model, or change init")
     return {**values, "model": model, "stem": found.stem if stem == "auto" else stem}
 
 
-def initial_encoder(settings: ObjectiveSettings, init: str, source: tuple[int, ...]) -> Encoder:
-    """The encoder that `settings` describe, for views of shape `source`, with a new head and the backbone of `init`.
+def initial_encoder(settings: ObjectiveSettings, init: str, input_shape: tuple[int, ...]) -> Encoder:
+    """The encoder that `settings` describe, for views of this shape, with a new head and the backbone of `init`.
 
     Images are normalized as in the training of the backbone. ValueError, one sentence, if a weight is missing.
     """
     name = _published_name(init)
-    found = read_initial(init) if name is None else Initial(_published(name, source), name)
-    encoder = build_encoder(settings, source, **(found.channels or _usual_channels(settings.model)))
-    fill(encoder.backbone, settings.model, source, found.weights, init)
+    found = read_initial(init) if name is None else Initial(_published(name, input_shape), name)
+    encoder = build_encoder(settings, input_shape, **(found.channels or _usual_channels(settings.model)))
+    load_backbone_weights(encoder.backbone, settings.model, input_shape, found.weights, init)
     return encoder
 
 
@@ -81,12 +81,12 @@ def read_initial(init: str) -> Initial:
     elif not path.exists():
         raise ValueError(f"{init} does not exist: init must be {FORMS}")
     if path.suffix in TORCHSCRIPT and model is None:
-        return _of_torchscript(path)
+        return _from_torchscript(path)
     if is_timm_folder(path):
-        return _of_timm_folder(path)
+        return _from_timm_folder(path)
     path = path / "model.safetensors" if path.is_dir() else path
     weights, about = read_safetensors(path)
-    return _of_run(path, model) if "config" in about else _of_file(weights, about, model)
+    return _from_run(path, model) if "config" in about else _from_file(weights, about, model)
 
 
 def _published_name(init: str) -> str | None:
@@ -98,21 +98,21 @@ def _published_name(init: str) -> str | None:
     return name
 
 
-def _published(name: str, source: tuple[int, ...]) -> Weights:
+def _published(name: str, input_shape: tuple[int, ...]) -> Weights:
     with torch.random.fork_rng(devices=[]):
-        return dict(published_model(name, source).state_dict())
+        return dict(published_model(name, input_shape).state_dict())
 
 
-def _of_run(file: Path, model: str | None) -> Initial:
+def _from_run(file: Path, model: str | None) -> Initial:
     tensors, about = load_weights(file)
     weights = {name.removeprefix(BACKBONE): x for name, x in tensors.items() if name.startswith(BACKBONE)}
     model = model or tomllib.loads(about["config"])["model"]
-    source = json.loads(about["source"])
-    size = source[0] if len(source) == 2 else None
+    input_shape = json.loads(about["source"])
+    size = input_shape[0] if len(input_shape) == 2 else None
     return Initial(weights, model, stem_of_weights(weights, about), _channels(tensors), size)
 
 
-def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Initial:
+def _from_file(weights: Weights, about: dict[str, str], model: str | None) -> Initial:
     """The weights in a plain safetensors file; files of `care export` carry additional metadata."""
     model = model or (json.loads(about["model"]) if "model" in about else None)
     channels: dict[str, tuple[float, ...]] = {
@@ -122,7 +122,7 @@ def _of_file(weights: Weights, about: dict[str, str], model: str | None) -> Init
     return Initial(weights, model, stem_of_weights(weights, about), channels, size)
 
 
-def _of_timm_folder(folder: Path) -> Initial:
+def _from_timm_folder(folder: Path) -> Initial:
     """The weights that `care export --to huggingface` wrote, or another program for timm."""
     config, (weights, about) = timm_config(folder), read_safetensors(folder / "model.safetensors")
     usual = config.get("pretrained_cfg", {})
@@ -130,7 +130,7 @@ def _of_timm_folder(folder: Path) -> Initial:
     return Initial(weights, config["architecture"], stem_of_weights(weights, about), channels)
 
 
-def _of_torchscript(file: Path) -> Initial:
+def _from_torchscript(file: Path) -> Initial:
     """The weights of a traced or scripted model; files of `care export` also hold the normalization of images."""
     tensors = dict(read_torchscript(file).state_dict())
     if not tensors:

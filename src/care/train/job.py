@@ -17,7 +17,7 @@ from care.train.checks import check_objective, check_unchanged
 from care.train.compiling import compiles, start_compilers
 from care.train.config import Config
 from care.train.distributed import Processes
-from care.train.runs import Run, view_source
+from care.train.runs import Run, view_shape
 
 PIXELS_PER_PIXEL = 8 / 7  # decoded pixels per pixel of a view, along a side
 FEWEST_MEASURED = 2  # held-out samples: the measures compare angles between them
@@ -66,8 +66,8 @@ class Job:
     @property
     def about(self) -> dict[str, Any]:
         """The origin of a checkpoint, saved with it: configuration, shape of a view, digest of the data."""
-        source = view_source(self.config, self.samples.source)
-        return {"config": self.config.to_toml(), "source": list(source), "data": self.data}
+        input_shape = view_shape(self.config, self.samples.input_shape)
+        return {"config": self.config.to_toml(), "source": list(input_shape), "data": self.data}
 
     def saves_after(self, step: int) -> bool:
         """Whether the state is saved after this step because it ends an epoch."""
@@ -111,7 +111,7 @@ def prepare(
         start_compilers()
     if resume:
         distributed.on_rank_0(processes, check_unchanged, run, samples)
-    check_objective(config, samples.source, not (resume and run.has_checkpoint), processes.world_size)
+    check_objective(config, samples.input_shape, not (resume and run.has_checkpoint), processes.world_size)
     digest = samples.digest()
     if distributed.differs(digest):  # the processes would draw shares of different batches
         raise ValueError(f"the processes find different samples in {config.data}: every machine needs the same files")
@@ -127,15 +127,15 @@ def _check_fills_batch(config: Config, samples: Samples, heldout: Samples) -> No
     if config.validation and config.limit is None:
         both = count + len(heldout)
         left = f"{count} of {both} samples are left after {len(heldout)} were held out"
-        other = ", or a smaller --validation" if both > batch else ""
-        raise ValueError(f"{left}, and do not fill one batch of {batch}: choose a smaller --batch-size{other}")
-    raise ValueError(f"{count} samples do not fill one batch of {batch}: choose a smaller --batch-size")
+        other = ", or a smaller validation" if both > batch else ""
+        raise ValueError(f"{left}, and do not fill one batch of {batch}: choose a smaller batch_size{other}")
+    raise ValueError(f"{count} samples do not fill one batch of {batch}: choose a smaller batch_size")
 
 
 def _check_heldout(config: Config, heldout: Samples) -> None:
     """ValueError if too few samples are held out to be measured after an epoch."""
     if len(heldout) < FEWEST_MEASURED:
-        more = "choose a larger --validation" if config.validation else "add some, or hold some out by --validation"
+        more = "choose a larger validation" if config.validation else "add some, or hold some out by validation"
         count = f"{len(heldout)} held-out sample{'s' * (len(heldout) != 1)}"
         raise ValueError(f"{config.data} has {count}, but measuring needs at least {FEWEST_MEASURED}: {more}")
 
@@ -153,9 +153,9 @@ def load_samples(config: Config) -> tuple[Samples, Samples]:
     cache = Path(config.cache) if config.cache else None
     samples = data.load(config.data, config.split, pixels=pixels, decoder=config.decoder, first=first, cache=cache)
     if config.decoder == "gpu" and not samples.streamed:
-        raise ValueError(f"{config.data} is prepared, so a GPU has nothing to decode: leave out --decoder gpu")
+        raise ValueError(f"{config.data} is prepared, so a GPU has nothing to decode: leave out decoder gpu")
     if config.cache and not samples.streamed:
-        raise ValueError(f"{config.data} is prepared, so there is nothing to cache: leave out --cache")
+        raise ValueError(f"{config.data} is prepared, so there is nothing to cache: leave out cache")
     if config.validation:
         samples, heldout = samples.split(config.validation)
     else:

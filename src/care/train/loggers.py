@@ -187,7 +187,7 @@ def check_loggers(names: Sequence[str]) -> None:
             raise ValueError(f"the logger {name} needs the package {name}: install care-ssl[{name}]")
 
 
-def watching(job: Job, every: int, names: Sequence[str], *others: Progress) -> Progress:
+def observers(job: Job, every: int, names: Sequence[str], *others: Progress) -> Progress:
     """On rank 0, `others` and the named loggers, with the means over every `every` steps; nothing on other ranks.
 
     ValueError if a logger cannot start.

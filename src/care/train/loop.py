@@ -10,7 +10,7 @@ from torch import Tensor
 
 from care.data import batches, place
 from care.geometry import form_named
-from care.objective import policy_for, views_seen
+from care.objective import encoder_cost, policy_for
 from care.train import checkpoint, distributed
 from care.train.arithmetic import cudnn_benchmark, deterministic_algorithms
 from care.train.collapse import collapse_warning
@@ -19,7 +19,7 @@ from care.train.job import Job
 from care.train.monitor import WITH_GRADIENT, Monitor, Stopped
 from care.train.notes import notes
 from care.train.progress import Progress
-from care.train.runs import Run, view_source
+from care.train.runs import Run, view_shape
 from care.train.schedule import rate_of
 from care.train.state import State, build_state
 from care.train.step import Step
@@ -122,7 +122,7 @@ def _last_checkpoint(job: Job) -> checkpoint.Checkpoint | None:
 
 def _monitor(job: Job, stop: Callable[[], bool]) -> Monitor:
     config = job.config
-    policy = policy_for(config.monitored_policy, view_source(config, job.samples.source)[0])
+    policy = policy_for(config.monitored_policy, view_shape(config, job.samples.input_shape)[0])
     form, part = form_named(config.form), config.equivariant_dim
     return Monitor(job.samples, job.heldout, policy, form, config.seed, part, config.limit, stop)
 
@@ -130,7 +130,7 @@ def _monitor(job: Job, stop: Callable[[], bool]) -> Monitor:
 def _passes(job: Job, state: State) -> float:
     """The passes of a picture with gradient in an epoch; a teacher's passes, without gradient, count a third."""
     objective = state.objective
-    views = views_seen(objective.plan, objective.method, getattr(objective.method, "settings", None))
+    views = encoder_cost(objective.plan, objective.method, getattr(objective.method, "settings", None))
     return (views + objective.teacher_views_count / WITH_GRADIENT) * job.steps_per_epoch * job.config.batch_size
 
 
@@ -178,8 +178,8 @@ def _note(run: Run, state: State, speed: dict[str, int | float] | None) -> None:
 def _finish(job: Job, state: State) -> None:
     """Write the encoder, and the log again: a run killed here is resumed after its last epoch."""
     job.run.write_log(state.log)
-    source = view_source(job.config, job.samples.source)
-    job.run.save_encoder(state.encoder, job.config, source, state.exported())
+    input_shape = view_shape(job.config, job.samples.input_shape)
+    job.run.save_encoder(state.encoder, job.config, input_shape, state.exported())
 
 
 def _stop(processes: Processes, writer: Writer) -> NoReturn:

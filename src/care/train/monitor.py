@@ -20,7 +20,7 @@ from care.randomness import generator_for
 
 WHOLE = "whole"  # the whole output of the head; its last coordinates may be the equivariant part
 AUGMENTATIONS = 4
-TEST_SAMPLES, BANK_SAMPLES = 1000, 5000
+TEST_SAMPLES, TRAIN_SAMPLES = 1000, 5000
 # The share of the training time that measuring may take, and the cost of a pass with gradient in passes without.
 SHARE, WITH_GRADIENT = 0.1, 3.0
 
@@ -34,11 +34,12 @@ class Monitor:
     """Fixed samples and fixed augmentations, the same after every epoch of every run with the same seed.
 
     Of a split embedding, only the equivariant part is measured, its last `equivariant_dim` coordinates; the ranks are
-    those of the whole output of the head. `most` limits the samples that are measured, and the samples of the kNN bank.
+    those of the whole output of the head. `most` limits the samples that are measured, and the
+    training samples in which kNN looks for neighbors.
     When `stop()` is true, measuring raises `Stopped`.
     """
 
-    bank: Samples
+    train: Samples
     test: Samples
     policy: Policy
     form: geometry.BilinearForm
@@ -94,7 +95,7 @@ class Monitor:
 
         embedder = self._embedder(embed, self._tested, device)
         generator = generator_for("cpu", self.seed, "monitor")
-        drawn = self.policy.sample(AUGMENTATIONS, self.test.source, generator)  # type: ignore[arg-type]
+        drawn = self.policy.sample(AUGMENTATIONS, self.test.input_shape, generator)  # type: ignore[arg-type]
         found = [embedder.clean(), *(embedder.augmented(drawn[i]) for i in range(AUGMENTATIONS))]
         F, *views = (self.form.embed(embeddings[EMBEDDING]) for embeddings in found)
         return found[0], F, torch.stack(views)
@@ -102,9 +103,9 @@ class Monitor:
     def _knn(self, encoder: Encoder, queries: Float[Tensor, "n d"], device: torch.device) -> Tensor | None:
         if not self._labeled:
             return None
-        bank, labels = self._compared, self._tested.labels.to(device)
-        features = self._embedder(lambda x: {BACKBONE: encoder.features(x)}, bank, device).clean()[BACKBONE]
-        return (knn_predict(features, bank.labels.to(device), queries) == labels).double().mean()
+        train, labels = self._compared, self._tested.labels.to(device)
+        features = self._embedder(lambda x: {BACKBONE: encoder.features(x)}, train, device).clean()[BACKBONE]
+        return (knn_predict(features, train.labels.to(device), queries) == labels).double().mean()
 
     @property
     def _tested(self) -> Samples:
@@ -114,7 +115,7 @@ class Monitor:
     @property
     def _compared(self) -> Samples:
         """The training samples in which kNN looks for neighbors."""
-        return self.bank.limit(min(BANK_SAMPLES, len(self.bank), self.most or BANK_SAMPLES))
+        return self.train.limit(min(TRAIN_SAMPLES, len(self.train), self.most or TRAIN_SAMPLES))
 
     @property
     def _labeled(self) -> bool:

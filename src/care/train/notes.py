@@ -11,17 +11,17 @@ from care.train.job import Job
 
 
 def notes(job: Job) -> Iterator[str]:
-    """A sentence for each."""
+    """A sentence for each: classes too small to hold samples out of, too few held-out samples, gray pictures."""
     if job.config.validation and (line := shortage(job.heldout, job.config.validation)):
         yield line
     if (count := len(job.heldout)) < FEWEST_HELD_OUT:
-        more = "a larger --validation" if job.config.validation else "more of them, or --validation"
+        more = "a larger validation" if job.config.validation else "more of them, or set validation"
         yield f"only {count} samples are held out: care evaluate needs {FEWEST_HELD_OUT}, so choose {more}"
     if _shifts_hue_alone(job) and all_gray(job.samples):
         policy = job.config.equivariance_policy
         yield (
             f"the pictures have no color, so hue shifts do not change them and {policy} teaches nothing: choose "
-            "--keep photometric, or leave out --keep and --equivariance-policy"
+            "keep photometric, or leave out keep and equivariance_policy"
         )
 
 

@@ -8,7 +8,7 @@ from care.objective.registry import NONE, setting_names
 from care.objective.settings import names_in
 from care.suggestions import did_you_mean
 from care.train.config import DEFAULT_CHOICE, Config
-from care.train.default_values import OF_OPTIMIZER, usual_head
+from care.train.default_values import OF_OPTIMIZER, published_head
 from care.train.initial import with_model_of_init
 
 # The settings of the paper's appendix and the authors' program on each data set. Settings of a method or of an
@@ -70,7 +70,7 @@ def default_config(data: str, **chosen: Any) -> Config:
     if "chunks" in usual:
         usual["chunks"] = fitting_chunks(usual["chunks"], chosen)
     values = with_model_of_init({"data": data, **applicable(usual, chosen), **chosen})
-    head = usual_head(values.get("method", DEFAULT_CHOICE["method"]), values.get("model", ""))
+    head = published_head(values.get("method", DEFAULT_CHOICE["method"]), values.get("model", ""))
     return Config.of(**{**values, **{name: value for name, value in head.items() if name not in chosen}})
 
 

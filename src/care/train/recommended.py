@@ -60,44 +60,44 @@ def _smaller_views(data: str, chosen: Mapping[str, Any]) -> dict[str, int]:
     They take about half of the work. For ResNets trained from random weights only: other models may accept one size
     only, and initial weights were trained at their own size.
     """
-    there = {**DEFAULTS.get(data, ANY_FOLDER), "model": "resnet18", **chosen}
-    if "resnet" not in str(there["model"]) or there.get("init") is not None:
+    settings = {**DEFAULTS.get(data, ANY_FOLDER), "model": "resnet18", **chosen}
+    if "resnet" not in str(settings["model"]) or settings.get("init") is not None:
         return {}
-    policy = there["policy"] if isinstance(there["policy"], ImagePolicy) else policy_named(there["policy"])
-    side = there.get("size") or policy.size
+    policy = settings["policy"] if isinstance(settings["policy"], ImagePolicy) else policy_named(settings["policy"])
+    side = settings.get("size") or policy.size
     smaller = PLACE * round(SMALLER * side / PLACE)
     return {"train_size": smaller} if policy.crop > 0 and SMALLEST <= smaller < side else {}
 
 
-def keep_settings(what: str, there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The `chosen` settings with those of `--keep`; `there` is the configuration without it, or of a resumed run.
+def keep_settings(what: str, base: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """The `chosen` settings with those of `--keep`; `base` is the configuration without it, or of a resumed run.
 
     The equivariant part is added to the dimensions of the method's embedding, unless the resumed run has it already.
     """
     if (named := chosen.get("equivariance", "split")) != "split":
         raise ValueError(f"keep sets the equivariance to a split embedding: leave out the equivariance {named}")
-    _check_own_views(there, chosen)
-    kept = keeping(what, chosen.get("embedding_dim", there.embedding_dim - there.equivariant_dim))
-    part = {} if there.equivariant_dim else _equivariant_part(there, chosen)
+    _check_own_views(base, chosen)
+    kept = keeping(what, chosen.get("embedding_dim", base.embedding_dim - base.equivariant_dim))
+    part = {} if base.equivariant_dim else _equivariant_part(base, chosen)
     return {**part, **kept, **chosen, "embedding_dim": kept["embedding_dim"]}
 
 
-def _check_own_views(there: Config, chosen: Mapping[str, Any]) -> None:
+def _check_own_views(base: Config, chosen: Mapping[str, Any]) -> None:
     """ValueError if the equivariant part is to share views with the method: it has augmentations of its own."""
-    resumed = getattr(there.equivariance.settings, "equivariance_views", "own") if there.equivariant_dim else "own"
+    resumed = getattr(base.equivariance.settings, "equivariance_views", "own") if base.equivariant_dim else "own"
     views = chosen.get("equivariance_views", resumed)
     if views in ("shared", "mixed"):
         raise ValueError(f"keep draws views of its own: leave out equivariance_views {views}, or choose own")
 
 
-def _equivariant_part(there: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def _equivariant_part(base: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the equivariant part, with fewer chunks for small batches.
 
     It is fed from the middle of the backbone, unless its losses are to train the backbone.
     """
-    sizes = {"batch_size": there.batch_size, "accumulate": there.accumulate}
+    sizes = {"batch_size": base.batch_size, "accumulate": base.accumulate}
     chunks = chosen.get("chunks", fitting_chunks(CHUNKS, sizes))
     if not chosen.get("stop_gradient", True):
         return {"chunks": chunks}
-    halves = chosen.get("contrast") != "all" and there.batch_size // there.accumulate % (4 * max(1, chunks)) == 0
+    halves = chosen.get("contrast") != "all" and base.batch_size // base.accumulate % (4 * max(1, chunks)) == 0
     return {"chunks": chunks, **KEEP_SETTINGS, **({"equivariance_fraction": FRACTION} if halves else {})}

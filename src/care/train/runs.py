@@ -55,7 +55,7 @@ class Run:
         try:
             lock = Lock(self.folder / ".lock")
         except BlockingIOError:
-            raise ValueError(f"another run is writing to {self.folder}: wait for it, or choose another --out") from None
+            raise ValueError(f"another run is writing to {self.folder}: wait for it, or choose another out") from None
         try:
             self._check(config, resume)
             remove_leftovers(self.folder)
@@ -72,7 +72,7 @@ class Run:
         if not (self.folder / "config.toml").exists():
             return
         if not resume:
-            raise ValueError(f"{self.folder} already holds a run: choose another --out, or continue it with --resume")
+            raise ValueError(f"{self.folder} already holds a run: choose another out, or continue it with resume")
         if different := config.obstacles(self.config()):
             raise ValueError(f"{self.folder} was started with another configuration: {'; '.join(different)}")
 
@@ -116,19 +116,19 @@ class Run:
             write_atomically(self.folder / "steps.jsonl", _lines(kept))
 
     def save_encoder(
-        self, encoder: Encoder, config: Config, source: tuple[int, ...], exported: dict[str, Tensor] | None = None
+        self, encoder: Encoder, config: Config, input_shape: tuple[int, ...], exported: dict[str, Tensor] | None = None
     ) -> None:
         """Write the final weights, the metadata to rebuild the encoder, and the tensors the equivariance exports."""
-        metadata = {"format": "care encoder 2", "config": config.to_toml(), "source": json.dumps(source)}
+        metadata = {"format": "care encoder 2", "config": config.to_toml(), "source": json.dumps(input_shape)}
         metadata["stem"] = stem_of(encoder.backbone)  # explicit, in case the meaning of `auto` changes
         beside = {EQUIVARIANCE + name: tensor.contiguous() for name, tensor in (exported or {}).items()}
         save_weights(self.weights, encoder.state_dict() | beside, metadata)
 
 
-def view_source(config: Config, source: tuple[int, ...]) -> tuple[int, ...]:
+def view_shape(config: Config, input_shape: tuple[int, ...]) -> tuple[int, ...]:
     """The input shape of a finished encoder: the policy's size for images, the number of points for clouds."""
     policy = policy_for(config.policy, config.size)
-    return (policy.size, policy.size) if hasattr(policy, "size") else source
+    return (policy.size, policy.size) if hasattr(policy, "size") else input_shape
 
 
 def _record(line: bytes, where: str) -> dict[str, Any]:

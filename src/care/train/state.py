@@ -19,7 +19,7 @@ from care.train.config import Config
 from care.train.distributed import Processes
 from care.train.initial import initial_encoder
 from care.train.optimizers import build_optimizer, load_optimizer_state
-from care.train.runs import Run, view_source
+from care.train.runs import Run, view_shape
 from care.train.state_tree import flatten_state, unflatten_state
 from care.train.writer import Writer
 
@@ -118,11 +118,11 @@ def build_state(config: Config, samples: Samples, processes: Processes, begins: 
     If the run is resumed (`begins` is false), `init` is not read: the weights are in the checkpoint.
     """
     torch.manual_seed(derive(config.seed, "weights"))
-    source = view_source(config, samples.source)
+    input_shape = view_shape(config, samples.input_shape)
     if config.init is not None and begins:
-        encoder = initial_encoder(config, config.init, source)
+        encoder = initial_encoder(config, config.init, input_shape)
     else:
-        encoder = build_encoder(config, source, **channel_statistics(samples))
+        encoder = build_encoder(config, input_shape, **channel_statistics(samples))
     if config.activation_checkpointing:
         checkpoint_activations(encoder.backbone)
     objective = build_objective(config, encoder, config.batch_size // config.accumulate, processes.world_size)
@@ -130,7 +130,7 @@ def build_state(config: Config, samples: Samples, processes: Processes, begins: 
         objective.gather_by(distributed.all_gather, processes.rows(config.batch_size // config.accumulate))
         split_batchnorm(objective, distributed.all_reduce, processes.world_size)
     objective = objective.to(processes.device)
-    if len(samples.source) == 2:
+    if len(samples.input_shape) == 2:
         objective = objective.to(memory_format=encoder.memory_format)
     # On a GPU, the learning rate is a tensor there, which a CUDA graph reads.
     on_gpu = processes.device.type == "cuda"
@@ -160,14 +160,14 @@ def channel_statistics(samples: Samples) -> dict[str, tuple[float, ...]]:
 
     Empty for point clouds, which are already centered and of unit size.
     """
-    if len(samples.source) == 1:
+    if len(samples.input_shape) == 1:
         return {}
     moments = torch.zeros(2, 3, dtype=torch.float64)
     few = samples.limit(min(COUNT_DECODED if samples.streamed else COUNT, len(samples)))
     for block in batches(few, torch.arange(len(few)).split(AT_ONCE), few.device):
         x = block.double() / 255
         moments += torch.stack([x.sum((0, 2, 3)), x.square().sum((0, 2, 3))]).cpu()
-    mean, square = moments / (len(few) * math.prod(few.source))
+    mean, square = moments / (len(few) * math.prod(few.input_shape))
     std = (square - mean.square()).clamp_min(0).sqrt().clamp_min(1e-3)
     return {"mean": tuple(mean.tolist()), "std": tuple(std.tolist())}
 

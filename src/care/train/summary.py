@@ -17,9 +17,9 @@ from care.tables import visible, wrapped
 from care.train import Config
 from care.train.checks import stem_sentence
 from care.train.compiling import compiles
-from care.train.default_values import RATES, usual_rate
+from care.train.default_values import RATES, default_learning_rate
 from care.train.job import Job
-from care.train.runs import view_source
+from care.train.runs import view_shape
 from care.train.state import precision
 
 # Settings that the lines below already contain. The others are listed only if they are not at their default.
@@ -38,7 +38,7 @@ class Facts:
     """Quantities that follow from a configuration, the data and this machine."""
 
     samples: int
-    source: tuple[int, ...]
+    input_shape: tuple[int, ...]
     classes: int
     parameters: int
     stem: str | None
@@ -53,14 +53,14 @@ class Facts:
     cached: str = ""
 
 
-def beginning(job: Job) -> str:
+def summary_text(job: Job) -> str:
     """The summary of a job, as lines of text."""
     return in_lines(summary(job.config, facts_of(job)))
 
 
-def in_lines(said: Mapping[str, str]) -> str:
+def in_lines(summarized: Mapping[str, str]) -> str:
     """Format with the titles in a column on the left."""
-    lines = (f"{title:<13} {visible(words)}" for title, words in said.items())
+    lines = (f"{title:<13} {visible(words)}" for title, words in summarized.items())
     return "\n".join(wrapped(line, indent=" " * 14) for line in lines)
 
 
@@ -68,13 +68,13 @@ def facts_of(job: Job) -> Facts:
     """Look at the data, and build the network without its weights."""
     config, samples = job.config, job.samples
     with torch.device("meta"):
-        encoder = build_encoder(config, view_source(config, samples.source))
+        encoder = build_encoder(config, view_shape(config, samples.input_shape))
     return Facts(
         samples=len(samples),
-        source=samples.source,
+        input_shape=samples.input_shape,
         classes=len(samples.classes),
         parameters=sum(parameter.numel() for parameter in encoder.parameters()),
-        stem=stem_sentence(config, samples.source),
+        stem=stem_sentence(config, samples.input_shape),
         steps_per_epoch=job.steps_per_epoch,
         processes=job.processes.world_size,
         device=str(job.processes.device),
@@ -119,8 +119,8 @@ def summary(config: Config, facts: Facts) -> dict[str, str]:
 
 
 def _data(config: Config, facts: Facts) -> str:
-    shape = " × ".join(map(str, facts.source))
-    what = f"pictures of {shape} pixels" if len(facts.source) == 2 else f"clouds of {shape} points"
+    shape = " × ".join(map(str, facts.input_shape))
+    what = f"pictures of {shape} pixels" if len(facts.input_shape) == 2 else f"clouds of {shape} points"
     what = f"pictures, decoded to {shape} pixels while training" if facts.streamed else what
     return f"{config.data}, {config.split}: {facts.samples:,} {what}, {_classes(facts.classes)}"
 
@@ -134,7 +134,7 @@ def _watched(config: Config, facts: Facts) -> str:
     if config.validation:
         samples = f"{config.validation:,} sample{'s' * (config.validation != 1)}"
         return f"{samples}{' of each class' if facts.classes else ''}, cut from {config.split}"
-    return f"the {facts.watched} split; --validation N watches samples cut from the training split instead"
+    return f"the {facts.watched} split; validation N watches samples cut from the training split instead"
 
 
 def _dimensions(config: Config) -> str:
@@ -147,8 +147,8 @@ def _choice(kind: Kind, choice: Choice) -> str:
     values, found = choice.flat(), find(kind, choice.name)
     if kind == "equivariance" and found is not None:
         usual = {field.name: field.default for field in dataclasses.fields(found.Settings)}
-        said = {"chunks", *WEIGHTS, *(name for name in values if name.endswith("_weight"))}
-        values = {name: value for name, value in values.items() if (value and name in said) or value != usual[name]}
+        shown = {"chunks", *WEIGHTS, *(name for name in values if name.endswith("_weight"))}
+        values = {name: value for name, value in values.items() if (value and name in shown) or value != usual[name]}
     return f"{choice.name}: {_settings(values)}" if values else choice.name
 
 
@@ -169,7 +169,7 @@ def _views(config: Config, plan: ViewPlan) -> str:
         (turned, f"{own} in four turns", config.equivariance.name),
     )
     parts = [f"{len(positions)} of {policy} for {whose}" for positions, policy, whose in kinds if positions]
-    side = view_source(config, (0,))[0]
+    side = view_shape(config, (0,))[0]
     later = f" (later {side} × {side})" if size and side != size else ""
     pixels = f", {size} × {size} pixels{later}" if size else ""
     return f"{len(plan.views)} of each sample{pixels}: {', '.join(parts)}"
@@ -191,7 +191,7 @@ def _optimizer(config: Config) -> str:
 
 def _rule(config: Config) -> str:
     """The rule behind the learning rate, if it is the usual one for the optimizer."""
-    if config.learning_rate != usual_rate(config.optimizer, config.batch_size):
+    if config.learning_rate != default_learning_rate(config.optimizer, config.batch_size):
         return ""
     rate, grows = RATES[config.optimizer]
     return f" (usual for {config.optimizer}{f': {rate:g} · batch / 256' if grows else ''})"

@@ -31,7 +31,7 @@ class Trained:
 
     encoder: Encoder
     config: Config
-    source: tuple[int, ...]
+    input_shape: tuple[int, ...]
     exported: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -64,13 +64,15 @@ def load_trained(path: Path) -> Trained:
     The configuration is the one saved with the weights, not that of `config.toml`, which may have been edited.
     """
     if is_checkpoint(path):
-        return _of_checkpoint(path)
+        return _from_checkpoint(path)
     file = _weights_in(path)
-    tensors, config, source = _read(file)
+    tensors, config, input_shape = _read(file)
     beside = [name for name in tensors if name.startswith(EQUIVARIANCE)]
     exported = {name.removeprefix(EQUIVARIANCE): tensors.pop(name) for name in beside}
     channels = {name: tuple(tensors[name].tolist()) for name in ("mean", "std") if name in tensors}
-    return Trained(_filled(build_encoder(config, source, **channels), tensors, file), config, source, exported)
+    return Trained(
+        _filled(build_encoder(config, input_shape, **channels), tensors, file), config, input_shape, exported
+    )
 
 
 def load_config(path: Path) -> Config:
@@ -108,20 +110,20 @@ def _config_of(saved: Checkpoint, folder: Path) -> Config:
     return Config.from_toml(saved.state["config"], str(folder), unchecked=True)
 
 
-def _of_checkpoint(folder: Path) -> Trained:
+def _from_checkpoint(folder: Path) -> Trained:
     """The encoder of a checkpoint: its moving average, if there is one."""
     saved = load_checkpoint(folder)
     config = _config_of(saved, folder)
-    parts, source = unflatten_state(saved.tensors, saved.state["rest"]), tuple(saved.state["source"])
+    parts, input_shape = unflatten_state(saved.tensors, saved.state["rest"]), tuple(saved.state["source"])
     kept: dict[str, Tensor] = parts["ema"] if parts["ema"] is not None else parts["objective"]
-    encoder = _filled(build_encoder(config, source), _below("encoder.", kept), folder)
+    encoder = _filled(build_encoder(config, input_shape), _below("encoder.", kept), folder)
     beside, exported = _below(EQUIVARIANCE, kept), {}
     equivariance = find("equivariance", config.equivariance.name) if beside else None
     if equivariance is not None:
         context = config.context(config.batch_size // config.accumulate)
         module = equivariance(config.equivariance.settings, encoder, context)
         exported = _filled(module, beside, folder).exported()
-    return Trained(encoder, config, source, exported)
+    return Trained(encoder, config, input_shape, exported)
 
 
 def _filled(module: M, tensors: dict[str, Tensor], where: Path) -> M:

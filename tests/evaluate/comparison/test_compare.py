@@ -8,7 +8,7 @@ import re
 import pytest
 import torch
 
-from care.evaluate import Evaluation, Settings, compare_evaluations, evaluate_model, summary
+from care.evaluate import Evaluation, EvaluationSettings, compare_evaluations, evaluate_model, summary
 from care.evaluate.comparison.quantities import ACTED_ON, Quantity, quantities
 from care.tables import WIDE
 from evaluate.planted import QUICK, colors, pixels, setup, shapes
@@ -118,7 +118,7 @@ def test_the_same_output_is_compared_and_what_the_equivariance_acts_on_has_rows_
 
 
 def test_different_images_are_not_compared(by_color):
-    other = evaluate_model(setup(colors), Settings(augmentations=1, probe="none", logistic=False, images=100))
+    other = evaluate_model(setup(colors), EvaluationSettings(augmentations=1, probe="none", logistic=False, images=100))
     with pytest.raises(ValueError, match=r"test_images: 100 .*; augmentations: 1"):
         compare_evaluations({"a": by_color, "b": other})
 

@@ -9,7 +9,7 @@ from scipy import stats
 from care.evaluate.comparison.compare import FEWEST, _difference
 from care.evaluate.comparison.paired import paired_difference, two_way_difference
 from care.evaluate.comparison.quantities import Quantity
-from care.evaluate.effects.effect import effect_of, linearized, respond
+from care.evaluate.effects.effect import effect_of, family_measures, linearized
 from care.geometry import Euclidean, source_of
 
 V, N, D, TRIALS = 8, 200, 4, 12
@@ -27,7 +27,7 @@ def response_of(angles, generator):
         turned = torch.stack([c * x - s * y, s * x + c * y], 2).flatten(1)
         noise = 0.05 * torch.randn(N, D, generator=generator)
         effects.append(effect_of(F, sphere.embed(turned + noise), sphere, source))
-    return respond(["a"] * V, [e.measures for e in effects], [], [e.of_images() for e in effects])
+    return family_measures(["a"] * V, [e.measures for e in effects], [], [e.per_image() for e in effects])
 
 
 def test_two_encoders_of_one_law_are_seldom_called_different():
@@ -40,7 +40,7 @@ def test_two_encoders_of_one_law_are_seldom_called_different():
         for name in both:
             units = [torch.tensor(getattr(response, name).values) for response in responses]
             alone[name] += paired_difference(*units).p < 0.05
-            both[name] += two_way_difference(*units, *(response.images[name] for response in responses)).p < 0.05
+            both[name] += two_way_difference(*units, *(response.per_image[name] for response in responses)).p < 0.05
     assert min(alone.values()) > 0.5 * TRIALS
     assert max(both.values()) <= 2
 
@@ -50,7 +50,7 @@ def test_a_real_difference_is_found():
     angles = torch.linspace(0.3, 1.2, V)
     a, b = response_of(angles.tolist(), generator), response_of((1.5 * angles).tolist(), generator)
     units = [torch.tensor(response.displacement.values) for response in (a, b)]
-    assert two_way_difference(*units, a.images["displacement"], b.images["displacement"]).p < 0.001
+    assert two_way_difference(*units, a.per_image["displacement"], b.per_image["displacement"]).p < 0.001
 
 
 def test_the_error_is_that_of_both_and_agrees_with_scipy():

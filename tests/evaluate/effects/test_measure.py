@@ -9,7 +9,7 @@ from responding import FLIPS, clouds, flatten, lengths, pictures
 
 import care
 from care.augment import ImagePolicy, PointPolicy
-from care.evaluate.effects.effect import effect_of, respond
+from care.evaluate.effects.effect import effect_of, family_measures
 from care.evaluate.effects.measurement import Measurement
 from care.geometry import Euclidean, Minkowski, Symplectic, form_of
 
@@ -187,10 +187,10 @@ def test_families_are_told_apart():
 def test_a_composition_that_nearly_undoes_itself_does_not_outweigh_the_others():
     measures = {"displacement": torch.tensor(1.0)}
     pairs = [torch.tensor([[0.1], [1.0]])] * 9 + [torch.tensor([[0.1], [1e-3]])]  # whose own ratio is 100
-    response = respond(["a"], [measures], pairs)
+    response = family_measures(["a"], [measures], pairs)
     assert response.composition_error.mean == pytest.approx(1.0 / 9.001)
     assert max(response.composition_error.values) < 0.3
-    still = respond(["a"], [measures], [torch.tensor([[1e-6], [1e-5]])])
+    still = family_measures(["a"], [measures], [torch.tensor([[1e-6], [1e-5]])])
     assert str(still.composition_error) == "invariant"
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from care.evaluate import Settings, evaluate_model
+from care.evaluate import EvaluationSettings, evaluate_model
 from care.evaluate.effects.projections import projected_output, with_projections
 from evaluate.planted import COLORS, pixels, setup, shapes
 
@@ -37,11 +37,11 @@ def test_too_many_directions_or_no_embedding_add_no_projection(planted):
 def test_they_are_measured_beside_the_embedding_and_change_nothing_else():
     quick = {"augmentations": 2, "probe": "none", "logistic": False, "images": 60}
     planted = setup(pixels, policy=COLORS)
-    plain, both = (evaluate_model(planted, Settings(**quick, projections=k)) for k in ((), (3,)))
+    plain, both = (evaluate_model(planted, EvaluationSettings(**quick, projections=k)) for k in ((), (3,)))
     assert both.outputs == [*plain.outputs, "embedding-principal-3", "embedding-random-3"]
     assert both.measurement("embedding-random-3").dimension == 3
     assert both.measurement("embedding") == plain.measurement("embedding")
     assert both.equivariant_output == plain.equivariant_output
     assert list(both.record["decoding"]) == list(plain.record["decoding"])
     with pytest.raises(ValueError, match="at least 1 direction"):
-        Settings(projections=(0,))
+        EvaluationSettings(projections=(0,))

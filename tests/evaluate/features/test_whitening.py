@@ -40,14 +40,14 @@ def test_neighbors_share_a_class_that_a_nuisance_hides(generator):
     """The class is in the sign of a coordinate, among others that vary five times as much."""
     X, labels = 5 * torch.randn(2000, 8, generator=generator), torch.arange(2000) % 2
     X[:, 0] = 2.0 * labels - 1 + 0.1 * torch.randn(2000, generator=generator)
-    bank, queries = X[:1000], X[1000:]
-    whiten = whitening(bank)
+    train, queries = X[:1000], X[1000:]
+    whiten = whitening(train)
 
     def accuracy(a, b):
         return (knn_predict(a, labels[:1000], b, k=20) == labels[1000:]).double().mean()
 
-    assert accuracy(bank, queries) < 0.7
-    assert accuracy(whiten(bank), whiten(queries)) > 0.9
+    assert accuracy(train, queries) < 0.7
+    assert accuracy(whiten(train), whiten(queries)) > 0.9
 
 
 def test_features_that_do_not_vary_stay_finite():

@@ -35,15 +35,15 @@ def problem(generator):
 @pytest.mark.parametrize("block", [1, 1000, 2**24])
 def test_neighbors_agree_with_scikit_learn(block, generator, monkeypatch):
     monkeypatch.setattr(module, "PAIRS_AT_ONCE", block)
-    bank = torch.randn(50, 4, generator=generator, dtype=torch.float64)
+    database = torch.randn(50, 4, generator=generator, dtype=torch.float64)
     queries = torch.randn(70, 4, generator=generator, dtype=torch.float64)
-    unit = torch.nn.functional.normalize(bank)
+    unit = torch.nn.functional.normalize(database)
     theirs = NearestNeighbors(n_neighbors=7, metric="euclidean", algorithm="brute").fit(unit.numpy())
     found = theirs.kneighbors(torch.nn.functional.normalize(queries).numpy(), return_distance=False)
-    assert neighbors(bank, queries, k=7).tolist() == found.tolist()
+    assert neighbors(database, queries, k=7).tolist() == found.tolist()
     exclude = torch.from_numpy(found[:, 3])
     without = [[j for j in row if j != row[3]] for row in found.tolist()]
-    assert neighbors(bank, queries, k=6, exclude=exclude).tolist() == without
+    assert neighbors(database, queries, k=6, exclude=exclude).tolist() == without
 
 
 def test_an_image_is_its_own_neighbor_unless_left_out(generator):

@@ -11,7 +11,7 @@ from jaxtyping import UInt8
 from care.data.readers.classes import CIFAR10_CLASSES, CIFAR100_CLASSES
 from care.data.readers.members import members_of
 from care.data.readers.pickles import as_bytes, read_pickle
-from care.data.readers.source import Example, Source
+from care.data.readers.source import DataSource, Example
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
@@ -55,20 +55,20 @@ CIFAR100 = Layout(
 )
 
 
-def read_cifar10(path: Path, split: str) -> Source:
+def read_cifar10(path: Path, split: str) -> DataSource:
     """CIFAR-10 from its folder, the folder around it or its archive, in the binary or the Python layout."""
     return _read(CIFAR10, path, split)
 
 
-def read_cifar100(path: Path, split: str) -> Source:
+def read_cifar100(path: Path, split: str) -> DataSource:
     """CIFAR-100 with its 100 fine classes, from its folder, the folder around it or its archive, in either layout."""
     return _read(CIFAR100, path, split)
 
 
-def _read(layout: Layout, path: Path, split: str) -> Source:
+def _read(layout: Layout, path: Path, split: str) -> DataSource:
     expected = {"train": 50_000, "test": 10_000}[split]
     description = f"{layout.title} {split} from {path.name}"
-    return Source(description, layout.classes, SIDE, SIDE, expected, _examples(layout, path, layout.files[split]))
+    return DataSource(description, layout.classes, SIDE, SIDE, expected, _examples(layout, path, layout.files[split]))
 
 
 def _examples(layout: Layout, path: Path, names: tuple[str, ...]) -> Iterator[Example]:

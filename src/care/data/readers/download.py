@@ -41,7 +41,7 @@ def fetch(download: Download, folder: Path, tick: Callable[[int], object] = lamb
     except (OSError, http.client.HTTPException) as error:
         file.unlink(missing_ok=True)
         raise ValueError(
-            f"{download.url} cannot be downloaded ({error}); without a network, copy the file here for --from"
+            f"{download.url} cannot be downloaded ({error}); without a network, copy the file here"
         ) from error
     except ValueError:
         file.unlink(missing_ok=True)

@@ -7,14 +7,14 @@ import numpy as np
 from care.data.readers.classes import FLOWER_CLASSES
 from care.data.readers.mat5 import read_mat5
 from care.data.readers.pictures import Pictures, shuffled
-from care.data.readers.source import Source
+from care.data.readers.source import DataSource
 
 FOLDER, LABELS, SPLITS = "flowers-102", "imagelabels.mat", "setid.mat"
 # The lists in setid.mat that make up a split.
 PARTS = {"train": ("trnid",), "val": ("valid",), "test": ("tstid",), "train+val+test": ("trnid", "valid", "tstid")}
 
 
-def read_flowers(path: Path, split: str, side: int) -> Source:
+def read_flowers(path: Path, split: str, side: int) -> DataSource:
     """Flowers-102 from the folder that holds `jpg`, `imagelabels.mat` and `setid.mat`, or the folder around it.
 
     The pictures come in `shuffled` order.
@@ -27,7 +27,7 @@ def read_flowers(path: Path, split: str, side: int) -> Source:
     if min(chosen) < 1 or max(chosen) > len(labels):
         raise ValueError(f"{folder / SPLITS} names pictures outside 1 to {len(labels)}")
     files = [(folder / "jpg" / f"image_{number:05d}.jpg", labels[number - 1] - 1) for number in chosen]
-    return Source(
+    return DataSource(
         f"Flowers-102 {split} from {path.name}",
         FLOWER_CLASSES,
         side,

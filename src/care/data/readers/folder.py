@@ -6,7 +6,7 @@ from pathlib import Path
 from care.data.readers.files import folders_in, ignored, pictures_beside, pictures_in
 from care.data.readers.pictures import Pictures, shuffled
 from care.data.readers.side import stored_side
-from care.data.readers.source import Source
+from care.data.readers.source import DataSource
 
 # The names of the folders of each split, in small or capital letters.
 SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
@@ -20,7 +20,7 @@ def folder_splits(path: Path) -> tuple[str, ...]:
     return tuple(_split_folders(path))
 
 
-def read_folder(path: Path, split: str, pixels: int | None) -> Source:
+def read_folder(path: Path, split: str, pixels: int | None) -> DataSource:
     """A split of the folder in `shuffled` order; the classes are the folders of the training pictures, by name.
 
     Pictures become squares of `pixels`, by default 256, or the shorter side of most training pictures if that is less:
@@ -37,9 +37,9 @@ def read_folder(path: Path, split: str, pixels: int | None) -> Source:
     notes = (*_beside(path, folders), *([loose] if loose else []), *([ignored(others)] if others else []))
     side = pixels or _own_side(path)
     if pixels is None and side < LARGEST:
-        notes += (f"small pictures keep their own size: squares of {side} pixels, unless --pixels says otherwise",)
+        notes += (f"small pictures keep their own size: squares of {side} pixels, unless pixels says otherwise",)
     pictures, description = Pictures(shuffled(files), side), f"pictures of the folder {path.name}, {split}"
-    return Source(description, classes, side, side, len(files), pictures, notes)
+    return DataSource(description, classes, side, side, len(files), pictures, notes)
 
 
 def _own_side(path: Path) -> int:

@@ -15,7 +15,7 @@ from care.data.readers.pictures import lenient_pillow
 LOOKED_AT = 64  # files, of which only the beginning is read
 
 
-def some_of(count: int) -> list[int]:
+def evenly_spread(count: int) -> list[int]:
     """The positions of LOOKED_AT files, evenly spread over `count`."""
     return torch.linspace(0, count - 1, min(LOOKED_AT, count)).round().long().tolist()
 
@@ -29,7 +29,7 @@ def median_side(files: Iterable[Path | BinaryIO]) -> int | None:
 
 def stored_side(files: Sequence[Path], largest: int) -> int:
     """The side of squares that these pictures become: `largest`, or the median of smaller pictures' own."""
-    return min(largest, median_side(files[i] for i in some_of(len(files))) or largest)
+    return min(largest, median_side(files[i] for i in evenly_spread(len(files))) or largest)
 
 
 def _shorter_side(file: Path | BinaryIO) -> int | None:

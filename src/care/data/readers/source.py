@@ -41,8 +41,8 @@ class Indexed(Protocol):
 
 
 @dataclass(frozen=True)
-class Source:
-    """A split of a data set. All pictures have the same height and width.
+class DataSource:
+    """A split of a data set, as a reader yields it. All pictures have the same height and width.
 
     `examples` reads the files, and raises their errors, during iteration. If it is `Indexed`, all cores prepare it, and
     an interrupted preparation can be continued. `expected` is the expected number of examples, for progress bars, and

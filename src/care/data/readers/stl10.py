@@ -7,7 +7,7 @@ import numpy as np
 
 from care.data.readers.classes import STL10_CLASSES
 from care.data.readers.members import Members, members_of
-from care.data.readers.source import Example, Source
+from care.data.readers.source import DataSource, Example
 
 FOLDER, SIDE = "stl10_binary", 96
 
@@ -21,11 +21,11 @@ PARTS = {
 EXPECTED = {"train": 5_000, "test": 8_000, "unlabeled": 100_000}
 
 
-def read_stl10(path: Path, split: str) -> Source:
+def read_stl10(path: Path, split: str) -> DataSource:
     """STL-10 from its folder, the folder around it or its archive. Unlabeled images have the label −1."""
     parts = PARTS[split]
     expected = sum(EXPECTED[part] for part in parts)
-    return Source(f"STL-10 {split} from {path.name}", STL10_CLASSES, SIDE, SIDE, expected, _examples(path, parts))
+    return DataSource(f"STL-10 {split} from {path.name}", STL10_CLASSES, SIDE, SIDE, expected, _examples(path, parts))
 
 
 def _examples(path: Path, parts: tuple[str, ...]) -> Iterator[Example]:

@@ -94,12 +94,12 @@ def _in_shards(files: list[Path], indexes: Path | None) -> EncodedPictures:
 def _check_cache(folder: Path, pictures: Path) -> None:
     """Create the folder of a cache; ValueError if it is not writable, or within the folder of the pictures."""
     if not hasattr(os, "pwrite"):
-        raise ValueError("--cache needs Linux or macOS: leave it out")
+        raise ValueError("a cache needs Linux or macOS: leave it out")
     if folder.resolve().is_relative_to(pictures.resolve()):
-        raise ValueError(f"--cache {folder} is inside the folder of the pictures: choose a folder outside")
+        raise ValueError(f"the cache {folder} is inside the folder of the pictures: choose a folder outside")
     try:
         make_folder(folder.absolute())
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise ValueError(f"--cache {folder} cannot be written: {error.strerror}") from error
+        raise ValueError(f"the cache {folder} cannot be written: {error.strerror}") from error

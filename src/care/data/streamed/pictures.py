@@ -46,7 +46,7 @@ class StreamedPictures:
         if not 1 <= self.side <= LARGEST_SIDE:
             raise ValueError(f"pictures are decoded to squares of 1 to {LARGEST_SIDE} pixels, got {self.side}")
         if self.cache is not None and self.decoder == "gpu":
-            raise ValueError("--cache keeps pictures decoded by the CPU: leave out --cache or --decoder gpu")
+            raise ValueError("a cache keeps pictures decoded by the CPU: leave out cache or decoder gpu")
 
     dtype, device, ndim = torch.uint8, torch.device("cpu"), 4
 
@@ -84,7 +84,7 @@ class StreamedPictures:
     def decode_into(self, row: UInt8[np.ndarray, " bytes"], index: int, whole: bool) -> dict[str, str]:
         """Decode a picture into the row of a batch; returns the files that could not be read for it, with reasons."""
         problems = dict[str, str]()
-        for candidate in self._in_place_of(index):
+        for candidate in self._candidates(index):
             file = None
             try:
                 file = self.encoded.read(candidate)
@@ -94,10 +94,10 @@ class StreamedPictures:
                     row[:] = decode(file, self.side).reshape(-1)
                 return problems
             except Exception as error:  # decoders raise errors of any type, and the user must know the file
-                problems[self.encoded.name(candidate)] = reason_of(error, file) if file else _not_there(error)
+                problems[self.encoded.name(candidate)] = reason_of(error, file) if file else _read_error(error)
         raise OSError(_too_many(problems, len(self)))
 
-    def _in_place_of(self, index: int) -> Iterator[int]:
+    def _candidates(self, index: int) -> Iterator[int]:
         """The picture itself, then the pictures of its class after it, cyclically."""
         yield index
         alike = (self.encoded.labels == self.encoded.labels[index]).nonzero().flatten()
@@ -118,7 +118,7 @@ def _too_many(problems: dict[str, str], of: int) -> str:
     return f"{len(problems):,} of {of:,} pictures cannot be read, the first of them: {file} {reason}"
 
 
-def _not_there(error: Exception) -> str:
+def _read_error(error: Exception) -> str:
     """One line that says why the bytes of a picture could not be read."""
     system = error.strerror if isinstance(error, OSError) else None
     return f"cannot be read ({system or ' '.join(str(error).split())})"

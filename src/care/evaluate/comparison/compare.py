@@ -14,7 +14,7 @@ from care.evaluate.evaluation import Evaluation
 from care.tables import WIDE, columns, text_table, wrapped
 
 YES, UNDECIDED = "yes", "undecided"
-ROWS_OF_A_PICTURE = 40
+ROWS_OF_A_FIGURE = 40
 FEWEST = 5  # images or augmentations: three draws of a blur can be almost equal, and say nothing about others
 
 
@@ -29,8 +29,8 @@ def compare_evaluations(
     """
     check_paired(evaluations)
     more = more or {}
-    mixed = len({one.equivariant_output for one in evaluations.values()}) > 1
-    measured = {name: [*quantities(one), *(acted_on(one) if mixed else ())] for name, one in evaluations.items()}
+    mixed = len({evaluation.equivariant_output for evaluation in evaluations.values()}) > 1
+    measured = {name: [*quantities(e), *(acted_on(e) if mixed else ())] for name, e in evaluations.items()}
     known = {
         name: [*precise(found, evaluations[name].record["about"]["test_images"]), *more.get(name, ())]
         for name, found in measured.items()
@@ -187,7 +187,7 @@ class Comparison:
                 title = name if group == "classes" else f"{name}, {group}"
                 found.append((title, d.difference, d.low, d.high, better, certain))
                 first += found[-1:] if certain or self.models[model][group, name].percent else []
-        return found if len(found) <= ROWS_OF_A_PICTURE else first or found[:ROWS_OF_A_PICTURE]
+        return found if len(found) <= ROWS_OF_A_FIGURE else first or found[:ROWS_OF_A_FIGURE]
 
     def to_json(self) -> dict[str, Any]:
         """Values by model and differences from the first one, with Holm's p-values and verdicts."""

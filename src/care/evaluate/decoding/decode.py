@@ -39,7 +39,7 @@ def evaluate_decoding(
     """
     samples = embedder.samples
     # The random stream keeps its first name: another name would draw other augmentations than in earlier evaluations.
-    a = embedder.policy.sample(len(samples), samples.source, generator_for("cpu", seed, "sensitivity"))  # type: ignore[arg-type]
+    a = embedder.policy.sample(len(samples), samples.input_shape, generator_for("cpu", seed, "sensitivity"))  # type: ignore[arg-type]
     augmented, targets = embedder.augmented_each(a), parameter_targets(a.to(embedder.device))
     found: dict[str, Any] = {name: {} for name in RECORDED.values()} | {"factors": None}
     arrays: dict[str, Tensor] = {}

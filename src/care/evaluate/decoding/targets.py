@@ -81,7 +81,7 @@ def _repeats(samples: Samples) -> dict[str, Int[Tensor, " n"]]:
 
 
 def _crop_targets(p: ImageParameters) -> dict[str, Float[Tensor, " n"]]:
-    (rows, columns), height, width = p.source, p.height.float(), p.width.float()
+    (rows, columns), height, width = p.input_shape, p.height.float(), p.width.float()
     return {
         "crop x": (p.left + width / 2) / columns,
         "crop y": (p.top + height / 2) / rows,

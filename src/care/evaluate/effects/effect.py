@@ -1,4 +1,4 @@
-"""The effect of an augmentation on embeddings, and the response to a family: a value per augmentation and measure."""
+"""The effect of an augmentation on embeddings, and the measures of a family: a value per augmentation and measure."""
 
 import dataclasses
 import math
@@ -57,7 +57,7 @@ class PerAugmentation:
 
 
 @dataclass(frozen=True)
-class Response:
+class FamilyMeasures:
     """How embeddings respond to a family of augmentations a; `augmentations` describes those drawn.
 
     An augmentation with a displacement below 1 % of the embeddings' length has no held-out ratio and no γ_f. A family
@@ -78,7 +78,7 @@ class Response:
     cosine             E cos∠(f(x), f(a(x)))
     cosine_variance    its variance over images
 
-    `images` has, for some measures, what every image adds to the mean over augmentations: their spread is the error
+    `per_image` has, for some measures, what every image adds to the mean over augmentations: their spread is the error
     over images. It is not part of the record.
     """
 
@@ -93,7 +93,7 @@ class Response:
     gram_error: PerAugmentation
     cosine: PerAugmentation
     cosine_variance: PerAugmentation
-    images: Mapping[str, Float[Tensor, " n"]] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    per_image: Mapping[str, Float[Tensor, " n"]] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def in_words(self) -> str:
         """The share of the augmentation's effect that one rotation explains, by the worse of two measures."""
@@ -114,14 +114,14 @@ class Response:
         return {"augmentations": list(self.augmentations), **values, "in_words": self.in_words()}
 
     @classmethod
-    def from_json(cls, record: Mapping[str, Any]) -> "Response":
+    def from_json(cls, record: Mapping[str, Any]) -> "FamilyMeasures":
         """Undoes `to_json`. Measures that an earlier version did not have are empty."""
         record = {BEFORE.get(name, name): values for name, values in record.items()}
         values = {name: [math.nan if v is None else v for v in record.get(name, ())] for name in MEASURES}
         return cls(tuple(record["augmentations"]), **_per_augmentation(values))  # type: ignore[arg-type]
 
 
-MEASURES = tuple(field.name for field in dataclasses.fields(Response) if field.name not in ("augmentations", "images"))
+MEASURES = tuple(field.name for field in dataclasses.fields(FamilyMeasures) if field.type is PerAugmentation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ class Effect:
         predicted, form = self.rotated(self.fit(F_b) @ self.R), geometry.form_of(rotation_group(self.form))
         return torch.stack([form.squared_distance(points, F_ba) for points in (predicted, self.F)])
 
-    def of_images(self) -> dict[str, Float[Tensor, " n"]]:
+    def per_image(self) -> dict[str, Float[Tensor, " n"]]:
         """What every image adds to the displacement, the held-out ratio and the unexplained variance."""
         form = geometry.form_of(rotation_group(self.form))
         moved, left = (form.squared_distance(points, self.F_a) for points in (self.F, self.rotated(self.R)))
@@ -209,24 +209,24 @@ def rotation_group(form: BilinearForm) -> geometry.Group:
     return "SO" if form.group == "O" else form.group
 
 
-def respond(
+def family_measures(
     augmentations: Sequence[str],
     measures: Sequence[Mapping[str, Tensor]],
     compositions: Sequence[Float[Tensor, "2 n"]],
-    of_images: Sequence[Mapping[str, Float[Tensor, " n"]]] = (),
-) -> Response:
-    """The response to a family, from the measures of its augmentations and from compositions of two of them.
+    per_image: Sequence[Mapping[str, Float[Tensor, " n"]]] = (),
+) -> FamilyMeasures:
+    """The measures of a family, from those of its augmentations and from compositions of two of them.
 
-    `of_images` holds `Effect.of_images` of some of the augmentations.
+    `per_image` holds `Effect.per_image` of some of the augmentations.
     """
     columns = {name: torch.stack([row[name] for row in measures]).tolist() for name in measures[0]}
-    images = {name: torch.stack([row[name] for row in of_images]).nanmean(0).cpu() for name in (of_images or [{}])[0]}
+    images = {name: torch.stack([row[name] for row in per_image]).nanmean(0).cpu() for name in (per_image or [{}])[0]}
     columns["composition_error"] = []
     if compositions:
         pairs = torch.stack(list(compositions))
         columns["composition_error"] = linearized(*pairs.mean(2).T).tolist()
         images["composition_error"] = linearized(*pairs.mean(0)).cpu()
-    return Response(tuple(augmentations), images=images, **_per_augmentation(columns))
+    return FamilyMeasures(tuple(augmentations), per_image=images, **_per_augmentation(columns))
 
 
 def linearized(errors: Float[Tensor, " units"], squares: Float[Tensor, " units"]) -> Float[Tensor, " units"]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from care.augment import COLOR_OPERATIONS, ImagePolicy, Parameters
 from care.augment.naming import Policy
-from care.evaluate.effects.effect import Effect, Response, effect_of, respond
+from care.evaluate.effects.effect import Effect, FamilyMeasures, effect_of, family_measures
 from care.evaluate.embedder import Embedder, Embeddings
 from care.geometry import POINTS_PER_DIRECTION, Euclidean, Source, source_of
 from care.progress import ProgressCallback, silent
@@ -37,18 +37,18 @@ class Family:
         """The number of compositions: 0 for a family of one augmentation, since flipping twice is the identity."""
         return min(PAIRS, self.count) if self.count > 1 or self.name == ALL else 0
 
-    def draw(self, source: tuple[int, ...], seed: int) -> Parameters:
+    def draw(self, input_shape: tuple[int, ...], seed: int) -> Parameters:
         """Draw the augmentations a on the host, so that they are the same wherever the model runs."""
-        return self._drawn(self.count, source, seed, "a")
+        return self._drawn(self.count, input_shape, seed, "a")
 
-    def draw_second(self, source: tuple[int, ...], seed: int) -> Parameters:
+    def draw_second(self, input_shape: tuple[int, ...], seed: int) -> Parameters:
         """Draw the augmentations b of b∘a, which are applied to views of the policy's size."""
-        view = (self.policy.size,) * 2 if isinstance(self.policy, ImagePolicy) else source
+        view = (self.policy.size,) * 2 if isinstance(self.policy, ImagePolicy) else input_shape
         return self._drawn(self.pairs, view, seed, "b")
 
-    def _drawn(self, count: int, source: tuple[int, ...], seed: int, which: str) -> Parameters:
+    def _drawn(self, count: int, input_shape: tuple[int, ...], seed: int, which: str) -> Parameters:
         generator = generator_for("cpu", seed, "measure", self.name, which)
-        return self.policy.sample(count, source, generator)  # type: ignore[arg-type]
+        return self.policy.sample(count, input_shape, generator)  # type: ignore[arg-type]
 
 
 def families_of(policy: Policy, augmentations: int, apart: bool = True) -> list[Family]:
@@ -74,7 +74,7 @@ def color_families(policy: Policy, augmentations: int, *operations: str) -> list
     return found
 
 
-def respond_to_families(
+def measure_families(
     embedder: Embedder,
     F: Embeddings,
     augmentations: int,
@@ -83,20 +83,20 @@ def respond_to_families(
     progress: ProgressCallback = silent,
     on_effect: OnEffect | None = None,
     rank: int | None = None,
-) -> tuple[dict[str, dict[str, Response]], dict[str, Source]]:
-    """(output → family → response, output → source of the fits); F holds f(x) of every output, as points of its space.
+) -> tuple[dict[str, dict[str, FamilyMeasures]], dict[str, Source]]:
+    """(output → family → measures, output → source of the fits); F holds f(x) of every output, as points of its space.
 
     On the sphere, rotations act on the `rank` leading directions, at most as many as the number of images allows.
     """
     if augmentations < 1:
         raise ValueError(f"at least one augmentation must be drawn, got {augmentations}")
-    parts = families_of(embedder.policy, augmentations, apart)
+    families = families_of(embedder.policy, augmentations, apart)
     sources = sources_of(embedder, F, rank, seed)
-    steps = _Steps(progress, sum(part.count + part.pairs for part in parts))
-    found: dict[str, dict[str, Response]] = {output: {} for output in F}
-    for part in parts:
-        for output, response in _respond(embedder, F, sources, part, seed, steps, on_effect).items():
-            found[output][part.name] = response
+    steps = _Steps(progress, sum(family.count + family.pairs for family in families))
+    found: dict[str, dict[str, FamilyMeasures]] = {output: {} for output in F}
+    for family in families:
+        for output, measured in _measure_family(embedder, F, sources, family, seed, steps, on_effect).items():
+            found[output][family.name] = measured
     return found, sources
 
 
@@ -108,49 +108,50 @@ def sources_of(embedder: Embedder, F: Embeddings, rank: int | None, seed: int) -
     on_sphere = {output: z for output, z in F.items() if isinstance(embedder.form(output), Euclidean)}
     if all(rank is None and len(z) >= POINTS_PER_DIRECTION * z.shape[1] for z in on_sphere.values()):
         return {output: source_of(z) for output, z in on_sphere.items()}
-    drawn = embedder.policy.sample(len(embedder.samples), embedder.samples.source, generator_for("cpu", seed, "span"))  # type: ignore[arg-type]
+    samples, generator = embedder.samples, generator_for("cpu", seed, "span")
+    drawn = embedder.policy.sample(len(samples), samples.input_shape, generator)  # type: ignore[arg-type]
     augmented = embedder.points(embedder.augmented_each(drawn))
     return {output: source_of(z, augmented[output], rank) for output, z in on_sphere.items()}
 
 
-def _respond(
+def _measure_family(
     embedder: Embedder,
     F: Embeddings,
     sources: Mapping[str, Source],
-    part: Family,
+    family: Family,
     seed: int,
     steps: "_Steps",
     on_effect: OnEffect | None,
-) -> dict[str, Response]:
-    """The response of every output to one family. Effects are measured one by one; only `on_effect` may keep them."""
-    source = embedder.samples.source
-    a, b = part.draw(source, seed), part.draw_second(source, seed)
+) -> dict[str, FamilyMeasures]:
+    """The measures of one family at every output. Effects are measured one by one; only `on_effect` may keep them."""
+    input_shape = embedder.samples.input_shape
+    a, b = family.draw(input_shape, seed), family.draw_second(input_shape, seed)
     measures: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
     compositions: dict[str, list[Tensor]] = {output: [] for output in F}
-    of_images: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
-    for i in range(part.count):
+    per_image: dict[str, list[dict[str, Tensor]]] = {output: [] for output in F}
+    for i in range(family.count):
         augmented = embedder.points(embedder.augmented(a[i]))
         effects = {o: effect_of(F[o], F_a, embedder.form(o), sources.get(o)) for o, F_a in augmented.items()}
         for output, effect in effects.items():
             measures[output].append(effect.measures)
             if i < PAIRS:  # these augmentations are composed, so their rotations are fitted in any case
-                of_images[output].append(effect.of_images())
+                per_image[output].append(effect.per_image())
             if on_effect is not None:
-                on_effect(output, part.name, i, effect)
+                on_effect(output, family.name, i, effect)
         steps.done()
-        if i < part.pairs:
+        if i < family.pairs:
             for output, composition in _compositions(embedder, effects, a[i], b[i]).items():
                 compositions[output].append(composition)
             steps.done()
-    names = [a.describe(i) for i in range(part.count)]
-    return {output: respond(names, measures[output], compositions[output], of_images[output]) for output in F}
+    names = [a.describe(i) for i in range(family.count)]
+    return {output: family_measures(names, measures[output], compositions[output], per_image[output]) for output in F}
 
 
 def _compositions(
     embedder: Embedder, effects: dict[str, Effect], a: Parameters, b: Parameters
 ) -> dict[str, Float[Tensor, "2 n"]]:
     """Error and displacement of b∘a by image. b is applied to views that a has made, so b(x) is b of the clean view."""
-    clean = embedder.policy.unchanged(1, embedder.samples.source)  # type: ignore[arg-type]
+    clean = embedder.policy.unchanged(1, embedder.samples.input_shape)  # type: ignore[arg-type]
     F_b, F_ba = (embedder.points(embedder.augmented(first, b)) for first in (clean, a))
     return {output: effect.composition(F_b[output], F_ba[output]) for output, effect in effects.items()}
 

@@ -12,8 +12,8 @@ from care.augment import policy_named
 from care.augment.naming import Policy
 from care.data import Samples, place
 from care.evaluate.decoding.decode import RECORDED, evaluate_decoding
-from care.evaluate.effects.effect import Response
-from care.evaluate.effects.families import ALL, OnEffect, respond_to_families
+from care.evaluate.effects.effect import FamilyMeasures
+from care.evaluate.effects.families import ALL, OnEffect, measure_families
 from care.evaluate.effects.measurement import Measurement
 from care.evaluate.embedder import EUCLIDEAN, Embedder, Embeddings, device_of
 from care.frozen import frozen
@@ -77,8 +77,8 @@ def with_decoding(
     """Measurements with the R² of the parameters of augmentations, by decoder."""
     record, _ = evaluate_decoding(embedder, clean, seed, progress)
     return {
-        output: dataclasses.replace(one, decoding={name: record[key][output] for name, key in RECORDED.items()})
-        for output, one in measured.items()
+        output: dataclasses.replace(measurement, decoding={name: record[key][output] for name, key in RECORDED.items()})
+        for output, measurement in measured.items()
     }
 
 
@@ -97,14 +97,14 @@ def measure_outputs(
     `on_effect` is called with the effect of every augmentation as soon as it is measured.
     """
     F = embedder.points(clean)
-    found, sources = respond_to_families(embedder, F, augmentations, families, seed, progress, on_effect, rank)
+    found, sources = measure_families(embedder, F, augmentations, families, seed, progress, on_effect, rank)
     return {
         output: _measurement(output, embedder, z, found[output], sources.get(output)) for output, z in clean.items()
     }
 
 
 def _measurement(
-    name: str, embedder: Embedder, z: Tensor, families: Mapping[str, Response], source: Source | None
+    name: str, embedder: Embedder, z: Tensor, families: Mapping[str, FamilyMeasures], source: Source | None
 ) -> Measurement:
     form, (n, d) = embedder.form(name), z.shape
     F = form.embed(z)

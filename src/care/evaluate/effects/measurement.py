@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from care.evaluate.decoding.few_images import too_few_images
-from care.evaluate.effects.effect import PerAugmentation, Response
+from care.evaluate.effects.effect import FamilyMeasures, PerAugmentation
 from care.evaluate.effects.families import ALL
 from care.geometry import POINTS_PER_DIRECTION
 from care.tables import number, paragraphs, text_table
@@ -39,7 +39,7 @@ class Measurement:
     """How a model's embeddings respond to augmentations: `print(m)`, `m.figure()`, `m.to_json()`.
 
     The measures of the whole policy are attributes, `m.heldout_ratio.mean`, `m.gamma.values`; those of single
-    families are in `m.families["color"]`, each drawn alone and with probability 1. `Response` defines each measure.
+    families are in `m.families["color"]`, each drawn alone and with probability 1. `FamilyMeasures` defines them.
     `spectrum` holds the singular values of the centered embeddings, divided by √n. If embeddings are not on the sphere,
     `length` is the mean of ‖f(x)‖; for the symplectic form, `strength` is `symplectic_strength`. `size` is the side of
     image views. On the sphere, rotations were fitted in the `rank` leading directions, which hold a `share` of the
@@ -55,7 +55,7 @@ class Measurement:
     policy: str
     images: int
     dimension: int
-    families: Mapping[str, Response]
+    families: Mapping[str, FamilyMeasures]
     spectrum: tuple[float, ...]
     length: float | None = None
     strength: float | None = None
@@ -98,8 +98,8 @@ class Measurement:
     def table(self) -> str:
         """The measures by family, mean ± standard deviation over augmentations, as text."""
         rows = [
-            (name, self.in_words(name), *(str(getattr(response, column)) for column in COLUMNS.values()))
-            for name, response in self.families.items()
+            (name, self.in_words(name), *(str(getattr(family, column)) for column in COLUMNS.values()))
+            for name, family in self.families.items()
         ]
         count = len(self.families[ALL].augmentations)
         views = f"views of {self.size} pixels, " if self.size else ""
@@ -145,14 +145,14 @@ class Measurement:
         """The number of images needed, if there are too few for a verdict."""
         if self.images_needed is None:
             return ""
-        told = (
+        sentence = (
             f"{self.images:,} images suffice to fit rotations of {self.rank} directions, which hold "
             f"{100 * (self.share or 0):.0f} % of the variance; all directions need {self.images_needed:,} images."
         )
-        return "\n" + paragraphs([told])
+        return "\n" + paragraphs([sentence])
 
     def in_words(self, family: str) -> str:
-        """The response to a family in words, or that there are too few images to tell."""
+        """The effect of a family in words, or that there are too few images to tell."""
         words = self.families[family].in_words()
         few = self.images_needed is not None and words != "invariant"
         return f"too few images to tell, {self.images_needed:,} are needed" if few else words
@@ -169,12 +169,12 @@ class Measurement:
     def values(self) -> dict[str, dict[str, list[float | None]]]:
         """Family → measure → one value per augmentation, None for ratios if embeddings are invariant to it."""
         words = ("augmentations", "in_words")
-        records = {family: response.to_json() for family, response in self.families.items()}
-        return {family: {k: v for k, v in record.items() if k not in words} for family, record in records.items()}
+        records = {name: family.to_json() for name, family in self.families.items()}
+        return {name: {k: v for k, v in record.items() if k not in words} for name, record in records.items()}
 
     def to_json(self) -> dict[str, Any]:
         """Everything, ready for `json.dump`."""
-        families = {name: response.to_json() for name, response in self.families.items()}
+        families = {name: family.to_json() for name, family in self.families.items()}
         about = {"model": self.model, "policy": self.policy, "images": self.images, "dimension": self.dimension}
         for name, record in families.items():
             record["in_words"] = self.in_words(name)
@@ -186,5 +186,5 @@ class Measurement:
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "Measurement":
         """Undoes `to_json`."""
-        families = {name: Response.from_json(part) for name, part in record["families"].items()}
+        families = {name: FamilyMeasures.from_json(family) for name, family in record["families"].items()}
         return cls(**{**record, "families": families, "spectrum": tuple(record["spectrum"])})

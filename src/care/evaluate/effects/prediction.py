@@ -124,12 +124,12 @@ def _nearest_error(
 ) -> Float[Tensor, " V"]:
     """E_i difference(v, u) where view u of any image is nearest to the prediction of v; the mean over ties."""
     V, n, d = F_a.shape
-    bank = F_a.reshape(V * n, d)
+    points = F_a.reshape(V * n, d)
     errors = []
     for prediction, error_of in zip(predictions, difference, strict=True):
         total = F_a.new_zeros(())
         for rows in prediction.split(max(1, PAIRS_AT_ONCE // (V * n))):
-            cosine = rows @ bank.mT
+            cosine = rows @ points.mT
             nearest = cosine >= cosine.amax(1, keepdim=True) - TIE
             views = nearest.view(-1, V, n).sum(2).double()
             total = total + (views @ error_of / views.sum(1)).sum()

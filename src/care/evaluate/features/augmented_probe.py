@@ -16,7 +16,7 @@ from care.randomness import epoch_order, generator_for
 
 
 def augmented_probe(
-    bank: Embedder,
+    train: Embedder,
     embedder: Embedder,
     protocol: Protocol,
     bn_train: nn.Module | None = None,
@@ -32,27 +32,27 @@ def augmented_probe(
     """
     if len(protocol.learning_rates) > 1:
         raise ValueError(f"a probe on augmented images takes one learning rate, got {protocol.learning_rates}")
-    labels, test_labels = bank.samples.labels.to(bank.device), embedder.samples.labels.to(bank.device)
+    labels, test_labels = train.samples.labels.to(train.device), embedder.samples.labels.to(train.device)
     one = dataclasses.replace(embedder, samples=embedder.samples.limit(1))
     classes, d = int(labels.max()) + 1, features_of(one.clean()).shape[1]
     with _batchnorm_in_training(bn_train) as end_training:
-        stream = _augmented_batches(bank, labels, protocol.batch_size, seed)
-        probes = train_probes(stream, d, classes, protocol, seed, bank.device, tick=tick)
+        stream = _augmented_batches(train, labels, protocol.batch_size, seed)
+        probes = train_probes(stream, d, classes, protocol, seed, train.device, tick=tick)
         end_training()
         right = evaluate_probes(probes, features_of(embedder.clean()), test_labels)
     return ProbeResult(protocol.learning_rates, 0, *right)
 
 
-def _augmented_batches(bank: Embedder, labels: Int64[Tensor, " n"], batch_size: int, seed: int) -> Batches:
+def _augmented_batches(train: Embedder, labels: Int64[Tensor, " n"], batch_size: int, seed: int) -> Batches:
     """Features of all images, in a new order and with new augmentations in every epoch."""
 
     @torch.no_grad()
     def stream(epoch: int) -> Iterator[tuple[Float[Tensor, "b d"], Int64[Tensor, " b"]]]:
         order = epoch_order(len(labels), seed, epoch).split(batch_size)
-        generator = generator_for(bank.device, seed, "augmented probe", epoch)
-        for rows, inputs in zip(order, batches(bank.samples, order, bank.device), strict=True):
-            p = bank.policy.sample(len(rows), bank.samples.source, generator)  # type: ignore[arg-type]
-            yield features_of(bank.embed(apply(inputs, p))).float(), labels[rows.to(labels.device)]
+        generator = generator_for(train.device, seed, "augmented probe", epoch)
+        for rows, inputs in zip(order, batches(train.samples, order, train.device), strict=True):
+            p = train.policy.sample(len(rows), train.samples.input_shape, generator)  # type: ignore[arg-type]
+            yield features_of(train.embed(apply(inputs, p))).float(), labels[rows.to(labels.device)]
 
     return stream
 

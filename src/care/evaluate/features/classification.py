@@ -1,6 +1,7 @@
 """Classification from frozen features: logistic regression, linear probes, nearest neighbors."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -38,39 +39,32 @@ class Classifiers:
 
 
 def evaluate_classification(
-    bank: Embedder | None, embedder: Embedder, clean: Embeddings, classifiers: Classifiers, progress: ProgressCallback
+    train: Embedder | None, embedder: Embedder, clean: Embeddings, classifiers: Classifiers, progress: ProgressCallback
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Fit classifiers to the images of `bank`; score them on those of `embedder`, whose embeddings `clean` are given.
+    """Fit classifiers to the images of `train`; score them on those of `embedder`, whose embeddings `clean` are given.
 
-    Accuracies are None without labels, without a bank, or if its images are of one class, which every classifier would
-    find. Images without a label (−1) are left out, and so are `neighbors` that exceed the number of labeled images.
-    Classifiers use the features of the backbone; kNN accuracies are computed of these whitened, and of all other
-    outputs, too.
+    Accuracies are None without labels, without `train`, or if it has images of one class only, which every classifier
+    would find. Images without a label (−1) are left out, and so are `neighbors` that exceed the number of labeled
+    images. Classifiers use the features of the backbone; kNN accuracies are computed of these whitened, and of all
+    other outputs, too.
     """
     nothing: dict[str, Any] = dict.fromkeys(("logistic", "probe", "knn", "knn_whitened", "knn_outputs"))
-    if bank is None:
+    if train is None:
         return nothing, {}
-    clean = _of_labeled(clean, embedder)
-    bank, embedder = _labeled(bank), _labeled(embedder)
-    labels, test_labels = bank.samples.labels.to(bank.device), embedder.samples.labels.to(embedder.device)
+    clean = _labeled_rows(clean, embedder)
+    train, embedder = _labeled(train), _labeled(embedder)
+    labels, test_labels = train.samples.labels.to(train.device), embedder.samples.labels.to(embedder.device)
     if len(labels.unique()) < 2 or not len(test_labels):
         return nothing, {}
     classifiers = dataclasses.replace(classifiers, neighbors=neighbors_within(classifiers.neighbors, len(labels)))
-    fitted, found = bank.clean(), nothing
+    fitted = train.clean()
     rows = features_of(fitted), labels, features_of(clean), test_labels
-    correct = _nearest_neighbors(*rows, classifiers)
-    whiten = whitening(rows[0])
-    whitened = _nearest_neighbors(whiten(rows[0]), labels, whiten(rows[2]), test_labels, classifiers)
-    found["knn"], found["knn_whitened"] = _accuracies(correct), _accuracies(whitened)
-    others = [output for output in clean if clean[output] is not rows[2]]
-    by_output = {z: _nearest_neighbors(fitted[z], labels, clean[z], test_labels, classifiers) for z in others}
-    found["knn_outputs"] = {output: _accuracies(hits) for output, hits in by_output.items()}
-    by_map = {WHITENED: whitened, **by_output}
-    correct |= {f"{knn}/{output}": hits for output, by in by_map.items() for knn, hits in by.items()}
+    neighbors, correct = _neighbors_of_outputs(fitted, labels, clean, test_labels, classifiers)
+    found = nothing | neighbors
     if classifiers.logistic and _can_be_tuned(labels):
         found["logistic"], correct["logistic"] = _logistic(*rows, progress)
     if classifiers.protocol is not None:
-        probe = _probe(bank, embedder, rows, classifiers, partial(progress, "linear probe"))
+        probe = _probe(train, embedder, rows, classifiers, partial(progress, "linear probe"))
         found["probe"] = {"on": classifiers.probe_on, **probe.to_json()}
         correct |= {"probe": probe.correct[probe.chosen], "probe5": probe.correct5[probe.chosen]}
     return found, {f"correct/{name}": hits for name, hits in correct.items()}
@@ -84,10 +78,35 @@ def _labeled(embedder: Embedder) -> Embedder:
     return dataclasses.replace(embedder, samples=embedder.samples.subset(known.nonzero().flatten()))
 
 
-def _of_labeled(embeddings: Embeddings, embedder: Embedder) -> dict[str, Float[Tensor, "k _"]]:
+def _labeled_rows(embeddings: Embeddings, embedder: Embedder) -> dict[str, Float[Tensor, "k _"]]:
     """The rows of the samples that have a label."""
     known = embedder.samples.labels >= 0
     return {name: z[known.to(z.device)] for name, z in embeddings.items()}
+
+
+def _neighbors_of_outputs(
+    fitted: Mapping[str, Tensor],
+    labels: Int[Tensor, " n"],
+    clean: Mapping[str, Tensor],
+    test_labels: Int[Tensor, " m"],
+    classifiers: Classifiers,
+) -> tuple[dict[str, Any], dict[str, Bool[Tensor, " m"]]]:
+    """(The accuracies of kNN as the record has them, which test rows it gets right) of all outputs."""
+    features, test_features = features_of(fitted), features_of(clean)
+    whiten = whitening(features)
+
+    def hits(X: Float[Tensor, "n d"], X_test: Float[Tensor, "m d"]) -> dict[str, Bool[Tensor, " m"]]:
+        return _nearest_neighbors(X, labels, X_test, test_labels, classifiers)
+
+    of_features, of_whitened = hits(features, test_features), hits(whiten(features), whiten(test_features))
+    others = {z: hits(fitted[z], clean[z]) for z in clean if clean[z] is not test_features}
+    record = {
+        "knn": _accuracies(of_features),
+        "knn_whitened": _accuracies(of_whitened),
+        "knn_outputs": {output: _accuracies(correct) for output, correct in others.items()},
+    }
+    named = {WHITENED: of_whitened, **others}
+    return record, of_features | {f"{knn}/{name}": x for name, by in named.items() for knn, x in by.items()}
 
 
 def _nearest_neighbors(
@@ -141,7 +160,7 @@ def mean_per_class(correct: Bool[Tensor, " m"], labels: Int[Tensor, " m"]) -> fl
 
 
 def _probe(
-    bank: Embedder,
+    train: Embedder,
     embedder: Embedder,
     rows: tuple[Tensor, Tensor, Tensor, Tensor],
     classifiers: Classifiers,
@@ -152,6 +171,6 @@ def _probe(
     if classifiers.probe_on == "clean":
         return linear_probe(*rows, protocol, seed, tick)
     if classifiers.probe_on == "crops":
-        bank = dataclasses.replace(bank, policy=ImagePolicy(size=bank.policy.size).only("crop", "flip"))  # type: ignore[union-attr]
+        train = dataclasses.replace(train, policy=ImagePolicy(size=train.policy.size).only("crop", "flip"))  # type: ignore[union-attr]
     module = classifiers.module if classifiers.probe_on == "bn-train" else None
-    return augmented_probe(bank, embedder, protocol, module, seed, tick)
+    return augmented_probe(train, embedder, protocol, module, seed, tick)

@@ -20,25 +20,25 @@ def neighbors_within(neighbors: tuple[int, ...], images: int) -> tuple[int, ...]
 
 
 def knn_predict(
-    bank: Float[Tensor, "n d"],
-    labels: Int[Tensor, " n"],
-    queries: Float[Tensor, "m d"],
+    train_features: Float[Tensor, "n d"],
+    train_labels: Int[Tensor, " n"],
+    test_features: Float[Tensor, "m d"],
     k: int = NEIGHBORS[0],
     temperature: float = TEMPERATURE,
 ) -> Int[Tensor, " m"]:
-    """The class with the most votes among the k nearest of `bank` by cosine, each vote weighing exp(cos/τ).
+    """The class with the most votes among the k nearest training rows by cosine, each vote weighing exp(cos/τ).
 
-    ValueError for features that are not finite, and for images of the bank without a label (−1).
+    ValueError for features that are not finite, and for training rows without a label (−1).
     """
-    bank, labels = checked_rows(bank, labels, "bank")
-    queries, _ = checked_points(queries, queries, at_least=0)
-    bank, classes = Euclidean().embed(bank), int(labels.max()) + 1
-    k = min(k, len(bank))
+    train_features, train_labels = checked_rows(train_features, train_labels, "training")
+    test_features, _ = checked_points(test_features, test_features, at_least=0)
+    train_features, classes = Euclidean().embed(train_features), int(train_labels.max()) + 1
+    k = min(k, len(train_features))
     predictions = []
-    for rows in Euclidean().embed(queries).split(QUERIES_AT_ONCE):
-        cosine, nearest = (rows @ bank.mT).topk(k, dim=1)
-        votes = torch.zeros(len(rows), classes, dtype=bank.dtype, device=bank.device)
+    for rows in Euclidean().embed(test_features).split(QUERIES_AT_ONCE):
+        cosine, nearest = (rows @ train_features.mT).topk(k, dim=1)
+        votes = torch.zeros(len(rows), classes, dtype=train_features.dtype, device=train_features.device)
         # Relative to the nearest: the same winner, and no overflow however low the temperature.
-        votes.scatter_add_(1, labels[nearest], ((cosine - cosine[:, :1]) / temperature).exp())
+        votes.scatter_add_(1, train_labels[nearest], ((cosine - cosine[:, :1]) / temperature).exp())
         predictions.append(votes.argmax(1))
     return torch.cat(predictions)

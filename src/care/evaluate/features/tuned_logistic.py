@@ -89,10 +89,10 @@ def _fit(features: Float[Tensor, "n d"], labels: Int64[Tensor, " n"], penalty: f
     """The regression of standardized features, solved to its minimum, as a classifier of raw features."""
     center, unit = _standardization(features)
     fitted = logistic_regression((features.double() - center) * unit, labels, penalty)
-    return _of_raw(fitted, center, unit)
+    return _for_raw_features(fitted, center, unit)
 
 
-def _of_raw(fitted: Logistic, center: Float64[Tensor, " d"], unit: Float64[Tensor, " d"]) -> Logistic:
+def _for_raw_features(fitted: Logistic, center: Float64[Tensor, " d"], unit: Float64[Tensor, " d"]) -> Logistic:
     """The same scores from x as from x̂ = (x − center) · unit."""
     weight = unit[:, None] * fitted.weight
     return replace(fitted, weight=weight, bias=fitted.bias - center @ weight)
@@ -121,7 +121,7 @@ def _regularization_path(
         # As in `logistic_regression`: with two classes, the difference of the weights is penalized.
         θ, left = _solve(rows, Y, variance, 2 * penalty if len(present) == 2 else penalty, θ)
         fitted = Logistic.of(basis @ θ[:-1], θ[-1], present, int(present[-1]) + 1, left, PATH_TOLERANCE)
-        yield _of_raw(fitted, center, unit)
+        yield _for_raw_features(fitted, center, unit)
 
 
 def _solve(

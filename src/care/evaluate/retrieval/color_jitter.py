@@ -26,10 +26,10 @@ def evaluate_retrieval(
         return {"retrieval": None}, {}
     count = min(QUERIES, len(samples))
     queries = torch.arange(count) * len(samples) // count  # spread over all classes, even if sorted by class
-    queried, source = samples.take(queries), samples.source
-    jitter = _color_jitter(policy).sample(count, source, generator_for("cpu", seed, "retrieval"))  # type: ignore[arg-type]
+    queried, input_shape = samples.take(queries), samples.input_shape
+    jitter = _color_jitter(policy).sample(count, input_shape, generator_for("cpu", seed, "retrieval"))  # type: ignore[arg-type]
     F_a = dataclasses.replace(embedder, samples=queried).augmented_each(jitter)
-    hues = _hues(embedder, samples, policy.unchanged(len(samples), source))  # type: ignore[arg-type]
+    hues = _hues(embedder, samples, policy.unchanged(len(samples), input_shape))  # type: ignore[arg-type]
     query_hues = _hues(embedder, queried, jitter)
     labels = samples.labels.to(embedder.device)
     known = labels if 0 <= labels.min() < labels.max() else None  # of one class, all neighbors are of that class
@@ -67,7 +67,7 @@ def _pictures(
 
     def view(rows: Tensor, p: ImageParameters | None = None) -> Tensor:
         images = samples.take(rows).inputs.cpu()
-        p = p or policy.unchanged(len(rows), samples.source)  # type: ignore[arg-type]
+        p = p or policy.unchanged(len(rows), samples.input_shape)  # type: ignore[arg-type]
         return (255 * apply(images, p)).round().to(torch.uint8)
 
     pictures = {"pictures/queries": view(queries), "pictures/jittered": view(queries, jitter)}

@@ -27,11 +27,11 @@ MEASURES = (
 
 @dataclass(frozen=True, eq=False)
 class Retrieval:
-    """The k nearest neighbors of f(x) (`before`) and of f(a(x)) (`after`), as rows of the bank, and measures of both.
+    """The k nearest neighbors of f(x) (`before`) and of f(a(x)) (`after`), as rows of F, and measures of both.
 
     `overlap` is the mean of |before ∩ after| / k: 1 = the same neighbors, 0 = none in common. Each hue distance is
-    between the jittered query and images of the bank: those found for f(a(x)); with `_before`, those found for f(x);
-    with `_chance`, all images except the query itself. It is a fraction of the hue circle: 0 = equal hues, 0.25 =
+    between the jittered query and other images: those found for f(a(x)); with `_before`, those found for f(x); with
+    `_chance`, all images except the query itself. It is a fraction of the hue circle: 0 = equal hues, 0.25 =
     unrelated hues, NaN when everything is gray. Class precision is the share of images of the query's class in the same
     three sets; None without two classes.
 
@@ -58,24 +58,24 @@ class Retrieval:
 
 
 def neighbors(
-    bank: Float[Tensor, "n d"],
+    database: Float[Tensor, "n d"],
     queries: Float[Tensor, "m d"],
     k: int = 5,
     exclude: Int[Tensor, " m"] | None = None,
 ) -> Int[Tensor, "m k"]:
-    """The k rows of `bank` nearest to each query, nearest first, without row exclude[i] for query i.
+    """The k rows of `database` nearest to each query, nearest first, without row exclude[i] for query i.
 
     Embeddings are normalized, so that Euclidean distance and cosine agree: ‖x − y‖² = 2 − 2 cos(x, y).
     """
-    available = len(bank) - (exclude is not None)
+    available = len(database) - (exclude is not None)
     if not 1 <= k <= available:
         raise ValueError(f"k must be between 1 and the {available} images there are to find, got {k}")
     if exclude is not None:
-        _check_rows("exclude", exclude, len(bank))
-    bank, queries = _on_the_sphere(bank), _on_the_sphere(queries)
+        _check_rows("exclude", exclude, len(database))
+    database, queries = _on_the_sphere(database), _on_the_sphere(queries)
     found = []
-    for rows in torch.arange(len(queries), device=queries.device).split(max(1, PAIRS_AT_ONCE // len(bank))):
-        cosine = queries[rows] @ bank.mT
+    for rows in torch.arange(len(queries), device=queries.device).split(max(1, PAIRS_AT_ONCE // len(database))):
+        cosine = queries[rows] @ database.mT
         if exclude is not None:
             cosine.scatter_(1, exclude[rows, None], -torch.inf)
         found.append(cosine.topk(k, dim=1).indices)

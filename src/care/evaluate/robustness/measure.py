@@ -93,7 +93,7 @@ def measure_robustness(
 
 def check_images(downstream: Downstream) -> None:
     """ValueError for point clouds, which have no colors to corrupt."""
-    if len(downstream.test.source) == 1:
+    if len(downstream.test.input_shape) == 1:
         raise ValueError(f"corruptions are for images, and {downstream.name} holds point clouds: choose other data")
 
 
@@ -110,7 +110,7 @@ def _features(
     """The features of the corrupted test images."""
     if corruption == "noise":
         model = noisy(model, strength, policy.size, device, seed)
-    clean = policy.unchanged(1, downstream.test.source)  # type: ignore[arg-type]
+    clean = policy.unchanged(1, downstream.test.input_shape)  # type: ignore[arg-type]
     embedder = embedder_of(model, downstream.test, policy, device, batch_size)
     return embedder.augmented(corrupted(clean, corruption, strength))["features"]
 
@@ -118,8 +118,8 @@ def _features(
 def robustness_table(found: Mapping[str, Robustness]) -> str:
     """By model: accuracy on clean images, the mean over all corruptions, and each corruption's mean over strengths."""
     first, models = next(iter(found.values())), found.values()
-    accuracies = {"clean": [one.clean for one in models], "corrupted, mean": [one.mean for one in models]}
-    accuracies |= {f"  {name}": [fmean(one.curves[name]) for one in models] for name in first.curves}
+    accuracies = {"clean": [m.clean for m in models], "corrupted, mean": [m.mean for m in models]}
+    accuracies |= {f"  {name}": [fmean(m.curves[name]) for m in models] for name in first.curves}
     rows = [[row, *(f"{100 * accuracy:.2f} %" for accuracy in of_models)] for row, of_models in accuracies.items()]
     return text_table(f"top-1 accuracy on {first.data}, means over five strengths", ["", *found], rows)
 
@@ -129,7 +129,7 @@ def robustness_figure_of(found: Mapping[str, Robustness]) -> "Figure":
     from care.report import robustness_figure  # matplotlib takes a while to load
 
     panels = {
-        name: (strengths, {model: (one.clean, *one.curves[name]) for model, one in found.items()})
+        name: (strengths, {model: (measured.clean, *measured.curves[name]) for model, measured in found.items()})
         for name, strengths in CORRUPTIONS.items()
     }
     return robustness_figure(panels)

@@ -64,7 +64,7 @@ def load_downstream(name: str | Path, images: int | None = None, root: Path | No
 
 def check_names(downstreams: Sequence[Downstream]) -> None:
     """ValueError if two data sets have the same name, since results are stored by name."""
-    names = [one.name for one in downstreams]
+    names = [downstream.name for downstream in downstreams]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"{twice[0]} is given twice: give each data set once")
     if not names:

@@ -50,19 +50,19 @@ def measure_transfer(
     for none; without `few_labels`, nothing is fitted to 1 % and 10 % of the labels. It runs on the model's device or on
     `device`. The same seed draws the same labels and tasks for every model.
     """
-    downstreams = [one if isinstance(one, Downstream) else load_downstream(one) for one in to]
+    downstreams = [data if isinstance(data, Downstream) else load_downstream(data) for data in to]
     check_names(downstreams)
     policy = policy_named(policy) if isinstance(policy, str) else policy
     where = torch.device(device) if device is not None else device_of(model, downstreams[0].train)
     record: dict[str, Any] = {}
     arrays: dict[str, Tensor] = {}
-    for one in downstreams:
-        stage = _stages(progress, f"{name} on {one.name}")
+    for downstream in downstreams:
+        stage = _stages(progress, f"{name} on {downstream.name}")
         with frozen(model):
-            embedded = embed_downstream(model, one, policy, where, seed, batch_size, partial(stage, "features"))
-        found, behind = transfer_to(embedded, tasks, few_labels, seed, stage)
-        record[one.name] = {**_counts(one), **found}
-        arrays |= {f"{one.name}/{array}": tensor for array, tensor in behind.items()}
+            embedded = embed_downstream(model, downstream, policy, where, seed, batch_size, partial(stage, "features"))
+        found, found_arrays = transfer_to(embedded, tasks, few_labels, seed, stage)
+        record[downstream.name] = {**_counts(downstream), **found}
+        arrays |= {f"{downstream.name}/{array}": tensor for array, tensor in found_arrays.items()}
     views = {"size": getattr(policy, "size", None), "center": getattr(policy, "center", None)}
     about = {"model": name, "dimension": embedded.features.shape[1], "views": views, "seed": seed, **_protocol(tasks)}
     return Transfer({"about": about, "data": record}, arrays)
@@ -78,7 +78,7 @@ def transfer_to(
     if tasks:
         parts.append(_few_shot(embedded, tasks, seed, stage))
     record = {key: value for found, _ in parts for key, value in found.items()}
-    arrays = {key: value for _, behind in parts for key, value in behind.items()}
+    arrays = {key: value for _, found in parts for key, value in found.items()}
     return record, {"labels": embedded.test_labels, **arrays}
 
 
@@ -109,7 +109,7 @@ def _few_labels(embedded: Embedded, seed: int, tick: Callable[[int, int], None])
 
 def _over_seeds(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The values of every seed, and the mean and the standard deviation of the accuracies."""
-    values = {name: [one[name] for one in found] for name in found[0]}
+    values = {name: [result[name] for result in found] for name in found[0]}
     spread = {f"{name}_mean": fmean(values[name]) for name in ("top1", "mean_per_class")}
     spread |= {f"{name}_std": stdev(values[name]) for name in ("top1", "mean_per_class")}
     return {**values, **spread}

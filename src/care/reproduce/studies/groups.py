@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from care.evaluate import Settings
+from care.evaluate import EvaluationSettings
 from care.evaluate.comparison.quantities import ACTED_ON, Key
 from care.evaluate.embedder import output_in_form
 from care.report import bar_figure
@@ -84,7 +84,7 @@ def present(outcomes: Sequence[Outcome]) -> Presentation:
     return Presentation(header, rows, figures, remarks)
 
 
-def _measures(scale: Scale) -> Settings:
+def _measures(scale: Scale) -> EvaluationSettings:
     if scale.name == "smoke":
         return scale.measures
     return dataclasses.replace(scale.measures, images=1000, augmentations=6)

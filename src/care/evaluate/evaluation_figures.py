@@ -18,33 +18,37 @@ def figures(evaluations: Mapping[str, Evaluation], logs: Mapping[str, Log]) -> d
     `logs` are the training logs of the models that care trained.
     The cosines of positive pairs are those of the output that the equivariance loss acts on, as in the logs.
     """
-    from care.report import (  # matplotlib takes a while to load
-        cosine_figure,
-        positive_cosine_figure,
-        response_figure,
-        spectrum_figure,
-        wahba_figure,
-    )
+    from care.report import positive_cosine_figure  # matplotlib takes a while to load
 
     first = next(iter(evaluations.values()))
-    shared = [output for output in first.outputs if all(output in e.outputs for e in evaluations.values())]
     found = {}
-    for output in shared:
-        measured = {name: e.measurement(output) for name, e in evaluations.items()}
-        found[f"responses-{output}"] = response_figure({name: m.values() for name, m in measured.items()})
-        found[f"spectrum-{output}"] = spectrum_figure({name: m.spectrum for name, m in measured.items()})
-        wahba = {name: m.wahba.values for name, m in measured.items()}
-        found[f"wahba-{output}"] = wahba_figure(wahba, first.measurement(output).families[ALL].augmentations)
-        found[f"cosines-{output}"] = cosine_figure({n: e.arrays[f"cosine/{output}"] for n, e in evaluations.items()})
-        if all(f"pictures/{output}" in e.arrays for e in evaluations.values()):
-            found[f"neighbors-{output}"] = _neighbors(evaluations, output)
-    for name, figure in found.items():
-        figure.suptitle(f"output: {name.partition('-')[2]}", x=0.995, ha="right", fontsize=9, color="0.4")
+    for output in first.outputs:
+        if all(output in e.outputs for e in evaluations.values()):
+            for name, figure in _figures_of_output(evaluations, output).items():
+                figure.suptitle(f"output: {output}", x=0.995, ha="right", fontsize=9, color="0.4")
+                found[f"{name}-{output}"] = figure
     positives = {name: e.arrays.get(f"positive/{e.equivariant_output}") for name, e in evaluations.items()}
     histograms = {name: cosines for name, cosines in positives.items() if cosines is not None}
     curves = {name: _positive_curve(log) for name, log in logs.items() if _positive_curve(log)}
     if histograms:
         found["positive-cosines"] = positive_cosine_figure(histograms, curves)
+    return found
+
+
+def _figures_of_output(evaluations: Mapping[str, Evaluation], output: str) -> dict[str, "Figure"]:
+    """The figures of an output that all models have."""
+    from care.report import cosine_figure, response_figure, spectrum_figure, wahba_figure
+
+    measured = {name: e.measurement(output) for name, e in evaluations.items()}
+    augmentations = next(iter(measured.values())).families[ALL].augmentations
+    found = {
+        "responses": response_figure({name: m.values() for name, m in measured.items()}),
+        "spectrum": spectrum_figure({name: m.spectrum for name, m in measured.items()}),
+        "wahba": wahba_figure({name: m.wahba.values for name, m in measured.items()}, augmentations),
+        "cosines": cosine_figure({name: e.arrays[f"cosine/{output}"] for name, e in evaluations.items()}),
+    }
+    if all(f"pictures/{output}" in e.arrays for e in evaluations.values()):
+        found["neighbors"] = _neighbors(evaluations, output)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The embeddings of all images by one model, computed once."""
+"""The index of a model: its embeddings of all images, computed once, among which neighbors are searched."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from care.steer import LearnedRotation
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class Index:
     """f(x) of every image on the unit sphere, F, and the hues of the views that were embedded.
 
     `embedder` holds the model and the images, `policy` defines the un-augmented view of an image. The learned
@@ -56,12 +56,12 @@ class Bank:
 
 
 @dataclass(frozen=True, eq=False)
-class Offer:
-    """A model that may be chosen later, with the name, policy and note of its bank, which `fill` computes."""
+class LazyIndex:
+    """The index of a model that is built when the model is chosen; the name, policy and note are known before."""
 
     name: str
     policy: ImagePolicy
-    fill: Callable[[ProgressCallback], Bank]
+    build: Callable[[ProgressCallback], Index]
     note: str = ""
 
 
@@ -79,19 +79,19 @@ def check_rotation(name: str, embedder: Embedder, rotation: LearnedRotation | No
 
 
 @torch.no_grad()
-def fill_bank(
+def build_index(
     name: str,
     embedder: Embedder,
     rotation: LearnedRotation | None = None,
     note: str = "",
     progress: ProgressCallback = silent,
-) -> Bank:
+) -> Index:
     """Embed all clean images of the embedder, by the first output of its model."""
     samples, device, policy = embedder.samples, embedder.device, embedder.policy
     if not isinstance(policy, ImagePolicy):
         raise ValueError(f"only images can be explored, and {samples.name} holds point clouds")
     check_rotation(name, embedder, rotation)
-    height, width = samples.source
+    height, width = samples.input_shape
     unchanged = policy.unchanged(1, (height, width)).to(device)
     F, hues = [], []
     for block in batches(samples, torch.arange(len(samples)).split(embedder.rows_at_once), device):
@@ -101,7 +101,7 @@ def fill_bank(
         progress(f"embedding by {name}", sum(map(len, F)), len(samples))
     rotation = None if rotation is None else rotation.to(device)
     angle, strength = (torch.cat(column) for column in zip(*hues, strict=True))
-    return Bank(name, embedder, policy, torch.cat(F), Hues(angle, strength), rotation, note)
+    return Index(name, embedder, policy, torch.cat(F), Hues(angle, strength), rotation, note)
 
 
 def _embedded(embedder: Embedder, views: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n d"]:

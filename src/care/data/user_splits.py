@@ -1,4 +1,4 @@
-"""Write pictures given in Python, or in a folder, to stores; on resume, check that the same pictures are given."""
+"""Write pictures given in Python, or in a folder, to stores; on resume, check that the same pictures are pictures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 from care.atomic_files import remove_folder
 from care.data.catalogue import DATA_SETS
 from care.data.datasets import Examples, read_dataset
-from care.data.readers import Source, folder_splits, read_folder
+from care.data.readers import DataSource, folder_splits, read_folder
 from care.data.readers.pictures import shuffled
 from care.data.registry import prepared_names
 from care.data.store import HEADER, open_store, read_header, stores_in
@@ -20,7 +20,7 @@ from care.progress import ProgressCallback
 COMPARED = 64  # pictures compared if they are given again
 
 
-def named_data(data: Any) -> str | None:
+def data_set_name(data: Any) -> str | None:
     """The name of a data set or the path of a store; None for pictures that have to be stored first."""
     if isinstance(data, str) and (data in DATA_SETS or data in prepared_names()):
         return data
@@ -33,16 +33,16 @@ def named_data(data: Any) -> str | None:
 
 
 @dataclass(frozen=True)
-class Given:
-    """Pictures for a store: the `part` of a folder, or anything that `read_dataset` takes."""
+class UserSplit:
+    """The pictures that a user gave for a split: the `part` of a folder, or anything that `read_dataset` takes."""
 
     pictures: Any
     part: str = "train"
     pixels: int | None = None
     workers: int = 0
 
-    def source(self) -> Source:
-        """The reader."""
+    def source(self) -> DataSource:
+        """The data source that reads the pictures."""
         if isinstance(self.pictures, str | Path):
             return read_folder(Path(self.pictures), self.part, self.pixels)
         return read_dataset(self.pictures, self.pixels, self.workers)
@@ -54,41 +54,41 @@ class Given:
             found = (source.expected, source.description, source.height, source.classes)
             return found == (header.count + len(header.skipped), header.source, header.height, tuple(header.classes))
         examples, samples = Examples(self.pictures, self.pixels), open_store(store)
-        if (len(examples), examples.size, examples.classes) != (len(samples), samples.source, samples.classes):
+        if (len(examples), examples.size, examples.classes) != (len(samples), samples.input_shape, samples.classes):
             return False
         order = shuffled(range(len(examples)))
         rows = np.linspace(0, len(order) - 1, min(COMPARED, len(order))).round().astype(int).tolist()
         return all(np.array_equal(examples[order[row]].image, samples.inputs[row].numpy()) for row in rows)
 
 
-def given_splits(data: Any, heldout: Any, pixels: int | None, workers: int) -> dict[str, Given]:
+def user_splits(data: Any, heldout: Any, pixels: int | None, workers: int) -> dict[str, UserSplit]:
     """The pictures of each split. `heldout` becomes the test split; without it, a folder keeps its own splits."""
     if isinstance(data, str | Path) and heldout is None:
-        return {part: Given(data, part, pixels) for part in folder_splits(Path(data))}
-    splits = {"train": Given(data, "train", pixels, workers)}
+        return {part: UserSplit(data, part, pixels) for part in folder_splits(Path(data))}
+    splits = {"train": UserSplit(data, "train", pixels, workers)}
     if heldout is not None:
         parts = folder_splits(Path(heldout)) if isinstance(heldout, str | Path) else ("train",)
-        splits["test"] = Given(heldout, "test" if "test" in parts else parts[0], pixels, workers)
+        splits["test"] = UserSplit(heldout, "test" if "test" in parts else parts[0], pixels, workers)
     return splits
 
 
-def store_given(
-    splits: dict[str, Given], folder: Path, keep: bool, say: Callable[[str], object], progress: ProgressCallback
+def store_user_splits(
+    splits: dict[str, UserSplit], folder: Path, keep: bool, say: Callable[[str], object], progress: ProgressCallback
 ) -> None:
     """Write every split to a store in `folder`; `say` receives messages for the user.
 
     An existing store with the same pictures is not written again. A store with other pictures is replaced, or is a
     ValueError with `keep`, because a run was trained on it. Without `keep`, stores of other splits are removed.
     """
-    for split, given in splits.items():
-        if (folder / split / HEADER).exists() and given.is_in(folder / split):
+    for split, pictures in splits.items():
+        if (folder / split / HEADER).exists() and pictures.is_in(folder / split):
             continue
         if keep:
             raise ValueError(
                 f"these are not the pictures that the run in {folder.parent} was started with: "
                 "resume with the same pictures and no random transforms, or choose another out"
             )
-        source = given.source()
+        source = pictures.source()
 
         def read(count: int, split: str = split, expected: int = source.expected) -> None:
             progress(f"reading {split}", count, expected)
