@@ -72,7 +72,7 @@ def test_what_was_exported_is_measured_as_the_run_is(run):
 def test_a_network_that_timm_does_not_have_is_not_exported_to_it(tmp_path):
     data = small_data(tmp_path / "data")
     train(prepare(small_config(data, epochs=1, model="small_resnet"), tmp_path / "run"))
-    with pytest.raises(ValueError, match="timm does not build small_resnet at all: use onnx"):
+    with pytest.raises(ValueError, match="timm does not build small_resnet at all: use `to` onnx"):
         exporting.export(tmp_path / "run", "timm")
 
 
@@ -173,7 +173,7 @@ def test_a_transformer_keeps_its_size(tmp_path):
 def test_what_timm_does_not_build_is_not_exported_to_it(tmp_path, model, message):
     config = small_config(small_data(tmp_path / "data"), model=model)
     Run(tmp_path).save_encoder(Encoder.build(model, (32, 32), 8, 16), config, (32, 32))
-    with pytest.raises(ValueError, match=f"timm does not build {model} {message}.*: use onnx"):
+    with pytest.raises(ValueError, match=f"timm does not build {model} {message}.*: use `to` onnx"):
         exporting.export(tmp_path, "huggingface")
     assert not (tmp_path / "huggingface").exists()
 
@@ -182,7 +182,7 @@ def test_a_folder_that_is_there_is_not_replaced(run, folder):
     (folder / "README.md").write_text("license: mine")
     result = CliRunner().invoke(app, ["export", str(run), "--to", "huggingface", "--out", str(folder)])
     assert result.exit_code == 2
-    assert "exists: remove it, or choose another out" in " ".join(result.output.split())
+    assert "exists: remove it, or choose another --out" in " ".join(result.output.split())
     assert (folder / "README.md").read_text() == "license: mine"
 
 
@@ -211,7 +211,7 @@ def test_every_method_has_its_name_on_a_card():
 )
 def test_a_file_that_would_not_be_read_is_not_written(run, tmp_path, monkeypatch, to, out, ending):
     monkeypatch.setattr(formats, "load_trained", lambda _: pytest.fail("the export began"))
-    with pytest.raises(ValueError, match=rf"{out} would not be read as {to}: choose an out that ends in {ending}$"):
+    with pytest.raises(ValueError, match=rf"{out} would not be read as {to}: choose an `out` that ends in {ending}$"):
         exporting.export(run, to, tmp_path / out)
     result = CliRunner().invoke(app, ["export", str(run), "--to", to, "--out", str(tmp_path / out)])
     assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])

@@ -28,7 +28,7 @@ def test_what_cannot_be_exported_is_told_without_torch(tmp_path, to, where):
     program += "finally: print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (2, "False\n"), done.stderr
-    assert done.stderr == "care: timm does not build small_resnet at all: use onnx or torchscript\n"
+    assert done.stderr == "care: timm does not build small_resnet at all: use --to onnx or torchscript\n"
     assert not (tmp_path / "a").exists()
 
 

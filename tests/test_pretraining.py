@@ -117,7 +117,7 @@ def test_a_policy_of_ones_own_is_written_into_the_configuration(shapes, tmp_path
 @pytest.mark.usefixtures("undrawn")
 def test_it_goes_on_with_the_same_pictures_only(finished, shapes):
     out, _ = finished
-    with pytest.raises(ValueError, match=r"already holds a run: choose another out, or continue it with resume=True"):
+    with pytest.raises(ValueError, match=r"already holds a run: choose another `out`, or continue it with resume=True"):
         care.pretrain(shapes.images, out=out, **SETTINGS)
     with pytest.raises(ValueError, match="not the pictures that the run in"):
         care.pretrain(shapes.images.flip(3), out=out, resume=True, **SETTINGS)

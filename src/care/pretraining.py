@@ -62,7 +62,7 @@ def pretrain(
     run = Run(Path(out).absolute())
     started = (run.folder / "config.toml").exists()
     if started and not resume:
-        raise ValueError(f"{out} already holds a run: choose another out, or continue it with resume=True")
+        raise ValueError(f"{out} already holds a run: choose another `out`, or continue it with resume=True")
     check_loggers(loggers)
     name = data_set_name(data)
     if name is not None and (heldout is not None or pixels is not None):

@@ -124,7 +124,7 @@ def test_too_many_bad_files_stop_it_and_more_can_be_left_out(photos, root, monke
     assert output.count("cannot be read as a picture") == 20
     assert "  … 2 more\n" in output
     assert f"care: {root}/pets/train: 22 of the first " in output
-    assert "and at most 2 may be left out; skip 22 leaves them out and goes on where this stopped\n" in output
+    assert "and at most 2 may be left out; --skip 22 leaves them out and goes on where this stopped\n" in output
     assert len((root / "pets" / ".partial-train" / "store" / "skipped.txt").read_text().splitlines()) == 22
     output = run("prepare", "pets", "--from", photos, "--skip", "30")
     assert "pets train: goes on after " in output

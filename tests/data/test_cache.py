@@ -112,7 +112,7 @@ def test_what_cannot_be_a_cache_is_told_before_anything_is_decoded(tmp_path):
     with pytest.raises(ValueError, match="photos/kept is inside the folder of the pictures"):
         open_pictures(folder, cache=folder / "kept")
     assert not (folder / "kept").exists()
-    with pytest.raises(ValueError, match="a cache keeps pictures decoded by the CPU: leave out cache or decoder gpu"):
+    with pytest.raises(ValueError, match="by the CPU: leave out `cache` or `decoder` gpu"):
         open_pictures(folder, decoder="gpu", cache=tmp_path / "cache")
 
 
@@ -124,7 +124,7 @@ def test_systems_that_cannot_write_at_a_place_are_told(tmp_path, monkeypatch):
 
 def test_a_prepared_data_set_has_nothing_to_keep(tmp_path):
     config = small_config(small_data(tmp_path / "store"), cache=str(tmp_path / "cache"))
-    with pytest.raises(ValueError, match="is prepared, so there is nothing to cache: leave out cache"):
+    with pytest.raises(ValueError, match="is prepared, so there is nothing to cache: leave out `cache`"):
         prepare(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert not (tmp_path / "cache").exists()

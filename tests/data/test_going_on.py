@@ -104,7 +104,7 @@ def test_what_was_written_and_is_damaged_is_read_again(tmp_path, photos, undistu
 
 
 def test_more_may_be_skipped_without_reading_again(tmp_path, photos, undisturbed):
-    with pytest.raises(TooManyUnreadable, match=r"3 of 24 files .*skip 3 .* goes on where this stopped$") as no:
+    with pytest.raises(TooManyUnreadable, match=r"3 of 24 files .*`skip` 3 .* goes on where this stopped$") as no:
         prepare(tmp_path / "train", photos, skip=2)
     assert no.value.file.read_text().splitlines() == no.value.skipped
     ticks = []

@@ -189,6 +189,6 @@ def test_giant_pictures_and_memory_that_is_full(tmp_path, monkeypatch):
 
 def test_what_a_gpu_cannot_do_is_told_before_training(tmp_path):
     config = small_config(small_data(tmp_path / "store"), decoder="gpu")
-    with pytest.raises(ValueError, match="decoder gpu needs an NVIDIA GPU, but this run is on cpu: choose decoder cpu"):
+    with pytest.raises(ValueError, match="needs an NVIDIA GPU, but this run is on cpu: choose `decoder` cpu"):
         prepare(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

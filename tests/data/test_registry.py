@@ -222,5 +222,5 @@ def test_the_split_to_measure_on(tmp_path):
     assert heldout_split(tmp_path / "pets") == "val"
     assert heldout_split("pets", root=tmp_path) == "val"
     (tmp_path / "pets" / "val" / "store.json").unlink()
-    with pytest.raises(ValueError, match="validation N"):
+    with pytest.raises(ValueError, match="`validation` N"):
         heldout_split("pets", root=tmp_path)

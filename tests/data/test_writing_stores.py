@@ -17,7 +17,7 @@ from train.small import mounted
 
 
 def test_a_store_is_replaced_only_on_request(store, images):
-    with pytest.raises(ValueError, match="exists: overwrite replaces it"):
+    with pytest.raises(ValueError, match="exists: `overwrite` replaces it"):
         write_store(store, "pets", "train", source_of(images[:2], [0, 1]))
     assert len(open_store(store)) == 6
     write_store(store, "pets", "train", source_of(images[:2], [0, 1]), overwrite=True)
@@ -93,11 +93,11 @@ def test_skipped_files_are_counted_and_recorded(tmp_path, images):
     for skip in (0, 1):
         with pytest.raises(
             TooManyUnreadable,
-            match=rf"2 of 4 files cannot be read, and at most {skip} may be left out; skip 2 leaves them out",
+            match=rf"2 of 4 files cannot be read, and at most {skip} may be left out; `skip` 2 leaves them out",
         ) as caught:
             write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=skip)
         assert caught.value.skipped == ["bad0.jpg: is empty", "bad1.jpg: is empty"]
-    with pytest.raises(TooManyUnreadable, match=r"1 of 3 files .* skip 1 leaves it out$"):
+    with pytest.raises(TooManyUnreadable, match=r"1 of 3 files .* `skip` 1 leaves it out$"):
         write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=1), skip=0)
     assert list(tmp_path.iterdir()) == []
     write_store(tmp_path / "a", "pets", "train", source_of(images[:2], [0, 1], bad=2), skip=2)
@@ -111,7 +111,7 @@ def test_all_unreadable_files_are_looked_for_but_not_for_ever(tmp_path, images, 
     """Until there are 20 more than may be skipped; here blocks are of one file."""
     monkeypatch.setattr(blocks, "FEWEST_ROWS", 1)
     ticks, source = [], source_of(images[:2], [0, 1], bad=bad)
-    with pytest.raises(TooManyUnreadable, match=f"skip {found} leaves") as error:
+    with pytest.raises(TooManyUnreadable, match=f"`skip` {found} leaves") as error:
         write_store(tmp_path / "a", "pets", "train", source, skip, tick=ticks.append)
     assert len(error.value.skipped) == found
     assert ticks[-1] == (1 + found if found < bad else bad + 2)  # the first example can be read

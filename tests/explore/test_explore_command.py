@@ -147,7 +147,7 @@ def test_a_folder_without_runs_or_with_runs_on_several_data_sets(folder, monkeyp
         ("plain --data chains", "care explore shows images, and chains holds point clouds"),
         ("plain --split nosplit", "nosplit is not an image store"),
         ("plain --k 20", "k must be between 1 and the 19 other images there are, got 20"),
-        ("plain --port {taken}", "port {taken} cannot be used .*address already in use.*: choose another port"),
+        ("plain --port {taken}", "port {taken} cannot be used .*address already in use.*: choose another --port"),
         ("plain --device gpu", "device must be auto, cpu, cuda, cuda:1 or mps"),
         ("damaged", "rotation.safetensors is damaged"),
         ("misfit", "the learned rotation of misfit is of 5 dimensions, and its embeddings have 8"),

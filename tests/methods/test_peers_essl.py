@@ -76,7 +76,7 @@ def test_what_cannot_be_turned_is_refused(chosen, message):
 
 
 def test_a_network_for_one_size_says_which():
-    with pytest.raises(ValueError, match=r"pictures of 32 pixels, but not of 16: choose turned_fraction 0\.25"):
+    with pytest.raises(ValueError, match=r"pictures of 32 pixels, but not of 16: choose `turned_fraction` 0\.25"):
         peer_of(equivariance="essl", model="vit_tiny_patch16_224")
     peer_of(equivariance="essl", model="test_vit")
 

@@ -163,9 +163,9 @@ def test_a_batch_that_cannot_be_filled_is_refused(data, tmp_path):
     with pytest.raises(ValueError, match="10 samples do not fill one batch of 16"):
         prepare(small_config(data, limit=10), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    for batch, other in ((64, ""), (44, ", or a smaller validation")):
+    for batch, other in ((64, ""), (44, ", or a smaller `validation`")):
         left = f"42 of 48 samples are left after 6 were held out, and do not fill one batch of {batch}: choose a"
-        with pytest.raises(ValueError, match=f"{left} smaller batch_size{other}$"):
+        with pytest.raises(ValueError, match=f"{left} smaller `batch_size`{other}$"):
             prepare(small_config(data, batch_size=batch, validation=3), tmp_path / "run")
 
 

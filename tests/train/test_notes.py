@@ -47,7 +47,7 @@ def said_of(data, tmp_path, **settings):
 def test_hues_of_gray_pictures_teach_nothing(policy, told, tmp_path):
     gray = stores(tmp_path / "gray", gray=True)
     said = said_of(gray, tmp_path, equivariance="split", equivariance_policy=policy)
-    assert [line.startswith("the pictures have no color") and "choose keep photometric" in line for line in said] == [
+    assert [line.startswith("the pictures have no color") and "choose `keep` photometric" in line for line in said] == [
         True
     ] * told
 
@@ -58,7 +58,7 @@ def test_nothing_is_said_of_colors_or_without_an_equivariance(tmp_path):
     assert said_of(gray, tmp_path / "another", policy="hue_only") == []
 
 
-@pytest.mark.parametrize(("validation", "told"), [(0, "or set validation"), (3, "a larger validation"), (10, None)])
+@pytest.mark.parametrize(("validation", "told"), [(0, "or set `validation`"), (3, "a larger `validation`"), (10, None)])
 def test_too_few_samples_to_evaluate_on_are_reported(validation, told, tmp_path):
     """12 of a split of their own, 2 · 3 of 2 classes, and 20."""
     data = stores(tmp_path / "data", False, heldout=12) if validation == 0 else small_data(tmp_path / "data")

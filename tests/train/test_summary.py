@@ -42,7 +42,7 @@ def test_what_was_chosen_and_what_follows_from_it():
         "steps": "100 epochs of 195 = 19,500, 256 samples each",
         "optimizer": "adam, learning rate 0.001 (usual for adam), constant, weight decay 1e-06",
         "computed": "on cuda:0 in bfloat16, as a CUDA graph, seed 0",
-        "watched": "the test split; validation N watches samples cut from the training split instead",
+        "watched": "the test split; `validation` N watches samples cut from the training split instead",
         "also": "ema 0.99",
         "written to": "runs/mine; its config.toml has every setting",
     }

@@ -66,7 +66,7 @@ def few_held_out(folder, pictures=1):
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(("validation", "how"), [(1, "choose a larger validation"), (0, "add some, or hold some out")])
+@pytest.mark.parametrize(("validation", "how"), [(1, "choose a larger `validation`"), (0, "add some")])
 def test_one_sample_cannot_be_measured_and_is_refused_at_the_start(validation, how, tmp_path, capsys):
     config = small_config(few_held_out(tmp_path / "data"), validation=validation, epochs=1)
     with pytest.raises(ValueError, match=rf"^\S+data has 1 held-out sample, but measuring needs at least 2: {how}.*$"):

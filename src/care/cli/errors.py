@@ -1,6 +1,7 @@
 """A user's mistake is printed in one line, with exit code 2. Every other error is a bug and keeps its traceback."""
 
 import errno
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -44,8 +45,13 @@ def users_input() -> Iterator[None]:
 
 def print_error(sentence: str) -> None:
     """Print `care: sentence` in one line on the error stream, without line breaks or control characters."""
-    line = Text.assemble(("care:", "red"), " ", visible(" ".join(sentence.split("\n"))))
+    line = Text.assemble(("care:", "red"), " ", visible(as_options(" ".join(sentence.split("\n")))))
     Console(file=sys.stderr).print(line, soft_wrap=True)
+
+
+def as_options(text: str) -> str:
+    """A text of the library with the options of its settings: --batch-size in place of `batch_size`, as wide."""
+    return re.sub("`([a-z_]+)`", lambda setting: f"--{setting[1].replace('_', '-')}", text)
 
 
 def show_warning(
@@ -53,7 +59,7 @@ def show_warning(
 ) -> None:
     """Print care's own warnings as a sentence, and those of other packages as Python does, with their source line."""
     if Path(filename).is_relative_to(PACKAGE):
-        Console(file=sys.stderr).print(Text(visible(f"care: {message}")), soft_wrap=True)
+        Console(file=sys.stderr).print(Text(visible(as_options(f"care: {message}"))), soft_wrap=True)
     else:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 

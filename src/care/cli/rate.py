@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
+from care.cli.errors import as_options
 from care.tables import duration, visible, wrapped
 
 SECONDS_BETWEEN_LINES = 60.0
@@ -50,4 +51,4 @@ def in_words(done: int, total: int | None, unit: str, recent: int, seconds: floa
 def say(console: Console, line: str) -> None:
     """Print a line without markup, wrapped at words: file names may hold brackets, and paths can be copied."""
     indent = " " * (len(line) - len(line.lstrip()) + 2)
-    console.print(Text(wrapped(visible(line), console.width, indent)), soft_wrap=True)
+    console.print(Text(wrapped(visible(as_options(line)), console.width, indent)), soft_wrap=True)

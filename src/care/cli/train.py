@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from care.cli.errors import users_input
+from care.cli.errors import as_options, users_input
 from care.cli.interrupts import ending_in_one_line
 from care.cli.static_settings import constant, keys
 from care.cli.train_options import with_all_settings
@@ -66,9 +66,9 @@ def train(
             raise ValueError("say which run to go on with: --resume --out FOLDER")
         if not (resume or config or recipe_name or "data" in chosen):
             raise ValueError("say what to train on: --data shapes, or another of `care data list`")
-        from care.cli.train_setup import Counted, configuration, patience, run_folder
+        from care.cli.train_setup import CommandTerminal, Counted, configuration, patience, run_folder
         from care.data.streamed.opening import opened_once
-        from care.train import Saving, Terminal, prepare
+        from care.train import Saving, prepare
         from care.train import train as run_training
         from care.train.loggers import check_loggers, observers
         from care.train.summary import summary_text
@@ -79,9 +79,9 @@ def train(
             folder = out or run_folder(settings, recipe_name)
             job = prepare(settings, folder, resume, Saving(save_minutes, save_every, keep_every))
         counted = Counted()
-        progress = observers(job, log_every, logger or (), Terminal(), counted)
+        progress = observers(job, log_every, logger or (), CommandTerminal(), counted)
     if job.processes.is_rank_0:
-        typer.echo(summary_text(job))
+        typer.echo(as_options(summary_text(job)))
     with ending_in_one_line(
         f"`care train --resume --out {folder}` goes on", f"the last checkpoint in {folder} is from before"
     ):

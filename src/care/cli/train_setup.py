@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from care.cli.errors import as_options
 from care.pretraining import with_kept
-from care.train import Config, Progress, fitted_config, recipe
+from care.train import Config, Progress, Terminal, fitted_config, recipe
 
 SECONDS_OF_SILENCE = 3.0
 
@@ -69,6 +70,14 @@ def run_folder(settings: Config, recipe_name: str | None) -> Path:
     choices = (choice.name for choice in (settings.equivariance, settings.method) if choice.name != "none")
     words = (Path(settings.data).name, *(name.rpartition(":")[2] for name in choices))
     return Path("runs") / (recipe_name or "-".join(words))
+
+
+class CommandTerminal(Terminal):
+    """A terminal whose sentences name options."""
+
+    def say(self, *sentences: str) -> None:
+        """Print the sentences, with options in place of settings."""
+        super().say(*map(as_options, sentences))
 
 
 class Counted(Progress):

@@ -81,7 +81,7 @@ def heldout_split(name: str | Path, root: Path | None = None) -> str:
             raise ValueError(f"{name} does not exist: give a folder")
     elif not there:
         raise ValueError(_not_prepared(name, "test", root))
-    wanted = "train with validation N, which holds samples out of train, or put a folder test beside train"
+    wanted = "train with `validation` N, which holds samples out of train, or put a folder test beside train"
     raise NoHeldoutSplit(f"{name} has neither a test nor a val split: {wanted}")
 
 
@@ -135,7 +135,7 @@ def read(name: str, path: Path, split: str, pixels: int | None = None) -> DataSo
     known = published(name)
     _chosen(name, split, splits_of(name, path))
     if pixels is not None and known.pixels is None:
-        raise ValueError(f"the pictures of {name} all have the same size: leave out pixels")
+        raise ValueError(f"the pictures of {name} all have the same size: leave out `pixels`")
     if not path.exists():
         raise ValueError(f"{path} does not exist: give the folder or archive that you downloaded")
     return known.read(path, split, pixels if known is ANY_FOLDER else pixels or known.pixels)

@@ -58,7 +58,7 @@ def write_store(
     continues from there. `tick` is called with the number of examples read so far, `say` with messages for the user.
     """
     if folder.exists() and not overwrite:
-        raise ValueError(f"{folder} exists: overwrite replaces it")
+        raise ValueError(f"{folder} exists: `overwrite` replaces it")
     make_folder(folder.parent)
     fingerprint, row_bytes = _fingerprint(source), 3 * source.height * source.width
     files = StoreFiles(folder, row_bytes, whole_units(shard_bytes), rows_of_a_block(source.expected, row_bytes))
@@ -168,7 +168,7 @@ def _label(number: int) -> bytes:
 def _too_many(partial: PartialStore, allowed: int) -> TooManyUnreadable:
     found, skipped = partial.unreadable, partial.skipped
     of = f"{partial.read:,} files" if partial.read == partial.expected else f"the first {partial.read:,} files"
-    skip = f"skip {found} leaves {'them' if found > 1 else 'it'} out"
+    skip = f"`skip` {found} leaves {'them' if found > 1 else 'it'} out"
     after = " and goes on where this stopped" if partial.fingerprint else ""
     most = f"at most {allowed:,} may be left out"
     message = f"{partial.store}: {found:,} of {of} cannot be read, and {most}; {skip}{after}"

@@ -58,7 +58,7 @@ class ExploreServer(ThreadingHTTPServer):
             super().__init__((LOOPBACK, port), Handler)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise ValueError(f"port {port} cannot be used ({reason}): choose another port, or 0 for any") from error
+            raise ValueError(f"port {port} cannot be used ({reason}): choose another `port`, or 0 for any") from error
         self.token = secrets.token_hex(16)
         self.pages = {path: Response(self._file(name), kind) for path, (name, kind) in PAGES.items()}
         self.one_at_a_time, self.one_embedding = threading.Lock(), threading.Lock()

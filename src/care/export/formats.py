@@ -37,7 +37,7 @@ def export(run: str | Path, to: Format, out: str | Path | None = None) -> tuple[
     check_model(Path(run), to)
     trained = load_trained(Path(run))
     if to == "timm" and not is_model(trained.config.model):
-        raise ValueError(f"timm does not build {trained.config.model} at all: use onnx or torchscript")
+        raise ValueError(f"timm does not build {trained.config.model} at all: use `to` onnx or torchscript")
     encoder, config, input_shape = trained.encoder, trained.config, trained.input_shape
     shape = (*input_shape, 3) if len(input_shape) == 1 else (3, *input_shape)
     example = torch.rand(4, *shape, generator=torch.Generator().manual_seed(0))

@@ -49,7 +49,7 @@ def _as_timm_builds_it(
             if {key: tensor.shape for key, tensor in model.state_dict().items()} == wanted:
                 return arguments, model
     why = "with the stem that this run has for small images" if timm.is_model(name) else "at all"
-    raise ValueError(f"timm does not build {name} {why}: use onnx or torchscript")
+    raise ValueError(f"timm does not build {name} {why}: use `to` onnx or torchscript")
 
 
 def _model_config(name: str, model: nn.Module, arguments: dict[str, Any], trained: Trained) -> dict[str, Any]:

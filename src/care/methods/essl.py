@@ -118,5 +118,5 @@ def check_sizes(encoder: Encoder, size: int, turned: int) -> None:
         output_width(encoder.backbone, (turned, turned))
     except MISFITS as error:
         raise ValueError(
-            f"this model accepts pictures of {size} pixels, but not of {turned}: choose turned_fraction 0.25"
+            f"this model accepts pictures of {size} pixels, but not of {turned}: choose `turned_fraction` 0.25"
         ) from error

@@ -24,7 +24,7 @@ def check_unchanged(run: Run, samples: Samples) -> None:
             f"{file} was changed since {saved.path.name} was saved, change it back: {'; '.join(different)}"
         )
     if saved.state["data"] != samples.digest():
-        raise ValueError(f"{samples.name} is not what {run.folder} was trained on: begin a new run with another out")
+        raise ValueError(f"{samples.name} is not what {run.folder} was trained on: begin a new run with another `out`")
 
 
 def check_objective(config: Config, input_shape: tuple[int, ...], begins: bool = True, processes: int = 1) -> None:

@@ -98,10 +98,10 @@ def resolve_device(device: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device == "mps":
         if not torch.backends.mps.is_available():
-            raise ValueError("device mps was asked for, but torch finds no Apple GPU: choose device cpu")
+            raise ValueError("device mps was asked for, but torch finds no Apple GPU: choose `device` cpu")
         return device
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device {device} was asked for, but there is no GPU that torch can use: choose device cpu")
+        raise ValueError(f"device {device} was asked for, but there is no GPU that torch can use: choose `device` cpu")
     number = int(device.partition(":")[2] or 0)
     if device != "cpu" and number >= torch.cuda.device_count():
         raise ValueError(f"device {device} was asked for, but the GPUs here are 0 to {torch.cuda.device_count() - 1}")

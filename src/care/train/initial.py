@@ -52,7 +52,7 @@ def with_model_of_init(values: dict[str, Any]) -> dict[str, Any]:
     found = Initial({}, name) if name is not None else read_initial(init)
     theirs, model = found.model, values.get("model", found.model)
     if model is None:
-        raise ValueError(f"{init} does not say which model its weights belong to: add it, such as model resnet18")
+        raise ValueError(f"{init} does not say which model its weights belong to: add it, such as `model` resnet18")
     if theirs is not None and isinstance(model, str) and _bare(theirs) != _bare(model):
         raise ValueError(f"{init} holds the weights of {theirs}, not of {model}: leave out model, or change init")
     return {**values, "model": model, "stem": found.stem if stem == "auto" else stem}

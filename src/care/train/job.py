@@ -127,15 +127,15 @@ def _check_fills_batch(config: Config, samples: Samples, heldout: Samples) -> No
     if config.validation and config.limit is None:
         both = count + len(heldout)
         left = f"{count} of {both} samples are left after {len(heldout)} were held out"
-        other = ", or a smaller validation" if both > batch else ""
-        raise ValueError(f"{left}, and do not fill one batch of {batch}: choose a smaller batch_size{other}")
-    raise ValueError(f"{count} samples do not fill one batch of {batch}: choose a smaller batch_size")
+        other = ", or a smaller `validation`" if both > batch else ""
+        raise ValueError(f"{left}, and do not fill one batch of {batch}: choose a smaller `batch_size`{other}")
+    raise ValueError(f"{count} samples do not fill one batch of {batch}: choose a smaller `batch_size`")
 
 
 def _check_heldout(config: Config, heldout: Samples) -> None:
     """ValueError if too few samples are held out to be measured after an epoch."""
     if len(heldout) < FEWEST_MEASURED:
-        more = "choose a larger validation" if config.validation else "add some, or hold some out by validation"
+        more = "choose a larger `validation`" if config.validation else "add some, or hold some out by `validation`"
         count = f"{len(heldout)} held-out sample{'s' * (len(heldout) != 1)}"
         raise ValueError(f"{config.data} has {count}, but measuring needs at least {FEWEST_MEASURED}: {more}")
 
@@ -153,9 +153,9 @@ def load_samples(config: Config) -> tuple[Samples, Samples]:
     cache = Path(config.cache) if config.cache else None
     samples = data.load(config.data, config.split, pixels=pixels, decoder=config.decoder, first=first, cache=cache)
     if config.decoder == "gpu" and not samples.streamed:
-        raise ValueError(f"{config.data} is prepared, so a GPU has nothing to decode: leave out decoder gpu")
+        raise ValueError(f"{config.data} is prepared, so a GPU has nothing to decode: leave out `decoder` gpu")
     if config.cache and not samples.streamed:
-        raise ValueError(f"{config.data} is prepared, so there is nothing to cache: leave out cache")
+        raise ValueError(f"{config.data} is prepared, so there is nothing to cache: leave out `cache`")
     if config.validation:
         samples, heldout = samples.split(config.validation)
     else:

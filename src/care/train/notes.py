@@ -15,13 +15,13 @@ def notes(job: Job) -> Iterator[str]:
     if job.config.validation and (line := shortage(job.heldout, job.config.validation)):
         yield line
     if (count := len(job.heldout)) < FEWEST_HELD_OUT:
-        more = "a larger validation" if job.config.validation else "more of them, or set validation"
+        more = "a larger `validation`" if job.config.validation else "more of them, or set `validation`"
         yield f"only {count} samples are held out: care evaluate needs {FEWEST_HELD_OUT}, so choose {more}"
     if _shifts_hue_alone(job) and all_gray(job.samples):
         policy = job.config.equivariance_policy
         yield (
             f"the pictures have no color, so hue shifts do not change them and {policy} teaches nothing: choose "
-            "keep photometric, or leave out keep and equivariance_policy"
+            "`keep` photometric, or leave out `keep` and `equivariance_policy`"
         )
 
 

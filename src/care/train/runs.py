@@ -55,7 +55,7 @@ class Run:
         try:
             lock = Lock(self.folder / ".lock")
         except BlockingIOError:
-            raise ValueError(f"another run is writing to {self.folder}: wait for it, or choose another out") from None
+            raise ValueError(f"another run is writing to {self.folder}: wait for it, or choose another `out`") from None
         try:
             self._check(config, resume)
             remove_leftovers(self.folder)
@@ -72,7 +72,7 @@ class Run:
         if not (self.folder / "config.toml").exists():
             return
         if not resume:
-            raise ValueError(f"{self.folder} already holds a run: choose another out, or continue it with resume")
+            raise ValueError(f"{self.folder} already holds a run: choose another `out`, or continue it with `resume`")
         if different := config.obstacles(self.config()):
             raise ValueError(f"{self.folder} was started with another configuration: {'; '.join(different)}")
 

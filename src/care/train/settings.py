@@ -130,7 +130,7 @@ class TrainingSettings(ObjectiveSettings):
         )
         require(
             not (self.activation_checkpointing and self.compile),
-            "activation_checkpointing cannot be compiled: leave out compile",
+            "activation_checkpointing cannot be compiled: leave out `compile`",
         )
         require(
             not (self.activation_checkpointing and self.equivariant_layer) or self.stop_gradient,

@@ -134,7 +134,7 @@ def _watched(config: Config, facts: Facts) -> str:
     if config.validation:
         samples = f"{config.validation:,} sample{'s' * (config.validation != 1)}"
         return f"{samples}{' of each class' if facts.classes else ''}, cut from {config.split}"
-    return f"the {facts.watched} split; validation N watches samples cut from the training split instead"
+    return f"the {facts.watched} split; `validation` N watches samples cut from the training split instead"
 
 
 def _dimensions(config: Config) -> str:

@@ -37,7 +37,7 @@ def read_folder(path: Path, split: str, pixels: int | None) -> DataSource:
     notes = (*_beside(path, folders), *([loose] if loose else []), *([ignored(others)] if others else []))
     side = pixels or _own_side(path)
     if pixels is None and side < LARGEST:
-        notes += (f"small pictures keep their own size: squares of {side} pixels, unless pixels says otherwise",)
+        notes += (f"small pictures keep their own size: squares of {side} pixels, unless `pixels` says otherwise",)
     pictures, description = Pictures(shuffled(files), side), f"pictures of the folder {path.name}, {split}"
     return DataSource(description, classes, side, side, len(files), pictures, notes)
 

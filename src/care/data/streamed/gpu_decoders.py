@@ -34,7 +34,7 @@ Decode = Callable[[list[UInt8[Tensor, " _"]]], list[UInt8[Tensor, "3 _ _"]]]
 def nvjpeg(device: torch.device) -> Decode:
     """NVIDIA's decoder, through torchvision; ValueError if it is missing or fails on a small test picture."""
     if device.type != "cuda":
-        raise ValueError(f"decoder gpu needs an NVIDIA GPU, but this run is on {device}: choose decoder cpu")
+        raise ValueError(f"`decoder` gpu needs an NVIDIA GPU, but this run is on {device}: choose `decoder` cpu")
     import torchvision.io  # registers the operation
 
     rgb = torchvision.io.ImageReadMode.RGB.value
@@ -51,7 +51,9 @@ def nvjpeg(device: torch.device) -> Decode:
     try:
         decode([torch.frombuffer(bytearray(small.getvalue()), dtype=torch.uint8)])
     except (AssertionError, AttributeError, RuntimeError) as error:
-        raise ValueError(f"{device} cannot decode JPEGs ({str(error).splitlines()[0]}): choose decoder cpu") from error
+        raise ValueError(
+            f"{device} cannot decode JPEGs ({str(error).splitlines()[0]}): choose `decoder` cpu"
+        ) from error
     return decode
 
 

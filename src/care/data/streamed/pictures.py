@@ -46,7 +46,7 @@ class StreamedPictures:
         if not 1 <= self.side <= LARGEST_SIDE:
             raise ValueError(f"pictures are decoded to squares of 1 to {LARGEST_SIDE} pixels, got {self.side}")
         if self.cache is not None and self.decoder == "gpu":
-            raise ValueError("a cache keeps pictures decoded by the CPU: leave out cache or decoder gpu")
+            raise ValueError("a cache keeps pictures decoded by the CPU: leave out `cache` or `decoder` gpu")
 
     dtype, device, ndim = torch.uint8, torch.device("cpu"), 4
 
