@@ -12,7 +12,7 @@ from care.geometry import (
     source_of,
 )
 from care.geometry import unexplained as unexplained_by
-from care.geometry.population import nuclear_norm
+from care.geometry.population import _of_chance, nuclear_norm
 from care.geometry.source import leading_directions
 
 DOUBLE = torch.float64
@@ -84,6 +84,40 @@ def test_few_points_are_enough_where_a_linear_map_is_better_than_any_rotation(an
     world = World(24, angle, size, "isotropic", stretch=1.0)
     found = torch.stack([heldout_ratio(*world.draw(24 * each)) for _ in range(40)])
     assert found.mean().item() == pytest.approx(world.truth(), abs=bias)
+
+
+def stretched(n, draws=500, d=6):
+    """f(x), f(a(x)) = M f(x) + noise and the noise of many samples of n points, and the best orthogonal map of E C."""
+    g = torch.Generator().manual_seed(0)
+    M = torch.linalg.qr(torch.randn(d, d, generator=g, dtype=DOUBLE))[0] * torch.logspace(-0.7, 0.7, d, dtype=DOUBLE)
+    spectrum = torch.linspace(0.5, 1.5, d, dtype=DOUBLE)
+    F, noise = torch.randn(2, draws, n, d, generator=g, dtype=DOUBLE)
+    F, U, _, Vh = F * spectrum, *torch.linalg.svd(M * spectrum.square())
+    return F, F @ M.T + 0.3 * noise, 0.3 * noise, U @ Vh
+
+
+def gain(F, F_a, R):
+    """By how much the best orthogonal map of the sample is better than that of the population, on the sample."""
+    C = F_a.mT @ F / F.shape[1]
+    return torch.linalg.svdvals(C).sum(-1) - (C * R).sum((-2, -1))
+
+
+def test_chance_in_the_covariance_is_what_a_sample_gains_beyond_the_noise():
+    F, F_a, noise, R = stretched(400)
+    wanted = (gain(F, F_a - noise, R)).mean().item()
+    found = [_of_chance(y_a.T @ y / len(y), y, y_a, ε).item() for y, y_a, ε in zip(F, F_a, noise, strict=True)]
+    assert wanted > 0.01
+    assert sum(found) / len(found) == pytest.approx(wanted, rel=0.05)
+    nothing = [_of_chance(y_a.T @ y / len(y), y, y_a, y_a).item() for y, y_a in zip(F[:20], F_a[:20], strict=True)]
+    assert nothing == pytest.approx([0] * 20)
+
+
+@pytest.mark.parametrize("rank", [3, 8])
+def test_a_rotation_gains_nothing_by_chance(rank):
+    """Also where the points are in a subspace, in which C has no inverse."""
+    F, R = World(8, 1.5, 0.0, "isotropic").draw(50)[0], World(8, 1.5, 0.0, "isotropic").R
+    F = F * (torch.arange(8) < rank)
+    assert _of_chance(R @ F.T @ F / 50, F, F @ R.T, torch.zeros_like(F)).item() == pytest.approx(0, abs=1e-12)
 
 
 def unrelated(n, mean, g):

@@ -80,13 +80,21 @@ def fit_generators(
 
 
 def _nearest(statistics: FitStatistics) -> Int[Tensor, " few"]:
-    """The quarter of every family with the smallest θ, in units of the root mean square; at least four."""
+    """The quarter of each family with the smallest θ, in units of the root mean square; at least four per coordinate.
+
+    A family whose coordinates all vary in families of fewer coordinates is left out: where several coordinates vary,
+    even the smallest θ may turn a plane by more than π.
+    """
     size = (statistics.theta / statistics.theta.square().mean(0).sqrt().clamp_min(1e-9)).norm(dim=1)
-    rows = []
-    for family in dict.fromkeys(statistics.families):
-        members = torch.tensor([i for i, name in enumerate(statistics.families) if name == family])
-        rows.append(members[size[members].argsort()[: max(4, len(members) // 4)]])
-    return torch.cat(rows)
+    names = dict.fromkeys(statistics.families)
+    members = {name: torch.tensor([i for i, of in enumerate(statistics.families) if of == name]) for name in names}
+    varies = {name: statistics.theta[rows].any(0) for name, rows in members.items()}
+    near, seen = list[Tensor](), torch.zeros(statistics.theta.shape[1], dtype=torch.bool)
+    for name in sorted(members, key=lambda name: int(varies[name].sum())):
+        if (varies[name] & ~seen).any():
+            rows, seen = members[name], seen | varies[name]
+            near.append(rows[size[rows].argsort()[: max(4 * int(varies[name].sum()), len(rows) // 4)]])
+    return torch.cat(near)
 
 
 def _batches(families: Sequence[str], seed: int) -> list[Int[Tensor, " batch"]]:
