@@ -63,10 +63,18 @@ def test_pictures_of_pillow_are_read_as_those_in_files_are(levels, tmp_path):
 
 def test_pictures_without_a_common_size_become_squares_as_pillow_makes_them(levels):
     wide, tall = Image.fromarray(levels).resize((40, 20)), Image.fromarray(levels).resize((20, 30))
-    assert Examples([wide, tall]).size == (256, 256)
+    large = [Image.new("L", size) for size in ((300, 280), (400, 500), (257, 999))]
+    assert Examples(large).size == (256, 256)
     square = Examples([wide, tall], pixels=10)[0].image.transpose(1, 2, 0)
     expected = np.asarray(wide.resize((10, 10), Image.Resampling.BILINEAR, (10, 0, 30, 20)))
     np.testing.assert_array_equal(square, expected)
+
+
+def test_small_pictures_of_different_sizes_are_not_enlarged():
+    """Most of them keep their shorter side, as those of a folder: only the one of 24 pixels is enlarged."""
+    sizes = [(40, 90), (60, 40), (24, 30), (50, 48), (45, 300)]
+    assert Examples([Image.new("RGB", size) for size in sizes]).size == (40, 40)
+    assert Examples([torch.zeros(3, 8, 6), torch.zeros(3, 6, 8)]).size == (6, 6)
 
 
 def test_labels_count_where_classes_are_named(levels):

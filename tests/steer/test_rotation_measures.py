@@ -7,8 +7,8 @@ import re
 import pytest
 import torch
 
-from care.augment import PointPolicy, simclr
-from care.augment.presets import color_only, hue_only
+from care.augment import PointPolicy, mixture, simclr
+from care.augment.presets import color_only, crop_only, hue_only
 from care.evaluate.effects.effect import PerAugmentation
 from care.evaluate.effects.families import ALL, Family
 from care.geometry import composition_error, crossfit_predictions, crossfit_rotations, relative_error
@@ -180,6 +180,15 @@ def test_what_is_the_whole_policy_is_not_drawn_twice():
     assert [(part.name, part.count) for part in measured_families(hue_only(16), 4)] == [("all", 4)]
     colors = {part.name: part.count for part in steered_families(color_only(16), 5)}
     assert colors == {"all": 15, "hue": 5, "brightness": 5, "contrast": 5, "saturation": 5}
+
+
+def test_colors_of_a_single_operation_have_its_name():
+    """A hue shift clamps nothing, which the sentence about the family "color" would say."""
+    policy = mixture([hue_only(16), crop_only(16)])
+    assert [part.name for part in steered_families(policy, 5)] == ["all", "crop", "hue"]
+    drawn = measured_families(policy, 5)[-1].draw((16, 16), seed=0)
+    assert drawn.hue.abs().min() > 0
+    assert (drawn.brightness == 1).all()
 
 
 def counting(clouds):

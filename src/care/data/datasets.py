@@ -4,6 +4,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from statistics import median_high
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from care.data.readers.source import DataSource, Example
 from care.data.samples import Samples
 from care.data.streamed.tables import IMAGES, LABELS
 
-PIXELS = 256  # the side of pictures of different sizes, as for pictures in folders
+PIXELS = 256  # the side of pictures of different sizes, or less if they are smaller, as for pictures in folders
 LOOKED_AT = 16  # pictures examined to find out whether all have the same size
 
 
@@ -57,17 +58,20 @@ class Examples(Dataset[Example]):
             raise ValueError(f"item {index} cannot be trained on: {error}") from error
 
     def _common_size(self) -> tuple[int, int]:
-        """The common size of a sample of the pictures; a square of 256 pixels if they differ."""
+        """The common size of a sample of the pictures; if they differ, a square of 256 pixels or of the shorter side of
+        most, as in a folder: enlarging adds nothing."""
         positions = np.linspace(0, self.count - 1, min(LOOKED_AT, self.count)).round().astype(int)
-        sizes = {self._item(int(i))[0].shape[1:] for i in positions}
-        height, width = sizes.pop()
-        return (PIXELS, PIXELS) if sizes else (height, width)
+        height, width = zip(*(self._item(int(i))[0].shape[1:] for i in positions), strict=True)
+        if len(set(height)) == len(set(width)) == 1:
+            return height[0], width[0]
+        side = min(PIXELS, median_high(map(min, height, width)))
+        return side, side
 
 
 def read_dataset(pictures: Any, pixels: int | None = None, workers: int = 0) -> DataSource:
     """The pictures in a random order that depends only on their number, read once by `workers` processes.
 
-    Pictures of one size keep it; otherwise they become squares of `pixels`, by default 256. The classes are
+    Pictures of one size keep it; others become squares of `pixels`, by default 256 or their own side. The classes are
     `pictures.classes`, an attribute of torchvision's data sets and of `Samples`; without it there are no classes.
     """
     examples = Examples(pictures, pixels)

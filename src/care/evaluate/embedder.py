@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -95,8 +96,9 @@ class Embedder:
         blocks = [range(start, min(start + size, n)) for start in range(0, n, size)]
         order = (torch.arange(rows.start, rows.stop) for rows in blocks)
         for rows, inputs in zip(blocks, batches(self.samples, order, self.device), strict=True):
-            found.append(self.embed(apply(inputs, augmentations(rows))))
-        return {name: torch.cat([_checked(part[name], name) for part in found]) for name in found[0]}
+            embedded = self.embed(apply(inputs, augmentations(rows)))
+            found.append({name: _checked(z, name, len(rows)) for name, z in embedded.items()})
+        return {name: torch.cat([part[name] for part in found]) for name in found[0]}
 
 
 def output_in_form(form: str) -> str:
@@ -134,8 +136,22 @@ def device_of(model: object, samples: Samples) -> torch.device:
     return samples.device if weights is None else weights.device
 
 
-def _checked(z: Tensor, name: str) -> Float[Tensor, "n d"]:
-    if not isinstance(z, Tensor) or z.ndim != 2:
-        shape = list(z.shape) if isinstance(z, Tensor) else type(z).__name__
-        raise ValueError(f"a model must give embeddings [n, d], one row per input; {name} is {shape}")
+def _checked(z: object, name: str, inputs: int) -> Float[Tensor, "n d"]:
+    """The embeddings of a batch of `inputs`; ValueError for anything else that a model may return."""
+    if not isinstance(z, Tensor) or z.ndim != 2 or len(z) != inputs:
+        given = f"{list(z.shape)} for {inputs} inputs" if isinstance(z, Tensor) else f"a {type(z).__name__}"
+        hint = _as_embeddings(z, inputs)
+        raise ValueError(f"a model must give embeddings [n, d], one row per input; {name} gives {given}{hint}")
     return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
+
+
+def _as_embeddings(z: object, inputs: int) -> str:
+    """What to do with an output that is often taken for embeddings; empty if that is not known."""
+    if isinstance(z, Tensor):
+        a_map = z.ndim == 4 and len(z) == inputs
+        return ": take its mean over positions, lambda x: model(x).mean((2, 3))" if a_map else ""
+    if isinstance(z, Mapping):
+        return f" of {', '.join(map(str, z))}: choose one, lambda x: model(x)[{next(iter(z), None)!r}]"
+    if isinstance(z, tuple | list):
+        return ": choose one of its tensors, lambda x: model(x)[0]"
+    return ": make it a tensor, lambda x: torch.from_numpy(model(x))" if isinstance(z, np.ndarray) else ""

@@ -8,7 +8,7 @@ anew on z and on z'. R(a)ᵀ is itself a function of a: where a does not act as 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -99,10 +99,7 @@ def canonicalized_families(policy: Policy) -> list[Family]:
     """Color operations one by one and crops, `DRAWS` per image; for point clouds, the whole policy."""
     if isinstance(policy, PointPolicy):
         return [family for family in every_family(policy, DRAWS) if family.name == ALL]
-    drawn = [name for name in COLOR_OPERATIONS if getattr(policy, name) > 0]
-    only = {"color": drawn[0]} if len(drawn) == 1 else {}  # the family is then this operation, by another name
-    renamed = [replace(family, name=only.get(family.name, family.name)) for family in every_family(policy, DRAWS)]
-    return [family for family in renamed if family.name in (*COLOR_OPERATIONS, "crop")]
+    return [family for family in every_family(policy, DRAWS) if family.name in (*COLOR_OPERATIONS, "crop")]
 
 
 def measure_canonicalization(

@@ -1,5 +1,7 @@
 """The families for fitting and measuring R(θ): the policy, each of its families, each color operation alone."""
 
+from dataclasses import replace
+
 from care.augment import COLOR_OPERATIONS, ImagePolicy
 from care.augment.naming import Policy
 from care.evaluate.effects.families import ALL, Family, color_families, families_of
@@ -28,14 +30,24 @@ def measured_families(policy: Policy, augmentations: int) -> list[Family]:
 
 
 def every_family(policy: Policy, augmentations: int) -> list[Family]:
-    """The policy, its families, and each color operation alone, also where some of these are the same."""
-    return families_of(policy, augmentations) + color_families(
-        policy, augmentations, "brightness", "contrast", "saturation"
-    )
+    """The policy, its families, and each color operation alone, also where some of these are the same.
+
+    Colors that are a single operation have its name: of `hue_only,crop_only` they are "hue".
+    """
+    drawn = _colors(policy)
+    only = {"color": drawn[0]} if len(drawn) == 1 else {}
+    families = families_of(policy, augmentations)
+    families += color_families(policy, augmentations, "brightness", "contrast", "saturation")
+    return [replace(family, name=only.get(family.name, family.name)) for family in families]
 
 
 def _varies_in_one(policy: Policy) -> bool:
     """Whether a single color operation is all that the policy does."""
-    if not isinstance(policy, ImagePolicy) or policy.families() != ("color",):
-        return False
-    return sum(getattr(policy, name) > 0 for name in COLOR_OPERATIONS) == 1
+    return isinstance(policy, ImagePolicy) and policy.families() == ("color",) and len(_colors(policy)) == 1
+
+
+def _colors(policy: Policy) -> list[str]:
+    """The color operations that the policy draws."""
+    if not isinstance(policy, ImagePolicy) or not policy.color:
+        return []
+    return [name for name in COLOR_OPERATIONS if getattr(policy, name) > 0]

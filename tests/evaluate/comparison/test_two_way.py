@@ -73,6 +73,20 @@ def test_a_single_augmentation_is_compared_over_the_images():
     assert found.p == pytest.approx(theirs.pvalue, rel=1e-5)
 
 
+def test_a_flip_that_is_no_rotation_of_either_encoder_is_seldom_a_difference():
+    """The rotations of single images shrink to the identity, so that they all add 1: the ratio itself is less sure."""
+    generator, sphere, called = torch.Generator().manual_seed(0), Euclidean(), 0
+    for _ in range(TRIALS):
+        found = []
+        for _ in range(2):
+            F = sphere.embed(torch.randn(120, 16, generator=generator))
+            flip = effect_of(F, sphere.embed(F + 0.1 * torch.randn(120, 16, generator=generator)), sphere)
+            found.append(family_measures(["flip"], [flip.measures], [], [flip.per_image()]))
+        units = [torch.tensor(flip.heldout_ratio.values) for flip in found]
+        called += two_way_difference(*units, *(flip.images["heldout_ratio"] for flip in found)).p < 0.05
+    assert called <= 2
+
+
 def test_an_augmentation_without_a_value_has_no_verdict():
     """A flip that hardly moves embeddings has no ratio, though single images may."""
     of_a, of_b = torch.randn(2, N, generator=torch.Generator().manual_seed(0))

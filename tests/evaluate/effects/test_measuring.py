@@ -86,7 +86,12 @@ def test_families_are_drawn_for_certain():
 @pytest.mark.parametrize(
     ("model", "images", "message"),
     [
-        (lambda x: x, pictures(4), "one row per input; model is"),
+        (lambda x: x, pictures(4), r"gives \[4, 3, 6, 6\] for 4 inputs: take its mean over positions"),
+        (lambda x: x.flatten(1)[:3], pictures(4), r"one row per input; model gives \[3, 108\] for 4 inputs$"),
+        (lambda x: {"z": x, "y": x}, pictures(4), r"gives a dict of z, y: choose one, lambda x: model\(x\)\['z'\]$"),
+        (lambda x: (x, x), pictures(4), r"gives a tuple: choose one of its tensors, lambda x: model\(x\)\[0\]$"),
+        (lambda x: x.flatten(1).numpy(), pictures(4), "gives a ndarray: make it a tensor"),
+        (flatten, list(pictures(4)), r"images must be a tensor \[n, 3, height, width\] .* got a list"),
         (lambda x: x.flatten(1) * math.nan, pictures(4), "must be finite"),
         (flatten, 2 * torch.rand(4, 3, 6, 6), "before any normalization"),
         (flatten, torch.full((4, 3, 6, 6), torch.nan), "before any normalization"),

@@ -71,16 +71,19 @@ def two_way_difference(
     SE² = Var_v(b_v − a_v) / V + Var_i(b_i − a_i) / n, where the value of an image is what it adds to the mean over
     augmentations, and t has the degrees of freedom of Satterthwaite. What varies with both is counted twice: intervals
     are rather too wide. A single augmentation, such as a flip, is not drawn: its interval is over the images alone.
+    There, SE² also has the squared distance of d from the mean over images, whose rotations shrink toward the identity
+    where noise hides them: that all images hardly rotate does not say how far the corrected d is from the truth.
     """
     _check(a, b, level)
     _check(a_images, b_images, level)
     mean, over_augmentations, V, dropped = _mean_and_error(a, b)
-    _, over_images, n, _ = _mean_and_error(a_images, b_images)
+    of_images, over_images, n, _ = _mean_and_error(a_images, b_images)
     error = math.hypot(over_augmentations, over_images)
     if math.isnan(mean) or (fewest > V and len(a) > 1) or n < fewest or (not error and mean):
         return Difference(mean, math.nan, math.nan, V, dropped)
     if not error:
         return Difference(mean, mean, mean, V, dropped, 1.0)
+    error = math.hypot(error, mean - of_images) if len(a) == 1 else error
     smaller = over_augmentations**4 / max(1, V - 1) + over_images**4 / (n - 1)
     freedom = max(1, math.floor(error**4 / smaller))
     half = quantile(level, freedom) * error

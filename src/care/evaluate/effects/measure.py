@@ -126,6 +126,9 @@ def _measurement(
 
 def _samples(inputs: Tensor) -> Samples:
     """Unlabeled samples; images in [0, 1] are rounded to 8 bits, their usual original precision."""
+    if not isinstance(inputs, Tensor):
+        kind = type(inputs).__name__
+        raise ValueError(f"images must be a tensor [n, 3, height, width] or care.data.Samples, got a {kind}")
     if inputs.is_floating_point() and inputs.ndim == 4:
         if not ((inputs >= 0) & (inputs <= 1)).all():  # NaN is neither
             raise ValueError("images must be in [0, 1], before any normalization; put that into the model")

@@ -105,7 +105,7 @@ class Measurement:
         views = f"views of {self.size} pixels, " if self.size else ""
         about = f"{self.images:,} images, {views}{count} augmentations of {self.policy}, {self.directions}"
         table = text_table(f"{self.model}: {about}", ("family", "in words", *COLUMNS), rows)
-        return table + self._collapse() + self._caution() + self._decoding()
+        return table + self._collapse() + self._fitted() + self._decoding()
 
     def _collapse(self) -> str:
         """The measures of collapse in a line below the table."""
@@ -141,15 +141,18 @@ class Measurement:
             return None
         return POINTS_PER_DIRECTION * self.dimension
 
-    def _caution(self) -> str:
-        """The number of images needed, if there are too few for a verdict."""
-        if self.images_needed is None:
+    def _fitted(self) -> str:
+        """The share of the variance in the fitted directions, if not all, and the number of images that all need."""
+        if self.share is None or self.rank in (None, self.dimension):
             return ""
-        sentence = (
-            f"{self.images:,} images suffice to fit rotations of {self.rank} directions, which hold "
-            f"{100 * (self.share or 0):.0f} % of the variance; all directions need {self.images_needed:,} images."
-        )
-        return "\n" + paragraphs([sentence])
+        held = f"{100 * self.share:.0f} % of the variance"
+        told = f"The {self.rank} leading directions, in which rotations were fitted, hold {held}."
+        if self.images_needed is not None:
+            told = (
+                f"{self.images:,} images suffice to fit rotations of {self.rank} directions, which hold {held}; "
+                f"all directions need {self.images_needed:,} images."
+            )
+        return "\n" + paragraphs([told])
 
     def in_words(self, family: str) -> str:
         """The effect of a family in words, or that there are too few images to tell."""
