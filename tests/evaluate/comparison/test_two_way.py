@@ -83,7 +83,7 @@ def test_a_flip_that_is_no_rotation_of_either_encoder_is_seldom_a_difference():
             flip = effect_of(F, sphere.embed(F + 0.1 * torch.randn(120, 16, generator=generator)), sphere)
             found.append(family_measures(["flip"], [flip.measures], [], [flip.per_image()]))
         units = [torch.tensor(flip.heldout_ratio.values) for flip in found]
-        called += two_way_difference(*units, *(flip.images["heldout_ratio"] for flip in found)).p < 0.05
+        called += two_way_difference(*units, *(flip.per_image["heldout_ratio"] for flip in found)).p < 0.05
     assert called <= 2
 
 
