@@ -83,9 +83,9 @@ def two_way_difference(
         return Difference(mean, math.nan, math.nan, V, dropped)
     if not error:
         return Difference(mean, mean, mean, V, dropped, 1.0)
-    error = math.hypot(error, mean - of_images) if len(a) == 1 else error
     smaller = over_augmentations**4 / max(1, V - 1) + over_images**4 / (n - 1)
     freedom = max(1, math.floor(error**4 / smaller))
+    error = math.hypot(error, mean - of_images) if len(a) == 1 else error
     half = quantile(level, freedom) * error
     return Difference(mean, mean - half, mean + half, V, dropped, tails(mean / error, freedom))
 
