@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import shutil
 import subprocess
 import sys
 
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 
 import care
 from care.cli import COMMANDS, app, load_command, main
-from care.train import recipes
+from care.objective import policy_for
+from care.train import fitted_config, recipes
+from care.train.fitted import fitted_policy
 
 
 def run(*args, code=0, width=200):
@@ -123,6 +126,22 @@ def test_augment_draws_a_gallery(picture):
     assert "ImageParameters of 3" in output
     width, height = size_of("grid.png")
     assert width > height > 100
+
+
+def test_augment_shows_what_training_sees(picture, tmp_path):
+    """Pictures of 40 px get the augmentations of CIFAR at their own size, larger ones those of photos at 224."""
+    Image.new("RGB", (300, 280)).save("large.png")
+    seen = [run("augment", name, "--columns", "1") for name in (picture, "large.png")]
+    assert ["blur" in words for words in seen] == [False, True], seen
+    for name, options, side in ((picture, {}, 40), ("large.png", {}, 224), ("large.png", {"pixels": 64}, 64)):
+        folder = tmp_path / "photos" / "train"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for copy in range(8):
+            shutil.copy(name, folder / f"{copy}.png")
+        config = fitted_config(str(folder.parent), **options)
+        policy = fitted_policy(None, options.get("pixels", min(size_of(name))))
+        assert (policy, policy.size) == (policy_for(config.policy, config.size), side)
 
 
 def test_the_same_seed_draws_the_same_gallery(picture, tmp_path):

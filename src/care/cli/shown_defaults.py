@@ -40,7 +40,7 @@ def _written(name: str, value: Any) -> str:
 def defaults_of_data() -> dict[str, list[Owned]]:
     """Defaults by setting: for folders of pictures, for each data set, for --data alone, and for --keep."""
     recipes = "care.train.recipes"
-    found: dict[str, list[Owned]] = {name: [("", value)] for name, value in constant(recipes, "ANY_FOLDER").items()}
+    found: dict[str, list[Owned]] = {name: [("", value)] for name, value in constant(recipes, "OWN_PICTURES").items()}
     for data, values in constant(recipes, "DEFAULTS").items():
         for name, value in values.items():
             # `recommended_config` replaces the paper's ResNet-50 by a ResNet-18; a policy named after its data set

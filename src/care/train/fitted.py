@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from care.augment import ImagePolicy
+from care.augment import ImagePolicy, policy_named
 from care.data import load
 from care.data.catalogue import ANY_FOLDER, DATA_SETS, Published
 from care.data.heldout import default_validation
@@ -12,7 +12,7 @@ from care.data.registry import known_splits
 from care.objective import policy_for
 from care.train.config import Config
 from care.train.initial import size_of_init
-from care.train.recipes import DEFAULTS
+from care.train.recipes import DEFAULTS, OWN_PICTURES
 from care.train.recommended import recommended_config
 
 SMALLEST_VIEW = 8  # pixels
@@ -45,7 +45,8 @@ def _views(config: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     seen = None if chosen.get("init") is None else size_of_init(str(chosen["init"])) or policy.size
     samples = load(config.data, config.split)
-    side = seen or min(policy.size, max(SMALLEST_VIEW, picture_side(samples)))
+    squares = chosen.get("pixels") or policy.size
+    side = seen or min(policy.size, max(SMALLEST_VIEW, min(squares, picture_side(samples))))
     if side == policy.size:
         return {}
     small = side <= SMALL and config.data not in DEFAULTS
@@ -54,6 +55,15 @@ def _views(config: Config, chosen: Mapping[str, Any]) -> dict[str, Any]:
         **({"policy": SMALL_POLICY} if small else {}),
         **({"pixels": side} if samples.streamed and not seen else {}),  # no enlarging before a crop
     }
+
+
+def fitted_policy(name: str | None, side: int) -> ImagePolicy:
+    """The policy for a user's pictures of this side: the named one, or else the default; views are no larger."""
+    usual = policy_named(name or str(OWN_PICTURES["policy"]))
+    if _is_size_chosen({"policy": name}):
+        return usual
+    policy = policy_named(SMALL_POLICY) if name is None and side <= SMALL else usual
+    return policy.resized(min(usual.size, side))
 
 
 def _is_size_chosen(chosen: Mapping[str, Any]) -> bool:

@@ -36,7 +36,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 # Defaults for a folder of the user's own pictures; stores have 256 pixels by default.
-ANY_FOLDER = {"model": "resnet18", "policy": "mocov2", "chunks": 16}
+OWN_PICTURES = {"model": "resnet18", "policy": "mocov2", "chunks": 16}
 
 # On ImageNet-100 the queue is that of MoCo's own program. On small data it would hold all images, with outdated keys.
 MOCO = {"imagenet100": {"temperature": 0.2, "queue": 65_536}}
@@ -62,7 +62,7 @@ EQUIVARIANT_DIM = 16
 
 def default_config(data: str, **chosen: Any) -> Config:
     """The paper's values for a data set and the published head of the method, overridden by `chosen`."""
-    usual = {**DEFAULTS.get(data, ANY_FOLDER), **(MOCO.get(data, {}) if chosen.get("method") == "mocov2" else {})}
+    usual = {**DEFAULTS.get(data, OWN_PICTURES), **(MOCO.get(data, {}) if chosen.get("method") == "mocov2" else {})}
     if chosen.get("init") is not None:
         usual.pop("model", None)  # the weights determine the model
     if "optimizer" in chosen and chosen["optimizer"] != usual.get("optimizer"):

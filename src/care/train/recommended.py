@@ -6,7 +6,7 @@ from typing import Any
 from care.augment import ImagePolicy, policy_named
 from care.augment.naming import POINT_POLICY
 from care.train.config import Config
-from care.train.recipes import ANY_FOLDER, DEFAULTS, default_config, fitting_chunks, keeping
+from care.train.recipes import DEFAULTS, OWN_PICTURES, default_config, fitting_chunks, keeping
 
 # The best of `care reproduce recipe-sweep`: SimCLR with four views of half as many samples, and Muon at its default
 # learning rate.
@@ -60,7 +60,7 @@ def _smaller_views(data: str, chosen: Mapping[str, Any]) -> dict[str, int]:
     They take about half of the work. For ResNets trained from random weights only: other models may accept one size
     only, and initial weights were trained at their own size.
     """
-    settings = {**DEFAULTS.get(data, ANY_FOLDER), "model": "resnet18", **chosen}
+    settings = {**DEFAULTS.get(data, OWN_PICTURES), "model": "resnet18", **chosen}
     if "resnet" not in str(settings["model"]) or settings.get("init") is not None:
         return {}
     policy = settings["policy"] if isinstance(settings["policy"], ImagePolicy) else policy_named(settings["policy"])

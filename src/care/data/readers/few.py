@@ -10,15 +10,19 @@ from torch import Tensor
 
 from care.data.readers.decoding import decode, reason_of
 from care.data.readers.files import pictures_in
+from care.data.readers.folder import LARGEST
 from care.data.readers.pictures import lenient_pillow
+from care.data.readers.side import stored_side
 
 MOST = 16  # more rows would not fit on a screen
 
 
 def read_few(
-    paths: Sequence[Path], side: int, say: Callable[[str], None] = lambda sentence: None
+    paths: Sequence[Path], side: int | None, say: Callable[[str], None] = lambda sentence: None
 ) -> tuple[UInt8[Tensor, "n 3 side side"], int]:
     """Pictures at `paths`, and in the folders among them, as center squares of `side` pixels; and their total number.
+
+    By default squares have 256 pixels, or the shorter side of most pictures if that is less, as those of `read_folder`.
 
     A folder without pictures of its own stands for the pictures in all its subfolders, such as photos/cat/1.jpg, by
     path. Of more than 16 pictures, 16 are read, evenly spaced from the first to the last. `say` is told which of these
@@ -26,6 +30,7 @@ def read_few(
     """
     files = [file for path in paths for file in (_pictures_of(path) if path.is_dir() else [path])]
     chosen = np.linspace(0, len(files) - 1, min(len(files), MOST)).round().astype(int)
+    side = side or stored_side(files, LARGEST)
     read = []
     with lenient_pillow():
         for file in (files[i] for i in chosen):
