@@ -1,12 +1,13 @@
 """Pictures given in Python become what a person would make of them."""
 
+from pathlib import PurePosixPath
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import IterableDataset, Subset
+from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from care.data import Samples, open_store
 from care.data.datasets import Examples, read_dataset
@@ -166,6 +167,8 @@ def test_all_are_read_once_in_a_fixed_order(levels):
             "a dict of train and test cannot be trained on: pass one of them as data, and another as heldout",
         ),
         ([], "this list holds no pictures"),
+        ([PurePosixPath("1.jpg")], "item 0 cannot be trained on: .* got PurePosixPath: open it, or give the folder"),
+        (DataLoader([1, 2]), "a DataLoader cannot be trained on: give its dataset"),
         (Endless(), "Endless cannot be trained on: give a folder, a tensor"),
         (
             Samples(torch.zeros(2, 5, 3), torch.zeros(2, dtype=torch.int64), ("a",)),

@@ -257,6 +257,18 @@ def test_other_folders_beside_splits_are_told(tmp_path):
     assert note.endswith(f": extra, masks in {tmp_path}")
 
 
+def test_classes_inside_other_folders_are_told(tmp_path):
+    """A folder of the same name in every class holds none."""
+    for name in ("pets/cat/1.png", "pets/dog/1.png", "birds/owl/1.png"):
+        save(tmp_path / name, Image.new("L", (4, 4)))
+    source = read_folder(tmp_path, "train", 4)
+    said = f"classes are the folders in {tmp_path} (birds, pets), not those inside (cat, dog, owl)"
+    assert (source.classes, source.notes) == (("birds", "pets"), (said,))
+    for name in ("cat/images/1.png", "dog/images/1.png"):
+        save(tmp_path / "tiny" / "train" / name, Image.new("L", (4, 4)))
+    assert read_folder(tmp_path / "tiny", "train", 4).notes == ()
+
+
 def test_a_folder_that_may_not_be_read_is_an_error(tmp_path, monkeypatch):
     def denied(*_):
         raise PermissionError(13, "Permission denied", str(tmp_path / "a" / "x"))

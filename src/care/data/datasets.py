@@ -1,6 +1,7 @@
 """Pictures given in Python as a source: a tensor, `Samples`, or any map-style data set of pictures."""
 
 import math
+import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -128,6 +129,8 @@ def _count(pictures: Any) -> int:
     if isinstance(pictures, Mapping):
         names = " and ".join(map(str, pictures))
         raise ValueError(f"a dict of {names} cannot be trained on: pass one of them as data, and another as heldout")
+    if isinstance(pictures, DataLoader):
+        raise ValueError("a DataLoader cannot be trained on: give its dataset, care draws the batches")
     in_any_order = isinstance(pictures, Samples) or hasattr(pictures, "__getitem__")
     if isinstance(pictures, IterableDataset) or not (in_any_order and hasattr(pictures, "__len__")):
         kinds = "a tensor, a list of pictures, or a torch.utils.data.Dataset with __len__ and __getitem__"
@@ -155,7 +158,8 @@ def _uint8(picture: Any) -> UInt8[np.ndarray, "3 h w"]:
         last = picture.ndim == 3 and picture.shape[2] in (1, 3) and picture.shape[0] not in (1, 3)
         picture = torch.from_numpy(picture.transpose(2, 0, 1) if last else picture)
     if not isinstance(picture, Tensor):
-        raise ValueError(f"expected a PIL image, a tensor or a NumPy array, got {type(picture).__name__}")
+        hint = ": open it, or give the folder" if isinstance(picture, str | os.PathLike) else ""
+        raise ValueError(f"expected a PIL image, a tensor or a NumPy array, got {type(picture).__name__}{hint}")
     picture = picture[None] if picture.ndim == 2 else picture
     if picture.ndim != 3 or picture.shape[0] not in (1, 3):
         raise ValueError(f"expected a picture [3, height, width], got {list(picture.shape)}")

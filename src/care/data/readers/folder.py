@@ -1,6 +1,7 @@
 """Read a folder of pictures, with a folder per class, as in ImageNet, or without classes."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from care.data.readers.files import folders_in, ignored, pictures_beside, pictures_in
@@ -34,7 +35,12 @@ def read_folder(path: Path, split: str, pixels: int | None) -> DataSource:
     if not files:
         raise ValueError(no_pictures(folders[split], classes))
     loose = pictures_without_class(folders[split], classes, len(files))
-    notes = (*_beside(path, folders), *([loose] if loose else []), *([ignored(others)] if others else []))
+    notes = (
+        *_beside(path, folders),
+        *([loose] if loose else []),
+        *_nested(folders[split], classes, files),
+        *([ignored(others)] if others else []),
+    )
     side = pixels or _own_side(path)
     if pixels is None and side < LARGEST:
         notes += (f"small pictures keep their own size: squares of {side} pixels, unless `pixels` says otherwise",)
@@ -95,7 +101,7 @@ def pictures_without_class(folder: Path, classes: tuple[str, ...], within: int) 
     beside = pictures_beside(folder) if classes else 0
     if not beside:
         return None
-    names = ", ".join(classes[:3]) + (" …" if len(classes) > 3 else "")
+    names = _first(classes)
     if beside > within:
         raise ValueError(
             f"{folder}: {beside:,} pictures are beside its folders ({names}), which have {within:,}. Folders are "
@@ -105,12 +111,29 @@ def pictures_without_class(folder: Path, classes: tuple[str, ...], within: int) 
     return f"ignored, since they are beside the folders of classes ({names}): {many} in {folder}"
 
 
+def _first(names: Sequence[str]) -> str:
+    """The first three names."""
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+
+
 def _beside(path: Path, folders: dict[str, Path]) -> list[str]:
     """The note about folders beside those of the splits."""
     there = set(folders_in(path)) - {folder.name for folder in folders.values()}
     rest = [] if path in folders.values() else sorted(there)
     known = ", ".join(name for names in SPLITS.values() for name in names)
     return [f"ignored, since folders of splits are called {known}: {', '.join(rest)} in {path}"] if rest else []
+
+
+def _nested(folder: Path, classes: tuple[str, ...], files: list[tuple[Path, int]]) -> list[str]:
+    """The note about folders inside those of the classes, if all pictures are in several of these: group/class/1.jpg.
+
+    A single name, as in Tiny ImageNet's n01443537/images/1.jpg, is no class.
+    """
+    inside = {file.relative_to(folder).parts[1:-1] for file, _ in files} if classes else {()}
+    inner = sorted({names[0] for names in inside if names})
+    if () in inside or len(inner) < 2:
+        return []
+    return [f"classes are the folders in {folder} ({_first(classes)}), not those inside ({_first(inner)})"]
 
 
 def no_pictures(folder: Path, classes: tuple[str, ...]) -> str:
