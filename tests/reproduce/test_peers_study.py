@@ -217,6 +217,21 @@ def test_methods_are_compared_at_the_same_size_of_views():
     ]
 
 
+def test_of_smaller_views_alone_nothing_is_said_of_others():
+    planted = {"SimCLR, 24 px": 0.84, "AugSelf, 24 px": 0.86, "keep hue, 24 px": 0.85}
+    assert compared_probes(planted) == [
+        "Tuned probe: keep hue, 24 px +1 points against SimCLR, 24 px",
+        "Tuned probe: AugSelf, 24 px +2 points against SimCLR, 24 px",
+        "Tuned probe: keep hue, 24 px -1 points against AugSelf, 24 px",
+    ]
+    trials = first_trials(peers)
+    for labels, across in ((planted, "R² of hue, by a network → "), ((*planted, "DCL"), "○ trained on views of 32 px")):
+        presented = peers.present([outcome(trials[label], 0.8, 0.1) for label in labels])
+        assert across in presented.figures["peers"].axes[0].get_xlabel()
+        assert ("○" in across) == ("○" in presented.figures["peers"].axes[0].get_xlabel())
+        assert not any("not both done" in remark for remark in presented.remarks)
+
+
 def test_smaller_views_put_as_many_pixels_through_the_network_in_as_many_steps():
     found = {label: trial.config for label, trial in first_trials(peers).items()}
     at_full_size = [label for label in found if not label.endswith(peers.SMALLER)]

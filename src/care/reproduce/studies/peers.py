@@ -176,23 +176,28 @@ def presented(outcomes: Sequence[Outcome], title: str, transferred: Mapping[str,
 
 
 def _differences(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -> list[str]:
-    """Methods with several seeds against SimCLR with views of the same size and against `keep hue`, which is compared
-    with the control, too."""
+    """Every quantity that was measured, for all pairs to compare; methods with a single seed are only named."""
     elsewhere = {name: (f"{TRANSFER_TO}{data}", "all labels") for name, data in transferred.items()}
     here = {"Tuned probe": TUNED, "kNN-200": KNN, "kNN-200 whitened": KNN_WHITENED, "kNN-200 of z": KNN_OF_Z}
     asked = {**here, **elsewhere, "R² of hue by a network": HUE_BY_NETWORK}
     quantities = {words: what for words, what in asked.items() if values(outcomes, what)}
-    seeds = {label: len(group) for label, group in by_label(outcomes).items() if label != BASE}
-    several = [label for label in seeds if seeds[label] > 1]
-    pairs = [(_at_size_of(label, BASE), label) for label in several if label != BASE + SMALLER]
-    pairs += [(_at_size_of(label, CONTROL), label) for label in several if label.startswith("keep")]
-    others = [label for label in several if not label.startswith((BASE, "keep"))]
-    pairs += [(label, _at_size_of(label, "keep hue")) for label in others]
-    pairs += [(label, label + SMALLER) for label in (*several, BASE)]
-    pairs = [pair for pair in pairs if set(pair) <= {BASE, *several}]
+    seeds = {label: len(group) for label, group in by_label(outcomes).items()}
+    alone = [label for label in seeds if seeds[label] == 1 and label != BASE]
+    pairs = _pairs([label for label in seeds if label not in alone])
     said = [compared(outcomes, *pair, what, words) for pair in pairs for words, what in quantities.items()]
-    alone = [label for label in seeds if seeds[label] == 1]
     return [*said, f"One seed, which decides nothing: {'; '.join(alone)}."] if alone else said
+
+
+def _pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """Methods against SimCLR with views of the same size; `keep` against the control, too, and against every other
+    method; smaller views against full-size ones."""
+    others = [label for label in labels if not label.startswith((BASE, "keep"))]
+    pairs = [(_at_size_of(label, BASE), label) for label in labels]
+    pairs += [(_at_size_of(label, CONTROL), label) for label in labels if label.startswith("keep")]
+    pairs += [(label, _at_size_of(label, "keep hue")) for label in others]
+    pairs += [(label, label + SMALLER) for label in labels if label != BASE]
+    pairs += [(BASE, BASE + SMALLER)]
+    return [pair for pair in pairs if set(pair) <= set(labels) and pair[0] != pair[1]]
 
 
 def _at_size_of(label: str, reference: str) -> str:
@@ -211,9 +216,9 @@ def _figures(groups: dict[str, list[Outcome]], title: str, transferred: Mapping[
         points = {label: (values(g, HUE_BY_NETWORK), _percent(g, accuracy)) for label, g in groups.items()}
         drawn = {label: pair for label, pair in points.items() if all(pair)}
         if drawn:
-            both = any(label.endswith(SMALLER) for label in drawn)
-            across, smaller = (SIZES, SMALLER) if both else ("", None)
-            found[file] = tradeoff_figure(drawn, f"R² of hue, by a network → {across}", up, BASE, smaller)
+            smaller = [label.endswith(SMALLER) for label in drawn]
+            across = f"R² of hue, by a network → {SIZES if any(smaller) and not all(smaller) else ''}"
+            found[file] = tradeoff_figure(drawn, across, up, BASE, SMALLER if any(smaller) else None)
     return found
 
 
