@@ -33,7 +33,7 @@ for name, settings in {"SimCLR": {}, "CARE": {"equivariance": "care", "care_weig
 comparison = compare_evaluations(evaluations)
 rows = comparison.rows("CARE")
 for name, difference, low, high, _, certain in rows:
-    if certain or "logistic" in name:
+    if certain or "probe" in name:
         print(f"{name}: {difference:+.3f} [{low:+.3f}, {high:+.3f}], {'yes' if certain else 'undecided'}")
 
 # %%
@@ -41,5 +41,5 @@ for name, difference, low, high, _, certain in rows:
 # are over pictures, or over pictures and augmentations together, for one pretraining seed per encoder. To learn about
 # other seeds, train several.
 
-shown = [row for row in rows if row[-1] or "logistic" in row[0]]
+shown = [row for row in rows if row[-1] or "probe" in row[0]]
 figure = differences_figure(shown[:16], "CARE against SimCLR: what is certain, and the accuracy")
