@@ -8,6 +8,7 @@ from care.geometry import (
     crossfit_predictions,
     crossfit_rotations,
     heldout_ratio,
+    population,
     ratio_left,
     source_of,
 )
@@ -110,6 +111,20 @@ def test_chance_in_the_covariance_is_what_a_sample_gains_beyond_the_noise():
     assert sum(found) / len(found) == pytest.approx(wanted, rel=0.05)
     nothing = [_of_chance(y_a.T @ y / len(y), y, y_a, y_a).item() for y, y_a in zip(F[:20], F_a[:20], strict=True)]
     assert nothing == pytest.approx([0] * 20)
+
+
+def test_some_of_many_points_tell_the_chance_of_all(monkeypatch):
+    """Of 2,000 points 125, over 20 samples."""
+    F, F_a, noise, _ = stretched(2000, draws=20)
+
+    def mean():
+        rows = zip(F, F_a, noise, strict=True)
+        return sum(_of_chance(y_a.T @ y / len(y), y, y_a, ε).item() for y, y_a, ε in rows) / 20
+
+    wanted = mean()
+    monkeypatch.setattr(population, "ROWS", 125)
+    assert mean() == pytest.approx(wanted, rel=0.1)
+    assert mean() != wanted
 
 
 @pytest.mark.parametrize("rank", [3, 8])

@@ -19,6 +19,8 @@ from care.geometry.source import Source
 # Coordinates with added noise, over all draws: one draw is enough for a large d, which averages by itself.
 NOISY_COORDINATES = 1024
 NUMBERS_AT_ONCE = 1 << 16  # for several draws in one product, as long as they stay in the cache
+# Rows from which `_of_chance`, a small part of the result, is computed: at least this many, and so many per dimension.
+ROWS, ROWS_PER_DIMENSION = 2048, 4
 
 
 class InnerProducts(NamedTuple):
@@ -98,15 +100,19 @@ def _of_chance(
 
     To second order, a change A of C = U diag(σ) Vᵀ adds Σ_{i<j} (B_ij − B_ji)² / 2(σ_i + σ_j) to ‖C‖_*, B = Uᵀ A V. A
     point contributes B = u vᵀ / n, with u = Uᵀ f(a(x)) and v = Vᵀ f(x): nothing if M is a rotation, since then u = v.
-    What `noise` adds is already accounted for, and left out: u² − ε² in place of u², ε = Uᵀ noise.
+    What `noise` adds is already accounted for, and left out: u² − ε² in place of u², ε = Uᵀ noise. The sum over the
+    points is computed from evenly spaced ones, if there are many.
     """
+    n, d = Y.shape
+    every = slice(None, None, max(1, n // max(ROWS, ROWS_PER_DIMENSION * d)))
+    Y, Y_a, noise = Y[every], Y_a[every], noise[every]
     squares, V = torch.linalg.eigh(C.mT @ C)
     rounding = torch.finfo(C.dtype).eps * squares[-1]
     σ = squares.clamp_min(rounding.clamp_min(torch.finfo(C.dtype).tiny)).sqrt()
     to_u = C @ V / σ
     u, ε, v = Y_a @ to_u, noise @ to_u, Y @ V
     B = (u.square() - ε.square()).mT @ v.square() - ((u - ε) * v).mT @ ((u + ε) * v)
-    return (B / (σ[:, None] + σ)).sum().clamp_min(0) / (2 * len(Y) ** 2)
+    return (B / (σ[:, None] + σ)).sum().clamp_min(0) / (2 * n * len(Y))
 
 
 def _reflection(Y: Float[Tensor, "n d"], Y_a: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
