@@ -71,8 +71,11 @@ def test_every_option_is_used(name, monkeypatch):
     monkeypatch.undo()
     for recorder in recorders.values():
         unused = {field.name for field in dataclasses.fields(recorder._settings)} - recorder._read
+        # Those of networks that are not there.
         if getattr(recorder._settings, "augself_weight", 1) == 0:
-            unused -= {"prediction_width"}  # of networks that are not there
+            unused -= {"prediction_width"}
+        if getattr(recorder._settings, "equimod_weight", 1) == 0:
+            unused -= {"equimod_from", "augmentation_width"}
         assert not unused, f"{name} never reads {unused}"
 
 

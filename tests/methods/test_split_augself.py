@@ -1,4 +1,4 @@
-"""A split embedding whose features keep what AugSelf and E-SSL predict from them: all at once, each as it is alone."""
+"""A split embedding whose features keep what AugSelf, EquiMod and E-SSL predict: all at once, each as it is alone."""
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ from train.small import small_config, small_data
 PREDICTED = {"predicted": "color", "prediction_width": 16, "augself_weight": 0.05}
 SPLIT = {"equivariance": "split", "equivariance_policy": "hue_only", "stop_gradient": True}
 OF_PART = {"equivariance", "slice", "orbit"}
+FROM_VIEWS = {"equimod_weight": 0.3, "augmentation_width": 8}
 TURNED = {"essl_weight": 0.3, "turn_width": 16}
 
 
@@ -26,34 +27,48 @@ def reached(objective, terms, names):
 
 
 @pytest.mark.parametrize("views", ["own", "composed"])
-def test_prediction_trains_the_backbone_and_the_rest_its_head_alone(views):
-    objective = build(**SPLIT, **PREDICTED, equivariance_views=views)
+@pytest.mark.parametrize(
+    ("chosen", "term", "weight"), [(PREDICTED, "augself_color", 0.05), (FROM_VIEWS, "equimod", 0.3)], ids=["w", "μ"]
+)
+def test_prediction_trains_the_backbone_and_the_rest_its_head_alone(views, chosen, term, weight):
+    objective = build(**SPLIT, **chosen, equivariance_views=views)
     terms = objective(drawn(objective, noise()))
-    assert terms.keys() == {"info_nce", "augself_color", *OF_PART}
-    assert terms["augself_color"].weight == 0.05
-    by_prediction = reached(objective, terms, ["augself_color"])
+    assert terms.keys() == {"info_nce", term, *OF_PART}
+    assert terms[term].weight == weight
+    by_prediction = reached(objective, terms, [term])
     assert any(name.startswith("encoder.backbone") for name in by_prediction)
     assert not any(name.startswith(("encoder.head", "encoder.equivariant_head")) for name in by_prediction)
     assert all(name.startswith("encoder.equivariant_head") for name in reached(objective, terms, OF_PART))
 
 
-def test_a_run_is_bit_for_bit_that_of_augself_alone(tmp_path):
+@pytest.mark.parametrize(
+    ("own", "chosen"),
+    [({"equivariance": "augself"}, PREDICTED), ({"equivariance": "equimod", "equimod_from": "views"}, FROM_VIEWS)],
+    ids=["augself", "equimod"],
+)
+def test_a_run_is_bit_for_bit_that_of_the_prediction_alone(tmp_path, own, chosen):
     """Its parameters are scaled by the method's policy, and not by that of the equivariant part.
 
     Muon rounds a matrix differently beside others of its shape; vectors are stepped by Adam.
     """
     alone = {"model": "test_resnet", "epochs": 1, "embedding_dim": 8, "optimizer": "muon", "head_width": 512}
-    kept = {**alone, **SPLIT, **PREDICTED, "embedding_dim": 24, "equivariant_dim": 16, "equivariant_layer": "layer2"}
+    kept = {**alone, **SPLIT, **chosen, "embedding_dim": 24, "equivariant_dim": 16, "equivariant_layer": "layer2"}
     data = small_data(tmp_path / "data")
-    for name, chosen in (("alone", {**alone, "equivariance": "augself", **PREDICTED}), ("kept", kept)):
-        train(prepare(small_config(data, **chosen), tmp_path / name))
+    for name, settings in (("alone", {**alone, **own, **chosen}), ("kept", kept)):
+        train(prepare(small_config(data, **settings), tmp_path / name))
     ours, theirs = (care.load(tmp_path / name).state_dict() for name in ("kept", "alone"))
     assert [name for name, value in theirs.items() if not torch.equal(value, ours[name])] == []
 
 
 @pytest.mark.parametrize(
     ("chosen", "squares"),
-    [({"equivariance": "equimod"}, True), ({"equivariance": "augself"}, False), (SPLIT | PREDICTED, False)],
+    [
+        ({"equivariance": "equimod"}, True),
+        ({"equivariance": "equimod", "equimod_from": "views"}, False),
+        ({"equivariance": "augself"}, False),
+        (SPLIT | PREDICTED, False),
+        (SPLIT | FROM_VIEWS, False),
+    ],
 )
 def test_differences_of_parameters_can_be_those_of_whole_pictures(chosen, squares):
     assert view_plan(small(**chosen), 32).squares == squares
@@ -70,6 +85,10 @@ def test_what_is_predicted_must_be_drawn_for_views_of_the_method():
         small(**SPLIT, **PREDICTED, policy="crop_only")
     with pytest.raises(ValueError, match="augself_weight needs the method's own views"):
         small(equivariance="split", **PREDICTED, equivariance_views="shared")
+    with pytest.raises(ValueError, match="equimod_weight needs the method's own views"):
+        small(equivariance="split", **FROM_VIEWS, equivariance_views="shared")
+    with pytest.raises(ValueError, match="equimod_temperature needs an equimod_weight above 0"):
+        small(equivariance="split", equimod_temperature=0.5)
     with pytest.raises(ValueError, match="predicted needs an augself_weight above 0"):
         small(**{**SPLIT, **PREDICTED, "augself_weight": 0.0})
 

@@ -50,6 +50,8 @@ REGISTERED_ONCE = {
         "stop_gradient": True,
     },
     "split, with features that keep": {"equivariance": "split", "augself_weight": 0.05, "prediction_width": 16},
+    "split, with views that are predicted": {"equivariance": "split", "equimod_weight": 0.3},
+    "equimod, from views": {"equivariance": "equimod", "equimod_from": "views"},
     "split, with features that tell turns": {"equivariance": "split", "essl_weight": 0.4},
 }
 

@@ -1,6 +1,5 @@
 """AugSelf (Lee, Lee, Lee, Lee and Shin, 2021): predict the difference between two views' augmentation parameters."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,7 +20,7 @@ from care.objective import (
     Terms,
     ViewPlan,
     ViewSpec,
-    plan_sharing_views,
+    plan_sharing_all_views,
     setting,
 )
 from care.objective.settings import names_in
@@ -66,7 +65,6 @@ class AugSelf(Equivariance):
 
     Settings: ClassVar[type[AugSelfSettings]] = AugSelfSettings
     uses_theta = True
-    uses_differences = True
     on_features = True
 
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
@@ -89,10 +87,14 @@ class AugSelf(Equivariance):
         predicted(settings, context)
 
     @classmethod
+    def uses_differences(cls, settings: Any) -> bool:
+        """Always."""
+        return True
+
+    @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
         """All views of the method; without a method, two."""
-        plan = plan_sharing_views(views, policy, batch)
-        return dataclasses.replace(plan, equivariance=tuple(range(len(plan.views))))
+        return plan_sharing_all_views(views, policy, batch)
 
     def terms(self, *views: EncodedView) -> Terms:
         """One term for each predicted parameter."""

@@ -1,8 +1,11 @@
-"""EquiMod (Devillers and Lefort, 2022): predict the embedding of a view from the image and the augmentation."""
+"""EquiMod (Devillers and Lefort, 2022): predict the embedding of a view from the image and the augmentation.
+
+Not in their paper: predict it from another view, which takes no view of its own.
+"""
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -21,6 +24,7 @@ from care.objective import (
     Terms,
     ViewPlan,
     ViewSpec,
+    plan_sharing_all_views,
     plan_sharing_views,
     setting,
 )
@@ -32,14 +36,20 @@ class EquiModSettings(Settings):
 
     equimod_weight: float = setting(1.0, "λ, the weight of the equivariance loss.", above=0)
     equimod_temperature: float = setting(0.2, "τ of the InfoNCE between embeddings and their predictions.", above=0)
+    equimod_from: Literal["image", "views"] = setting(
+        "image",
+        "What a view is predicted from: the unaugmented image, an additional view (image), or the view before it, "
+        "among those that the method has anyway (views).",
+    )
     augmentation_width: int = setting(128, "Output dimension of V, which embeds the coordinates ω.", at_least=1)
 
 
 class EquiMod(Equivariance):
-    """L = L_method + λ InfoNCE([y1; y2], [ŷ1; ŷ2]), ŷ_i = BN(W [y_0; BN(V ω_i)]).
+    """L = L_method + λ InfoNCE([y1; y2; …], [ŷ1; ŷ2; …]), ŷ_i = BN(W [y_s; BN(V ω_si)]), s the source of view i.
 
-    y = g(f) comes from a separate projection head, y_0 from the unaugmented image, and ω_i are the coordinates of the
-    augmentation of view i. Predictions for other augmentations of the same image are negatives.
+    y = g(f) comes from a separate projection head. The source is the unaugmented image, s = 0, or the view before,
+    s = i − 1, and the last view for the first. ω_si are the coordinates of the change from s to i; ω_0i are those of
+    the augmentation of view i. Predictions for other views of the same image are negatives.
     """
 
     Settings: ClassVar[type[EquiModSettings]] = EquiModSettings
@@ -49,24 +59,38 @@ class EquiMod(Equivariance):
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
         self.standardized = ScaledParameters(context)
-        self.head = projection_head(encoder.feature_dim, context.head_width, context.embedding_dim)
-        self.predictor = Predictor(context.embedding_dim, len(self.standardized.names), settings.augmentation_width)
+        self.head = projection_head(encoder.feature_dim, context.head_width, context.invariant_dim)
+        self.predictor = Predictor(context.invariant_dim, len(self.standardized.names), settings.augmentation_width)
+
+    @classmethod
+    def uses_differences(cls, settings: Any) -> bool:
+        """Unless the unaugmented image is a view: differences from it are θ itself."""
+        return bool(settings.equimod_from == "views")
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """The method's two views, and the unaugmented image."""
-        return plan_sharing_views(views, policy, batch, unaugmented(policy))
+        """The method's two views and the unaugmented image, or all views of the method."""
+        if settings.equimod_from == "image":
+            return plan_sharing_views(views, policy, batch, unaugmented(policy))
+        return plan_sharing_all_views(views, policy, batch)
 
     def terms(self, *views: EncodedView) -> Terms:
         """InfoNCE of our own embeddings with their predictions; predictions of all processes are negatives."""
-        *augmented, _ = views
-        *y, y0 = self.forward_views(self.head, [view.f for view in views])
-        omega = [self.standardized(view.parameters) for view in augmented]
-        predicted = self.forward_views(self.predictor, [torch.cat([y0, w.to(y0)], 1) for w in omega])
-        both, guessed = (self.gather(torch.cat(part)) for part in (y, predicted))
-        tau, own = self.settings.equimod_temperature, self._own_rows(len(y))
+        y = self.forward_views(self.head, [view.f for view in views])
+        sources = self._sources(len(views))
+        omega = [self.standardized.between(views[s].parameters, views[i].parameters) for i, s in sources.items()]
+        inputs = [torch.cat([y[s], w.to(y[s])], 1) for s, w in zip(sources.values(), omega, strict=True)]
+        predicted = self.forward_views(self.predictor, inputs)
+        both, guessed = (self.gather(torch.cat(part)) for part in ([y[i] for i in sources], list(predicted)))
+        tau, own = self.settings.equimod_temperature, self._own_rows(len(sources))
         loss = info_nce(both, guessed, temperature=tau, anchors=own)
         return {"equimod": Term(loss, self.settings.equimod_weight)}
+
+    def _sources(self, views: int) -> dict[int, int]:
+        """The view that each predicted view is predicted from. The unaugmented image is the last one."""
+        if self.settings.equimod_from == "image":
+            return dict.fromkeys(range(views - 1), views - 1)
+        return {i: (i - 1) % views for i in range(views)}
 
     def _own_rows(self, views: int) -> slice:
         """Our own rows of the gathered ones, in which each process has the rows of its views one after the other."""

@@ -13,15 +13,31 @@ from care.augment.naming import Policy
 from care.losses import orbit_uniformity, slice_uniformity
 from care.methods.augself import AugSelf, AugSelfSettings
 from care.methods.care import CARE, CARESettings
+from care.methods.equimod import EquiMod, EquiModSettings
 from care.methods.essl import ESSL, ESSLSettings
 from care.models import Encoder
-from care.objective import Context, EncodedView, Method, Term, Terms, ViewPlan, ViewSpec, setting
+from care.objective import (
+    Context,
+    EncodedView,
+    Method,
+    Term,
+    Terms,
+    ViewPlan,
+    ViewSpec,
+    plan_sharing_all_views,
+    setting,
+)
 
-OF_TURNS = ("turned_fraction", "turn_width")
+# The settings of each prediction, which mean nothing without its weight.
+OF_WEIGHTS = {
+    "augself_weight": ("predicted",),
+    "equimod_weight": ("equimod_temperature",),
+    "essl_weight": ("turned_fraction", "turn_width"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class SplitSettings(AugSelfSettings, ESSLSettings, CARESettings):
+class SplitSettings(AugSelfSettings, EquiModSettings, ESSLSettings, CARESettings):
     """Settings of a split embedding. λ and κ were chosen on CIFAR-10 (`care reproduce split-sweep`).
 
     The equivariant part has few coordinates because in many dimensions all embeddings are nearly orthogonal, and L_equi
@@ -52,6 +68,10 @@ class SplitSettings(AugSelfSettings, ESSLSettings, CARESettings):
         0.0, "w, the weight of predicting the method's augmentations from the features, so that these keep them.",
         at_least=0,
     )  # fmt: skip
+    equimod_weight: float = setting(
+        0.0, "μ, the weight of predicting the embedding of a view from another one, as EquiMod does.", at_least=0
+    )
+    equimod_from: Literal["views"] = setting("views", "A view is predicted from the view before it.")
     essl_weight: float = setting(
         0.0, "v, the weight of predicting quarter turns from the features, so that these keep the orientation.",
         at_least=0,
@@ -59,13 +79,15 @@ class SplitSettings(AugSelfSettings, ESSLSettings, CARESettings):
 
 
 class Split(CARE):
-    """L = L_method(c) + κ (L_slice(r) + ω L_orbit(r) + λ L_equi(r)) + w L_AugSelf(f) + v L_ESSL(f), z = (c, r).
+    """L = L_method(c) + κ (L_slice(r) + ω L_orbit(r) + λ L_equi(r)) + w L_AugSelf(f) + μ L_EquiMod(f) + v L_ESSL(f),
+    z = (c, r).
 
     Two kinds of useless r have an L_equi of 0: one point for each augmentation, which L_slice prevents, and one point
     for each image, which L_orbit prevents. With an `equivariant_layer`, r = head_r(that layer's mean over positions):
     its losses train the backbone up to this layer and leave the rest to the method. With `stop_gradient`,
     r = head_r(sg(features)): the backbone is, bit for bit, the one that the method trains alone. With w > 0, the
-    features f keep the parameters that AugSelf predicts; with v > 0, they keep the orientation, as in E-SSL.
+    features f keep the parameters that AugSelf predicts; with μ > 0, whatever changes between views, which EquiMod
+    predicts; with v > 0, they keep the orientation, as in E-SSL.
     """
 
     Settings: ClassVar[type[CARESettings]] = SplitSettings
@@ -73,6 +95,7 @@ class Split(CARE):
     def __init__(self, settings: Any, encoder: Encoder, context: Context) -> None:
         super().__init__(settings, encoder, context)
         self.augself = AugSelf(settings, encoder, method_context(context)) if settings.augself_weight else None
+        self.equimod = EquiMod(settings, encoder, method_context(context)) if settings.equimod_weight else None
         self.essl = ESSL(settings, encoder, method_context(context)) if settings.essl_weight else None
 
     @classmethod
@@ -82,36 +105,36 @@ class Split(CARE):
         check_parts(context, method)
         if settings.equivariant_depth != 2 and not (settings.equivariant_layer or settings.stop_gradient):
             raise ValueError("equivariant_depth needs a head of its own: choose an equivariant_layer, or stop_gradient")
+        for name in ("augself_weight", "equimod_weight"):
+            if getattr(settings, name) and settings.equivariance_views not in ("own", "composed"):
+                raise ValueError(f"{name} needs the method's own views: choose equivariance_views own or composed")
         if settings.augself_weight:
-            if settings.equivariance_views not in ("own", "composed"):
-                raise ValueError(
-                    "augself_weight needs the method's own views: choose equivariance_views own or composed"
-                )
             AugSelf.check(settings, method_context(context), method)
-        elif settings.predicted is not None:
-            raise ValueError("predicted needs an augself_weight above 0: choose one, or leave it out")
         if settings.essl_weight:
             ESSL.check(settings, context, method)
-        elif useless := [name for name in OF_TURNS if getattr(settings, name) != getattr(ESSLSettings, name)]:
-            raise ValueError(f"{useless[0]} needs an essl_weight above 0: choose one, or leave it out")
+        check_useless(settings)
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
-        """The views that AugSelf compares, the turned view of E-SSL, and CARE's views last."""
-        plan, w = super().plan(settings, views, policy, batch), settings.augself_weight
+        """The views that AugSelf and EquiMod compare, the turned view of E-SSL, and CARE's views last."""
+        plan = super().plan(settings, views, policy, batch)
+        compares = bool(settings.augself_weight or settings.equimod_weight)
         stopped = plan.equivariance if settings.stop_gradient else ()
-        compared = AugSelf.plan(settings, views, policy, batch).equivariance if w else ()
+        compared = plan_sharing_all_views(views, policy, batch).equivariance if compares else ()
         turned = ESSL.plan(settings, (), views[0].policy, batch).views if settings.essl_weight else ()
         seen = (*compared, *range(len(plan.views), len(plan.views) + len(turned)), *plan.equivariance)
         return dataclasses.replace(
-            plan, views=(*plan.views, *turned), equivariance=seen, theta=bool(w), stopped=stopped
+            plan, views=(*plan.views, *turned), equivariance=seen, theta=compares, stopped=stopped
         )
 
     def terms(self, *views: EncodedView) -> Terms:
-        """The losses of the equivariant part, and those of AugSelf and E-SSL on the features."""
+        """The losses of the equivariant part, and those of AugSelf, EquiMod and E-SSL on the features."""
         *others, a, b = views
-        turns = {} if self.essl is None else self.essl.terms(others.pop())
-        return self._equivariant_terms(a, b) | ({} if self.augself is None else self.augself.terms(*others)) | turns
+        turns: Terms = {} if self.essl is None else self.essl.terms(others.pop())
+        found = self._equivariant_terms(a, b)
+        for prediction in filter(None, (self.augself, self.equimod)):
+            found |= prediction.terms(*others)
+        return found | turns
 
     def _equivariant_terms(self, a: EncodedView, b: EncodedView) -> Terms:
         s = self.settings
@@ -123,6 +146,14 @@ class Split(CARE):
         if s.orbit_weight:
             found["orbit"] = Term(orbit_uniformity(a.z, b.z, self.chunks), kappa * s.orbit_weight)
         return found
+
+
+def check_useless(settings: SplitSettings) -> None:
+    """ValueError for settings of a loss whose weight is 0."""
+    for weight, names in OF_WEIGHTS.items():
+        useless = [name for name in names if getattr(settings, name) != getattr(SplitSettings, name)]
+        if useless and not getattr(settings, weight):
+            raise ValueError(f"{useless[0]} needs an {weight} above 0: choose one, or leave it out")
 
 
 def method_context(context: Context) -> Context:

@@ -5,7 +5,7 @@ from care.objective.choice import Choice, choose
 from care.objective.method import Context, Equivariance, Method, Term, Terms, teacher_update, total
 from care.objective.objective import Objective, encoder_cost, teacher_views_count, views_cost
 from care.objective.settings import Settings, setting
-from care.objective.views import EncodedView, View, ViewPlan, ViewSpec, plan_sharing_views
+from care.objective.views import EncodedView, View, ViewPlan, ViewSpec, plan_sharing_all_views, plan_sharing_views
 
 __all__ = [
     "Choice",
@@ -25,6 +25,7 @@ __all__ = [
     "build_objective",
     "choose",
     "encoder_cost",
+    "plan_sharing_all_views",
     "plan_sharing_views",
     "policy_for",
     "setting",

@@ -177,7 +177,7 @@ def view_plan(settings: ObjectiveSettings, batch: int) -> ViewPlan:
     if equivariance is None:
         return ViewPlan(views, method=tuple(range(len(views))))
     plan = equivariance.plan(settings.equivariance.settings, views, _policy_of_equivariance(settings), batch)
-    squares = equivariance.uses_theta and not equivariance.uses_differences
+    squares = equivariance.uses_theta and not equivariance.uses_differences(settings.equivariance.settings)
     return dataclasses.replace(plan, theta=plan.theta or equivariance.uses_theta, squares=squares)
 
 

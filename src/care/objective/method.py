@@ -146,8 +146,6 @@ class Equivariance(nn.Module):
     """A loss added to a method so that augmentations act on the embedding.
 
     `uses_theta`: its views come with the coordinates θ of their augmentations.
-    `uses_differences`: it uses θ only in differences between views of one image. They are valid for whole pictures of
-    any shape; θ itself is defined for the central square.
     `on_features`: its loss uses the features of the backbone, so views that the method does not see skip the head.
     `conditions`: the head sees the augmentation as well, by `embed`.
     `whole`: it receives all coordinates of a split embedding, not only the equivariant part.
@@ -165,7 +163,6 @@ class Equivariance(nn.Module):
 
     Settings: ClassVar[type[Settings]] = Settings
     uses_theta: ClassVar[bool] = False
-    uses_differences: ClassVar[bool] = False
     on_features: ClassVar[bool] = False
     conditions: ClassVar[bool] = False
     whole: ClassVar[bool] = False
@@ -179,6 +176,14 @@ class Equivariance(nn.Module):
     @classmethod
     def check(cls, settings: Any, context: Context, method: type[Method] | None) -> None:
         """Raise ValueError, one sentence, for settings that cannot work in this context or with this method."""
+
+    @classmethod
+    def uses_differences(cls, settings: Any) -> bool:
+        """Whether it uses θ only in differences between views of one image.
+
+        These are valid for whole pictures of any shape; θ itself is defined for the central square.
+        """
+        return False
 
     @classmethod
     def plan(cls, settings: Any, views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:

@@ -52,8 +52,8 @@ class Objective(nn.Module):
 
     def gather_by(self, gather: Gather, rows: slice = EVERY_ROW) -> None:
         """Use `gather` to concatenate over processes, with gradients; `rows` selects our own rows of the result."""
-        for part in (self.method, self.equivariance):
-            if part is not None:
+        for part in self.modules():  # a split embedding holds further equivariances
+            if isinstance(part, Method | Equivariance):
                 part.gather, part.rows = gather, rows
 
     def compile_networks(self) -> None:

@@ -166,6 +166,12 @@ def plan_sharing_views(views: tuple[ViewSpec, ...], policy: Policy, batch: int, 
     return ViewPlan((*drawn, *own), tuple(range(len(views))), (0, 1, *theirs))
 
 
+def plan_sharing_all_views(views: tuple[ViewSpec, ...], policy: Policy, batch: int) -> ViewPlan:
+    """A plan in which the equivariance receives all views of the method, and has none of its own."""
+    plan = plan_sharing_views(views, policy, batch)
+    return dataclasses.replace(plan, equivariance=tuple(range(len(plan.views))))
+
+
 Make = Callable[[Policy, Tensor, tuple[Tensor, ...], int | None], tuple[Tensor, Tensor | None]]
 
 

@@ -23,8 +23,11 @@ HOW = ("device", "compile", "graph", "deterministic", "activation_checkpointing"
 LATER = {
     "views": 2, "contrast": "own", "symmetric": False, "equivariance_fraction": 1.0, "decoder": "cpu",
     "head_last_batchnorm": False, "equivariant_depth": 2, "stop_gradient": False, "augself_weight": 0.0,
-    "prediction_width": 512, "essl_weight": 0.0, "turned_fraction": 1.0,
+    "prediction_width": 512, "essl_weight": 0.0, "turned_fraction": 1.0, "equimod_weight": 0.0,
+    "equimod_from": "image",
 }  # fmt: skip
+# Settings that mean nothing with a weight of 0, which the first trials had.
+OF_WEIGHTS = {"equimod_weight": ("equimod_temperature", "equimod_from", "augmentation_width")}
 SINCE = ("neighbors", "temperature", "projections")  # settings of measuring that did not exist for the first trials
 DIGITS = 6  # significant digits of the numbers that are saved
 
@@ -58,11 +61,16 @@ class Trial:
     def record(self) -> dict[str, Any]:
         """The settings of training that decide what is learned, and those of measuring, as JSON values.
 
-        Settings that are None are left out, as in TOML, and those in `LATER` at their old value: so a setting that is
-        added later does not change the identity of an old trial.
+        Settings that are None are left out, as in TOML, as are those in `LATER` at their old value and those that mean
+        nothing: so a setting that is added later does not change the identity of an old trial.
         """
-        values = self.config.flat().items()
-        settings = {name: value for name, value in values if name not in HOW and value not in (None, LATER.get(name))}
+        values = self.config.flat()
+        useless = {name for weight, names in OF_WEIGHTS.items() if not values.get(weight) for name in names}
+        settings = {
+            name: value
+            for name, value in values.items()
+            if name not in (*HOW, *useless) and value not in (None, LATER.get(name))
+        }
         return {"settings": settings, "measures": _measures(self.measures)}
 
 

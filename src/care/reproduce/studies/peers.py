@@ -106,6 +106,7 @@ def settings(scale: Scale) -> dict[str, dict[str, Any]]:
         BASE: {},
         CONTROL: {"views": VIEWS},  # with smaller views `care train`
         **{f"keep {what}": own for what, own in kept.items()},  # with smaller views `care train --keep`
+        "keep hue, views predicted": {**kept["hue"], "augself_weight": 0.0, "equimod_weight": 0.3},
         "keep hue, E-SSL": {**kept["hue"], "essl_weight": 0.4},
         "MoCo-v3": {"method": "mocov3", "temperature": 0.2},  # theirs, whatever the recipe has for SimCLR
         "MoCo-v3, keep hue": {**of_two["hue"], "method": "mocov3", "temperature": 0.2},

@@ -8,7 +8,7 @@ from care.reproduce.studies import peers
 from care.reproduce.trial import Outcome, Trial
 
 TRANSFERRED = {"Flowers-102": "flowers102", "CIFAR-10": "cifar10"}
-AT_BOTH_SIZES = (peers.BASE, peers.CONTROL, "keep hue", "keep photometric", "AugSelf")
+AT_BOTH_SIZES = (peers.BASE, peers.CONTROL, "keep hue", "keep hue, views predicted", "keep photometric", "AugSelf")
 LABELS = (*AT_BOTH_SIZES, "CARE", *(label + peers.SMALLER for label in AT_BOTH_SIZES))
 
 
