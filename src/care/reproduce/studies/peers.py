@@ -191,10 +191,11 @@ def _differences(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) ->
 
 def _pairs(labels: Sequence[str]) -> list[tuple[str, str]]:
     """Methods against SimCLR with views of the same size; `keep` against the control, too, and against every other
-    method; smaller views against full-size ones."""
+    method and its own variants; smaller views against full-size ones."""
     others = [label for label in labels if not label.startswith((BASE, "keep"))]
     pairs = [(_at_size_of(label, BASE), label) for label in labels]
     pairs += [(_at_size_of(label, CONTROL), label) for label in labels if label.startswith("keep")]
+    pairs += [(_at_size_of(label, "keep hue"), label) for label in labels if label.startswith("keep hue, ")]
     pairs += [(label, _at_size_of(label, "keep hue")) for label in others]
     pairs += [(label, label + SMALLER) for label in labels if label != BASE]
     pairs += [(BASE, BASE + SMALLER)]
@@ -224,14 +225,17 @@ def _figures(groups: dict[str, list[Outcome]], title: str, transferred: Mapping[
 
 
 def _not_measured(outcomes: Sequence[Outcome], transferred: Mapping[str, str]) -> list[str]:
-    """Why cells are empty: data sets that were not there when a method was measured."""
+    """Why cells are empty: data sets that were not there when a method was measured, or not reached."""
     found = []
     for name, data in transferred.items():
         wanted = [o for o in outcomes if data in o.trial.transfer]
         without = [o.trial.label for o in wanted if o.value(f"{TRANSFER_TO}{data}", "all labels") is None]
         if without:
             labels = ", ".join(dict.fromkeys(without))
-            found.append(f"{name} was not prepared (`care data prepare {data}`) when these were measured: {labels}.")
+            found.append(
+                f"{name} was not prepared (`care data prepare {data}`) when these were measured, or measuring was "
+                f"stopped: {labels}."
+            )
     return found
 
 
