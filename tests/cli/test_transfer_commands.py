@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+import timm
 from typer.testing import CliRunner
 
 from care.cli import app
@@ -49,6 +50,22 @@ def test_a_table_a_figure_and_a_record_per_model(world, together):
     assert {"care", "torch", "commit", "hardware"} <= record["made"].keys()
     assert Transfer.load(world / "out" / "test_resnet-random").name == "test_resnet@random"
     assert not (world / "mine" / "transfer").exists()
+
+
+def test_a_layer_is_put_beside_the_last_features(world, together):
+    """Its record has another width, and a run's own transfer stays that of its last features."""
+    words = ("transfer", RANDOM, "--to", world / "data", "--size", 12, "--device", "cpu", "--tasks", 0)
+    result = invoke(*words, "--layer", "layer2", "--no-few-labels", "--out", world / "beside")
+    assert "test_resnet@random with layer2" in result.stdout
+    widths = [
+        Transfer.load(world / folder).record["about"]["dimension"]
+        for folder in ("out/test_resnet-random", "beside/test_resnet-random-with-layer2")
+    ]
+    theirs = timm.create_model("test_resnet")
+    (second,) = (part["num_chs"] for part in theirs.feature_info if part["module"] == "layer2")
+    assert widths == [theirs.num_features, theirs.num_features + second]
+    result = invoke(*words, "--layer", "layer9", "--out", world / "none", code=2)
+    assert "has no layer 'layer9'; its layers are" in result.stderr
 
 
 def test_compare_reads_transfers_without_evaluations(world, together):

@@ -218,3 +218,24 @@ def test_without_a_hub_it_is_reported_at_once(no_hub):
     assert time.monotonic() - started < 10  # the hub's own client would try for a minute and a half
     assert len(no_hub[1]) == 2  # one question each
     assert constants.HF_HUB_DISABLE_TELEMETRY
+
+
+def test_a_layer_beside_the_last_features_is_read_whatever_the_run_reads(run, images):
+    """With the run's normalization; against hooks on the same weights, in one pass."""
+    model = load_pretrained(str(run))
+    seen = {}
+    backbone = model.encoder.backbone
+    hooks = [
+        backbone.get_submodule(name).register_forward_hook(lambda m, a, out, name=name: seen.update({name: out}))
+        for name in ("layer1", "layer4")
+    ]
+    channels = (buffer.tolist() for buffer in (model.encoder.mean, model.encoder.std))
+    with torch.no_grad():
+        backbone(normalized(images, *channels))
+    for hook in hooks:
+        hook.remove()
+    expected = torch.cat([seen[name].mean((2, 3)) for name in ("layer4", "layer1")], 1)
+    for one in (model, model.with_layer("layer3")):
+        torch.testing.assert_close(one.features_beside("layer1")(images), expected)
+    with pytest.raises(ValueError, match="has no layer 'layer7'"):
+        model.features_beside("layer7")

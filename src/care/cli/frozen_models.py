@@ -1,8 +1,9 @@
 """Several models with the clean views that they take, checked on the data sets before any image is embedded."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -15,15 +16,11 @@ from care.pretrained import PretrainedModel
 
 @dataclass(frozen=True, eq=False)
 class FrozenModel:
-    """A model, its name in tables and figures, and the policy that makes its clean views."""
+    """A model as a function of images, its name in tables and figures, and the policy that makes its clean views."""
 
     name: str
-    model: PretrainedModel
+    features: Callable[[torch.Tensor], torch.Tensor]
     policy: Policy
-
-    def features(self, images: torch.Tensor) -> torch.Tensor:
-        """The output of the backbone."""
-        return features_of(self.model.embed(images))
 
     @property
     def folder_name(self) -> str:
@@ -45,10 +42,13 @@ def requested_models(options: Sequence[ModelOptions]) -> list[RequestedModel]:
     return [RequestedModel(o, policy_name(o, config_of(o.model)), o.load_file()) for o in options]
 
 
-def frozen_models(requested: Sequence[RequestedModel], downstreams: Sequence[Downstream]) -> list[FrozenModel]:
+def frozen_models(
+    requested: Sequence[RequestedModel], downstreams: Sequence[Downstream], layer: str | None = None
+) -> list[FrozenModel]:
     """The models, on their device; ValueError if one does not take the images of one of the data sets.
 
-    timm weights may need a download, so they are loaded here, after everything else is checked.
+    With a `layer`, their features are those of the backbone's end and of this layer, side by side. timm weights may
+    need a download, so they are loaded here, after everything else is checked.
     """
     models = [request.in_file or request.options.load() for request in requested]
     names = distinct_names([model.name for model in models], [request.options.model for request in requested])
@@ -57,5 +57,12 @@ def frozen_models(requested: Sequence[RequestedModel], downstreams: Sequence[Dow
     found = []
     for name, model, request in zip(names, models, requested, strict=True):
         views = [views_for(request.options, request.policy, model, downstream.test) for downstream in downstreams]
-        found.append(FrozenModel(name, model, views[0]))
+        if layer is None:
+            found.append(FrozenModel(name, partial(_backbone_features, model), views[0]))
+        else:
+            found.append(FrozenModel(f"{name} with {layer}", model.features_beside(layer), views[0]))
     return found
+
+
+def _backbone_features(model: PretrainedModel, images: torch.Tensor) -> torch.Tensor:
+    return features_of(model.embed(images))

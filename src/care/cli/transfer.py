@@ -24,6 +24,12 @@ def transfer(
         int, typer.Option(min=0, max=100_000, help="Number of 1-shot and of 5-shot tasks; 0 for none.")
     ] = 2000,
     few_labels: Annotated[bool, typer.Option(help="Also fit to 1 % and 10 % of the labels.")] = True,
+    layer: Annotated[
+        str | None,
+        typer.Option(
+            help="Put the features of this layer of the backbone (layer3, stages.2, blocks.6) beside the last ones."
+        ),
+    ] = None,
     policy: Policy = None,
     size: Size = None,
     mean: Mean = None,
@@ -32,7 +38,8 @@ def transfer(
     batch_size: BatchSize = None,
     device: Device = "auto",
     out: Annotated[
-        Path | None, typer.Option(help="Where to write. Default: transfer, and each run's own results in the run.")
+        Path | None,
+        typer.Option(help="Where to write. Default: transfer, and without a layer each run's own results in the run."),
     ] = None,
 ) -> None:
     """Classify other data sets from frozen features: with all labels, with few of them, and in few-shot tasks.
@@ -40,6 +47,9 @@ def transfer(
     A logistic regression is fitted to the backbone's features of the clean images. One of 45 penalties is chosen on the
     split val, or on a fifth of train; then it is fitted to train and val, and tested on test. Few-shot tasks have 5
     classes of the split test.
+
+    With [bold]--layer[/bold], both the last features and those of a layer are used, side by side. On ResNets, layer3
+    often helps.
 
     Prints a table, and writes a figure and, for each model, transfer.json, which [bold]care compare[/bold] reads.
 
@@ -59,9 +69,10 @@ def transfer(
         requested = requested_models(options)
         downstreams = [load_downstream(name, images) for name in to]
         check_names(downstreams)
-        loaded = frozen_models(requested, downstreams)
+        loaded = frozen_models(requested, downstreams, layer)
         folder = out or Path("transfer")
-        inside = [Path(model) / "transfer" if out is None and is_run(model) else None for model in models]
+        alone = out is None and layer is None  # what a run keeps is of its last features
+        inside = [Path(model) / "transfer" if alone and is_run(model) else None for model in models]
         folders = [own or folder / model.folder_name for own, model in zip(inside, loaded, strict=True)]
         for each in (folder, *folders):
             claim_folder(each)

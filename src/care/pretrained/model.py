@@ -1,7 +1,7 @@
 """A pretrained model: images in, vectors out."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +85,21 @@ class PretrainedModel:
         channels = (tuple(buffer.tolist()) for buffer in (old.mean, old.std))
         encoder = Encoder(old.backbone, old.head, *channels, layer=layer, equivariant_head=old.equivariant_head)
         return dataclasses.replace(self, encoder=encoder.eval().requires_grad_(False))
+
+    def features_beside(self, layer: str) -> Callable[[Tensor], Tensor]:
+        """images ↦ [f, h]: the final features, and beside them the mean over positions of a layer of the backbone.
+
+        ValueError if there is no such layer.
+        """
+        old = self.encoder
+        channels = (tuple(buffer.tolist()) for buffer in (old.mean, old.std))
+        encoder = Encoder(old.backbone, nn.Identity(), *channels, layer=layer).eval().to(old.mean.device)
+
+        @torch.no_grad()
+        def both(images: Tensor) -> Tensor:
+            return torch.cat(encoder.read(images), dim=1).float()
+
+        return both
 
     def check(self, inputs: Float[Tensor, "n ..."]) -> None:
         """ValueError if the model does not take such inputs. Pass a few of them before hours of work."""

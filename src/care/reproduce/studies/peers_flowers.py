@@ -11,7 +11,17 @@ from care.reproduce.scales import Scale
 from care.reproduce.studies import peers
 from care.reproduce.trial import Outcome, Trial
 
-LABELS = (peers.BASE, peers.CONTROL, "keep hue", "keep hue, views predicted", "MoCo-v3", "AugSelf", "EquiMod", "STL", "CARE")
+LABELS = (
+    peers.BASE,
+    peers.CONTROL,
+    "keep hue",
+    "keep hue, views predicted",
+    "MoCo-v3",
+    "AugSelf",
+    "EquiMod",
+    "STL",
+    "CARE",
+)
 # The batch is smaller than on CIFAR-10, as there are few images: two views of 144 have as many pixels as four smaller
 # ones of 128, the batch of `care train`.
 SMALL: dict[str, Any] = {"model": "small_resnet", "size": 32, "epochs": 30, "batch_size": 144}
