@@ -87,6 +87,8 @@ def test_what_is_predicted_must_be_drawn_for_views_of_the_method():
         small(equivariance="split", **PREDICTED, equivariance_views="shared")
     with pytest.raises(ValueError, match="equimod_weight needs the method's own views"):
         small(equivariance="split", **FROM_VIEWS, equivariance_views="shared")
+    with pytest.raises(ValueError, match="predicts views from views: leave out equimod_from"):
+        small(equivariance="split", **FROM_VIEWS, equimod_from="image")
     with pytest.raises(ValueError, match="equimod_temperature needs an equimod_weight above 0"):
         small(equivariance="split", equimod_temperature=0.5)
     with pytest.raises(ValueError, match="predicted needs an augself_weight above 0"):

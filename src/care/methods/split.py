@@ -71,7 +71,11 @@ class SplitSettings(AugSelfSettings, EquiModSettings, ESSLSettings, CARESettings
     equimod_weight: float = setting(
         0.0, "μ, the weight of predicting the embedding of a view from another one, as EquiMod does.", at_least=0
     )
-    equimod_from: Literal["views"] = setting("views", "A view is predicted from the view before it.")
+    equimod_from: Literal["image", "views"] = setting(
+        "views",
+        "What a view is predicted from: the unaugmented image, an additional view (image, not beside a split "
+        "embedding), or the view before it, among those that the method has anyway (views).",
+    )
     essl_weight: float = setting(
         0.0, "v, the weight of predicting quarter turns from the features, so that these keep the orientation.",
         at_least=0,
@@ -108,6 +112,8 @@ class Split(CARE):
         for name in ("augself_weight", "equimod_weight"):
             if getattr(settings, name) and settings.equivariance_views not in ("own", "composed"):
                 raise ValueError(f"{name} needs the method's own views: choose equivariance_views own or composed")
+        if settings.equimod_from != "views":
+            raise ValueError("a split embedding predicts views from views: leave out equimod_from")
         if settings.augself_weight:
             AugSelf.check(settings, method_context(context), method)
         if settings.essl_weight:
